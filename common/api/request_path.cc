@@ -1,0 +1,122 @@
+#include "common/api/request_path.h"
+
+#include "common/base/encoding.h"
+
+namespace tarn::api {
+namespace {
+constexpr std::size_t kQueryItemsMax = 64;
+}  // namespace
+
+Result<Query> Query::parse(std::string_view text) {
+  Query query;
+  while (!text.empty()) {
+    const auto end = text.find('&');
+    const auto item = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (item.empty()) continue;
+    const auto equals = item.find('=');
+    const auto key = percent_decode(item.substr(0, equals), true);
+    const auto value = equals == std::string_view::npos
+                           ? std::optional<std::string>("")
+                           : percent_decode(item.substr(equals + 1), true);
+    if (!key || !value)
+      return fail(Errc::invalid_argument, "malformed percent escape in the query '{}'", item);
+    if (query.items_.size() == kQueryItemsMax)
+      return fail(Errc::invalid_argument, "more than {} query parameters", kQueryItemsMax);
+    query.items_.emplace_back(*key, *value);
+  }
+  return query;
+}
+
+std::optional<std::string_view> Query::find(std::string_view key) const {
+  for (const auto& [name, value] : items_)
+    if (name == key) return value;
+  return std::nullopt;
+}
+
+std::string_view Query::get(std::string_view key) const { return find(key).value_or(""); }
+
+Result<bool> Query::flag(std::string_view key) const {
+  const std::string value = to_lower(get(key));
+  for (const char* word : {"true", "t", "1", "y", "yes", "on"})
+    if (value == word) return true;
+  for (const char* word : {"", "false", "f", "0", "n", "no", "off"})
+    if (value == word) return false;
+  return fail(Errc::invalid_argument, "{}={} is neither true nor false", key, value);
+}
+
+void Query::set(std::string_view key, std::string_view value) {
+  items_.emplace_back(key, value);
+}
+
+std::string Query::encode() const {
+  std::string out;
+  for (const auto& [key, value] : items_) {
+    if (!out.empty()) out += '&';
+    out += percent_encode(key) + '=' + percent_encode(value, "/:@#,");
+  }
+  // '#' would begin a fragment
+  for (auto at = out.find('#'); at != std::string::npos; at = out.find('#', at))
+    out.replace(at, 1, "%23");
+  return out;
+}
+
+Result<Target> parse_target(std::string_view raw) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (raw.size() >= scheme.size() && iequals(raw.substr(0, scheme.size()), scheme)) {
+      const auto slash = raw.find('/', scheme.size());
+      raw = slash == std::string_view::npos ? std::string_view("/") : raw.substr(slash);
+      break;
+    }
+  }
+  if (raw.empty() || raw.front() != '/')
+    return fail(Errc::invalid_argument, "the request target '{}' does not begin with /", raw);
+  const auto question = raw.find('?');
+  Target target;
+  target.path = raw.substr(0, question);
+  if (question != std::string_view::npos) {
+    TRY(target.query, Query::parse(raw.substr(question + 1)));
+  }
+  return target;
+}
+
+Result<std::vector<std::string>> split_path(std::string_view raw_path, std::size_t skip,
+                                            std::size_t parts) {
+  std::vector<std::string> out;
+  std::string_view rest = raw_path;
+  std::size_t seen = 0;
+  while (out.size() < parts) {
+    while (!rest.empty() && rest.front() == '/') {
+      if (out.size() + 1 == parts && seen >= skip && rest.size() > 1 && rest[1] == '/') {
+        rest.remove_prefix(1);  // the slash that separates; any further ones belong to the name
+        break;
+      }
+      rest.remove_prefix(1);
+    }
+    if (rest.empty()) break;
+    const bool last = seen >= skip && out.size() + 1 == parts;
+    const auto end = last ? std::string_view::npos : rest.find('/');
+    const auto segment = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end);
+    if (seen++ < skip) continue;
+    auto decoded = percent_decode(segment);
+    if (!decoded)
+      return fail(Errc::invalid_argument, "malformed percent escape in the path '{}'", segment);
+    out.push_back(std::move(*decoded));
+  }
+  return out;
+}
+
+Result<Bucket> bucket_from(std::string_view name, const Query& query) {
+  Bucket bucket;
+  TRY(bucket.provider, canonical_provider(query.get("provider")));
+  TRY_OK(parse_namespace(query.get("namespace"), bucket));
+  bucket.name = name;
+  return bucket;
+}
+
+std::string object_path(std::string_view bucket, std::string_view object) {
+  return "/v1/objects/" + percent_encode(bucket) + "/" + percent_encode(object, "/");
+}
+
+}  // namespace tarn::api

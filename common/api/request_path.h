@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/api/bucket.h"
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// The query of a request, decoded, in the order it came. Keys are compared exactly.
+class Query {
+ public:
+  Query() = default;
+  /// invalid_argument for malformed percent escapes and for more than 64 parameters.
+  [[nodiscard]] static Result<Query> parse(std::string_view text);
+
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
+  /// The value, or "" when absent.
+  [[nodiscard]] std::string_view get(std::string_view key) const;
+  /// AIStore's booleans (aistore-api.md, section 1.5); absent is false; invalid_argument for others.
+  [[nodiscard]] Result<bool> flag(std::string_view key) const;
+  void set(std::string_view key, std::string_view value);
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& items() const {
+    return items_;
+  }
+  /// Encoded, without a leading '?'.
+  [[nodiscard]] std::string encode() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> items_;
+};
+
+/// A request target taken apart: what is before '?' still encoded, and the query decoded.
+struct Target {
+  std::string path;  ///< raw, begins with '/'; scheme and authority of absolute-form are gone
+  Query query;
+};
+/// invalid_argument when `raw` is neither origin-form nor absolute-form, or the query is malformed.
+[[nodiscard]] Result<Target> parse_target(std::string_view raw);
+
+/// The segments of a raw path behind `skip` of them, decoded once: ("/v1/objects/b/a%2Fb/c", 2) is
+/// {"b", "a/b/c"} for `parts` = 2: the last part takes all that is left, its slashes included.
+/// Empty segments before the last part are ignored. invalid_argument for malformed escapes.
+[[nodiscard]] Result<std::vector<std::string>> split_path(std::string_view raw_path,
+                                                          std::size_t skip, std::size_t parts);
+
+/// Bucket `name` with provider= and namespace= of the query. Checks provider and namespace, not the name.
+[[nodiscard]] Result<Bucket> bucket_from(std::string_view name, const Query& query);
+
+/// "/v1/objects/<bucket>/<object>" with everything encoded that must be.
+[[nodiscard]] std::string object_path(std::string_view bucket, std::string_view object);
+
+}  // namespace tarn::api

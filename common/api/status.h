@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// The HTTP status of an error: the one table of the program (aistore-api.md, section 1.9).
+[[nodiscard]] unsigned http_status(Errc code) noexcept;
+/// AIStore's name for the type of an error ("ErrBckNotFound"), empty where it has none.
+[[nodiscard]] std::string_view tcode(Errc code) noexcept;
+/// "Not Found" for 404.
+[[nodiscard]] std::string_view reason_phrase(unsigned status) noexcept;
+/// What an answer of another node with `status` means here: the table read backwards.
+[[nodiscard]] Errc errc_of_status(unsigned status) noexcept;
+
+/// Where an error happened, for its JSON.
+struct ErrorScene {
+  std::string_view method;
+  std::string_view url_path;
+  std::string_view remote_address;
+  std::string_view node;  ///< "p[id]" or "t[id]"
+};
+
+/// AIStore's error JSON on one line, without a newline at the end.
+[[nodiscard]] std::string error_json(const Error& error, const ErrorScene& scene);
+/// The message of an error body that another node sent: "message" of the JSON, else the text itself.
+[[nodiscard]] std::string error_message_of(std::string_view body);
+
+}  // namespace tarn::api

@@ -1,0 +1,45 @@
+#include "common/base/error.h"
+
+#include <cerrno>
+#include <system_error>
+
+namespace tarn {
+
+std::string_view to_string(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument: return "invalid_argument";
+    case Errc::unauthenticated: return "unauthenticated";
+    case Errc::forbidden: return "forbidden";
+    case Errc::bucket_not_found: return "bucket_not_found";
+    case Errc::object_not_found: return "object_not_found";
+    case Errc::not_found: return "not_found";
+    case Errc::bucket_exists: return "bucket_exists";
+    case Errc::conflict: return "conflict";
+    case Errc::precondition_failed: return "precondition_failed";
+    case Errc::method_not_allowed: return "method_not_allowed";
+    case Errc::length_required: return "length_required";
+    case Errc::range_not_satisfiable: return "range_not_satisfiable";
+    case Errc::uri_too_long: return "uri_too_long";
+    case Errc::header_too_large: return "header_too_large";
+    case Errc::body_too_large: return "body_too_large";
+    case Errc::checksum_mismatch: return "checksum_mismatch";
+    case Errc::no_space: return "no_space";
+    case Errc::unsupported: return "unsupported";
+    case Errc::unavailable: return "unavailable";
+    case Errc::timeout: return "timeout";
+    case Errc::cancelled: return "cancelled";
+    case Errc::disconnected: return "disconnected";
+    case Errc::io: return "io";
+    case Errc::corrupt: return "corrupt";
+    case Errc::internal: return "internal";
+  }
+  return "unknown";
+}
+
+tl::unexpected<Error> fail_errno(int errno_value, std::string_view what) {
+  const bool full = errno_value == ENOSPC || errno_value == EDQUOT;
+  return fail(full ? Errc::no_space : Errc::io, "{}: {}", what,
+              std::generic_category().message(errno_value));
+}
+
+}  // namespace tarn

@@ -1,0 +1,100 @@
+#include "common/base/fail_point.h"
+
+#ifdef TARN_FAIL_POINTS_ENABLED
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/base/encoding.h"
+
+namespace tarn::fail_point {
+namespace {
+
+struct Setting {
+  std::string action;
+  std::uint64_t only = 0;  // 0: every hit
+  std::uint64_t hits = 0;
+};
+
+class Registry {
+ public:
+  Registry() {
+    if (const char* text = std::getenv("TARN_FAIL_POINTS")) parse(text);
+  }
+  void parse(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    settings_.clear();
+    while (!text.empty()) {
+      const auto end = text.find(';');
+      const auto item = trim(text.substr(0, end));
+      text = end == std::string_view::npos ? "" : text.substr(end + 1);
+      const auto equals = item.find('=');
+      if (equals == std::string_view::npos) continue;
+      Setting setting;
+      std::string_view action = item.substr(equals + 1);
+      if (const auto at = action.rfind('@'); at != std::string_view::npos) {
+        setting.only = parse_u64(action.substr(at + 1)).value_or(0);
+        action = action.substr(0, at);
+      }
+      setting.action = action;
+      settings_.emplace(std::string(item.substr(0, equals)), setting);
+    }
+  }
+  /// The action that is due at this hit of `name`, empty when none is.
+  std::string due(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    if (settings_.empty()) return {};
+    const auto found = settings_.find(std::string(name));
+    if (found == settings_.end()) return {};
+    Setting& setting = found->second;
+    ++setting.hits;
+    if (setting.only != 0 && setting.hits != setting.only) return {};
+    // stderr and not the logger: the process may be dead in the next line.
+    std::fprintf(stderr, "warn failpoint hit name=%s action=%s n=%lu\n", found->first.c_str(),
+                 setting.action.c_str(), static_cast<unsigned long>(setting.hits));
+    std::fflush(stderr);
+    return setting.action;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Setting> settings_;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+}  // namespace
+
+Status hit(std::string_view name) {
+  const std::string action = registry().due(name);
+  if (action.empty()) return {};
+  if (action == "kill") {
+    ::kill(::getpid(), SIGKILL);
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  if (action == "error") return fail(Errc::io, "fail point {}", name);
+  if (action.starts_with("sleep:")) {
+    const auto ms = parse_u64(std::string_view(action).substr(6)).value_or(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  }
+  return {};
+}
+
+bool is_off(std::string_view name) { return registry().due(name) == "off"; }
+
+void set(std::string_view settings) { registry().parse(settings); }
+
+}  // namespace tarn::fail_point
+
+#endif

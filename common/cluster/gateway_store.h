@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/cluster/meta_store.h"
+#include "common/http/client.h"
+
+namespace tarn::cluster {
+
+/// MetaStore over etcd's v3 HTTP/JSON gateway (ecosystem.md, section 3.2): etcd itself, or the embedded
+/// store that a proxy serves under the same paths. Tries the endpoints in turn, 3 s a call.
+class GatewayStore final : public MetaStore {
+ public:
+  /// `sign` adds what the server wants as proof of identity (node authentication, or etcd's token).
+  using Sign = std::function<void(http::ClientRequest&)>;
+  GatewayStore(http::Client& client, std::vector<std::string> endpoints, Sign sign);
+  ~GatewayStore() override;
+
+  Task<Result<RangeResult>> range(RangeRequest request) override;
+  Task<Result<TransactionResult>> commit(Transaction transaction) override;
+  Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override;
+  Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override;
+  Task<Status> revoke(LeaseId lease) override;
+  Task<Status> watch(std::string prefix, Revision from,
+                     std::function<bool(WatchBatch)> sink) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tarn::cluster

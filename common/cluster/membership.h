@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/clock.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/meta_store.h"
+#include "common/cluster/state.h"
+
+namespace tarn::cluster {
+
+/// What a node knows about its own lease. It counts on CLOCK_BOOTTIME from when it *sent* the last
+/// renewal that succeeded, less half a second: so it knows before the cluster does (design.md, 3).
+/// Thread-safe, no locks: asked before every acknowledgement.
+class LeaseClock {
+ public:
+  explicit LeaseClock(Clock& clock) : clock_(clock) {}
+  static constexpr std::chrono::seconds kTerm{4};
+  static constexpr std::chrono::milliseconds kMargin{500};
+
+  void renewed(BootTime sent) { valid_until_ = (sent + kTerm - kMargin).count(); }
+  void lost() { valid_until_ = 0; }
+  [[nodiscard]] bool valid() const { return clock_.boot_time().count() < valid_until_.load(); }
+  /// Seconds since the lease ended (rounded up, at least 1), for the Tarn-Stale header; 0 while it holds.
+  [[nodiscard]] std::int64_t stale_seconds() const;
+
+ private:
+  Clock& clock_;
+  std::atomic<std::int64_t> valid_until_{0};
+  std::int64_t started_ = clock_.boot_time().count();
+};
+
+/// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed) and
+/// keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map and
+/// bucket metadata that this node has acknowledged.
+class Membership {
+ public:
+  Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock);
+
+  /// Adds or updates the node in the map, takes a lease and the incarnation. Tries until it works.
+  Task<Status> join();
+  /// Renews every second and takes a new lease when the old one is gone; writes acknowledged versions
+  /// into live/<id> when they change. Ends when cancelled.
+  Task<void> keep();
+  /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
+  Task<void> leave();
+
+  [[nodiscard]] const LeaseClock& lease() const { return lease_; }
+  /// The revision at which this start of the node registered: part of every Generation.
+  [[nodiscard]] std::uint64_t incarnation() const { return incarnation_; }
+  [[nodiscard]] const Node& self() const { return self_; }
+  /// Asked before each acknowledgement is written: what this node has really put in force.
+  void acknowledge_with(std::function<std::pair<std::uint64_t, std::uint64_t>()> versions);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+  Node self_;
+  LeaseClock lease_;
+  std::uint64_t incarnation_ = 0;
+};
+
+/// Waits until every live target has acknowledged bucket metadata `bmd_version` or lost its lease.
+/// timeout after `limit`.
+Task<Status> wait_acknowledged(MetaStore& store, ClusterView& view, std::uint64_t bmd_version,
+                               std::chrono::milliseconds limit);
+
+/// Changes of buckets, each one transaction (create-if-absent, version counter). Errors: bucket_exists,
+/// bucket_not_found, unavailable (outcome unknown is resolved by reading again).
+Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                                         BucketProps props, Clock& clock);
+Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
+
+/// Makes what a new cluster has: uuid, empty map, the default bucket. Does nothing on one that exists.
+/// Returns the cluster's uuid.
+Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket, Clock& clock);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+
+namespace tarn::cluster {
+
+/// A change counter of the whole store: every committed change makes a new, greater one.
+using Revision = std::int64_t;
+using LeaseId = std::int64_t;
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+  Revision create_revision = 0;
+  Revision mod_revision = 0;  ///< 0: the key does not exist
+  LeaseId lease = 0;
+};
+
+/// Keys in [key, range_end); range_end empty: just `key`.
+struct RangeRequest {
+  std::string key;
+  std::string range_end;
+  std::int64_t limit = 0;  ///< 0: all
+};
+struct RangeResult {
+  std::vector<KeyValue> items;  ///< sorted by key
+  Revision revision = 0;        ///< of the store when it answered
+};
+
+/// A condition of a transaction: the key's mod_revision (or create_revision) equals `revision`;
+/// 0 means that the key does not exist.
+struct Compare {
+  enum class What : std::uint8_t { mod_revision, create_revision };
+  std::string key;
+  What what = What::mod_revision;
+  Revision revision = 0;
+};
+struct Put {
+  std::string key;
+  std::string value;
+  LeaseId lease = 0;  ///< 0: none. The key goes when its lease ends.
+};
+struct Delete {
+  std::string key;
+  std::string range_end;
+};
+/// All of `compare` hold: `puts` and `deletes` are done at one revision; else nothing is.
+struct Transaction {
+  std::vector<Compare> compare;
+  std::vector<Put> puts;
+  std::vector<Delete> deletes;
+};
+struct TransactionResult {
+  bool succeeded = false;
+  Revision revision = 0;
+};
+
+struct WatchEvent {
+  enum class Type : std::uint8_t { put, del };
+  Type type = Type::put;
+  KeyValue item;  ///< for del: key and mod_revision only
+};
+/// Several events of one revision arrive together; `revision` is that of the last one.
+struct WatchBatch {
+  std::vector<WatchEvent> events;
+  Revision revision = 0;
+};
+
+/// The first key behind all keys that begin with `prefix`.
+[[nodiscard]] std::string prefix_end(std::string prefix);
+
+/// The consensus system that holds the little that a cluster must agree on (design.md, section 3).
+/// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's JSON
+/// gateway, or the embedded store behind the same paths). Semantics are etcd v3's. Thread-safe.
+/// Errors: unavailable (out of reach; a write's outcome is then unknown), not_found (a lease that has
+/// ended), corrupt.
+class MetaStore {
+ public:
+  virtual ~MetaStore() = default;
+
+  virtual Task<Result<RangeResult>> range(RangeRequest request) = 0;
+  virtual Task<Result<TransactionResult>> commit(Transaction transaction) = 0;
+  virtual Task<Result<LeaseId>> grant(std::chrono::seconds ttl) = 0;
+  /// The seconds that the renewed lease now has.
+  virtual Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) = 0;
+  virtual Task<Status> revoke(LeaseId lease) = 0;
+  /// Calls `sink` for every change of keys that begin with `prefix`, from revision `from` on, in order,
+  /// until it returns false (then ok) or something fails: conflict when `from` is too old (range again
+  /// and watch from there), unavailable when the store went away. Cancellable.
+  virtual Task<Status> watch(std::string prefix, Revision from,
+                             std::function<bool(WatchBatch)> sink) = 0;
+};
+
+}  // namespace tarn::cluster

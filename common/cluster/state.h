@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/api/bucket.h"
+#include "common/base/error.h"
+#include "common/base/ids.h"
+
+namespace tarn::cluster {
+
+enum class Role : std::uint8_t { proxy, target };
+
+/// A member of the cluster map, up or not. AIStore's "Snode".
+struct Node {
+  std::string id;
+  Role role = Role::target;
+  std::string public_url;    ///< "http://10.0.0.6:8081": what clients are redirected to
+  std::string relay_url;     ///< proxies only
+  std::string internal_url;  ///< node to node
+  std::uint64_t flags = 0;   ///< AIStore's: 4 maintenance, 8 decommission
+  double weight = 1.0;
+  std::uint64_t digest = 0;  ///< placement_digest(id)
+
+  /// Whether placement may choose it.
+  [[nodiscard]] bool placeable() const { return role == Role::target && (flags & 12U) == 0; }
+};
+
+/// The cluster map.
+struct Smap {
+  std::uint64_t version = 0;
+  std::string uuid;           ///< of the cluster
+  std::string creation_time;  ///< "2026-08-21 10:11:12"
+  std::map<std::string, Node> nodes;
+  std::string primary;  ///< id of the proxy that AIStore clients shall see as primary
+
+  [[nodiscard]] const Node* find(const std::string& id) const;
+  /// Targets that placement may choose from, in the order of their ids.
+  [[nodiscard]] std::vector<const Node*> placeable_targets() const;
+};
+/// What is kept in the meta store; and AIStore's JSON of section 2.2.
+void to_json(nlohmann::json& out, const Smap& map);
+void from_json(const nlohmann::json& in, Smap& map);
+[[nodiscard]] nlohmann::json aistore_json(const Smap& map);
+[[nodiscard]] nlohmann::json aistore_json(const Node& node);
+
+enum class Durability : std::uint8_t { full };
+
+/// What can be set on a bucket today. Everything else of AIStore's tree has its default and is refused
+/// when a client asks for another value.
+struct BucketProps {
+  Durability durability = Durability::full;
+  bool versioning = true;
+};
+
+struct BucketRecord {
+  BucketId id{};
+  api::Bucket name;
+  BucketProps props;
+  std::int64_t created_ns = 0;
+};
+void to_json(nlohmann::json& out, const BucketRecord& bucket);
+void from_json(const nlohmann::json& in, BucketRecord& bucket);
+/// AIStore's whole Bprops tree (section 2.5) with this bucket's values.
+[[nodiscard]] nlohmann::json aistore_props(const BucketRecord& bucket);
+/// The value of create-bck as props. invalid_argument or unsupported, naming the key, for all that
+/// cannot be had; null and {} give the defaults.
+[[nodiscard]] Result<BucketProps> props_from_request(const nlohmann::json& value);
+
+/// Bucket metadata.
+struct Bmd {
+  std::uint64_t version = 0;
+  std::map<api::Bucket, BucketRecord> buckets;
+  std::set<BucketId> dead;  ///< ids of destroyed buckets: their files are never adopted
+
+  [[nodiscard]] const BucketRecord* find(const api::Bucket& name) const;
+  [[nodiscard]] const BucketRecord* find(BucketId id) const;
+};
+[[nodiscard]] nlohmann::json aistore_json(const Bmd& bmd);
+
+/// What every node knows of the cluster at one revision of the meta store. Immutable; taken once at the
+/// start of a request and used to its end.
+struct ClusterState {
+  std::int64_t revision = 0;
+  std::string uuid;
+  Smap map;
+  Bmd bmd;
+  std::set<std::string> live;  ///< ids of nodes whose lease the store holds
+};
+
+/// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are none.
+[[nodiscard]] const Node* owner_of(const Smap& map, const std::string& uname);
+
+}  // namespace tarn::cluster

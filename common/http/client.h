@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/message.h"
+
+namespace tarn::http {
+
+/// "http://127.0.0.1:8080/base" taken apart.
+struct Url {
+  std::string host;
+  std::uint16_t port = 80;
+  std::string path;  ///< with a leading '/', query included
+
+  [[nodiscard]] std::string authority() const;  ///< "host:port"
+};
+/// invalid_argument for anything but http:// with a host.
+[[nodiscard]] Result<Url> parse_url(std::string_view text);
+
+struct ClientRequest {
+  Method method = Method::get;
+  std::string target;  ///< path and query, encoded
+  Fields fields;       ///< Host and the framing fields are added by the client
+  std::string body;    ///< for small bodies; see ClientStream for large ones
+};
+
+struct ClientResponse {
+  unsigned status = 0;
+  Fields fields;
+  std::string body;
+  [[nodiscard]] std::string_view field(std::string_view name) const noexcept {
+    return find_field(fields, name);
+  }
+};
+
+struct CallLimits {
+  std::chrono::milliseconds connect{2'000};
+  std::chrono::milliseconds total{10'000};     ///< for call(): the whole of it
+  std::chrono::milliseconds stall{30'000};     ///< for streams: without a single byte
+  std::size_t body_bytes_max = 64U << 20U;     ///< for call(): body_too_large beyond
+};
+
+/// One request under way whose bodies are streamed. Owned by the caller; destroying it before the
+/// answer was read to its end closes the connection.
+class ClientStream {
+ public:
+  struct Impl;
+  explicit ClientStream(std::unique_ptr<Impl> impl);
+  ~ClientStream();
+  ClientStream(ClientStream&&) noexcept;
+
+  /// Sends a piece of the request body. Framed in chunks when the request was started without length.
+  Task<Status> write(std::span<const std::byte> bytes);
+  /// Ends the request body.
+  Task<Status> finish();
+  /// Reads the head of the next answer: also of 100 Continue, which the caller then waits behind.
+  Task<Result<ClientResponse>> read_head();
+  /// Whether an answer (or the end of the connection) is there to be read without waiting.
+  [[nodiscard]] bool answer_ready() const;
+  /// The answer's Content-Length, if it has one. Behind read_head().
+  [[nodiscard]] std::optional<std::uint64_t> content_length() const;
+  /// Up to `into.size()` bytes of the answer's body; 0 is its true end. disconnected when it was cut.
+  Task<Result<std::size_t>> read_some(std::span<std::byte> into);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// HTTP/1.1 client for calls between nodes. Keeps idle connections, a pool a loop. Every method runs on
+/// a Loop and uses that loop's pool; one object serves all loops.
+/// Errors: unavailable when the connection is refused, timeout, disconnected, io.
+class Client {
+ public:
+  Client();
+  ~Client();
+
+  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that turns out
+  /// to be dead before a byte of the answer came is replaced once, for requests without side effects.
+  Task<Result<ClientResponse>> call(Url url, ClientRequest request, CallLimits limits = {});
+  /// Sends the head of `request` (its `body` is ignored) and hands over the rest. `length` none: chunked
+  /// for PUT, POST and PATCH, no body otherwise.
+  Task<Result<ClientStream>> open(Url url, ClientRequest request,
+                                  std::optional<std::uint64_t> length, CallLimits limits = {});
+  /// Closes the calling loop's idle connections.
+  void close_idle();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tarn::http

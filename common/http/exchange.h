@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/message.h"
+
+namespace tarn::http {
+
+class Connection;
+
+/// One request and its answer, as a handler sees it. Lives while the handler runs; used on the loop
+/// of its connection only. A handler either sends a complete answer or returns an Error: one that
+/// comes before the first byte of an answer becomes AIStore's error JSON, a later one cuts the
+/// connection, so that a short body can never look complete.
+class Exchange {
+ public:
+  Exchange(Connection& connection, RequestHead head);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
+  /// "127.0.0.1:51234"
+  [[nodiscard]] const std::string& remote_address() const noexcept;
+  /// The id under which this request is logged, here and behind a redirect: 16 hex digits.
+  [[nodiscard]] const std::string& request_id() const noexcept { return request_id_; }
+  void set_request_id(std::string_view id) { request_id_ = id; }
+
+  /// Reads up to `into.size()` bytes of the body; 0 means that the body was complete. Sends
+  /// `100 Continue` before the first read when the client waits for it. invalid_argument for bad
+  /// chunks, disconnected when the client goes away, timeout when it is too slow.
+  Task<Result<std::size_t>> read_some(std::span<std::byte> into);
+  /// The whole of a small body. body_too_large when it has more than `bytes_max`.
+  Task<Result<std::string>> read_all(std::size_t bytes_max);
+  [[nodiscard]] bool body_complete() const noexcept;
+  /// Payload bytes of the body that have been read so far.
+  [[nodiscard]] std::uint64_t body_bytes_read() const noexcept { return body_bytes_read_; }
+
+  /// Sends the whole answer. With an unread body behind it the connection is closed afterwards
+  /// (half-close at once, at most 1 MiB or 0.5 s of the body discarded).
+  Task<Status> respond(Response response);
+  /// Starts an answer whose body follows by write() and send_file(): of exactly `length` bytes, or
+  /// chunked when there is none (then finish() must end it). For HEAD the body is left out: the
+  /// caller must not write.
+  Task<Status> begin(Response head_only, std::optional<std::uint64_t> length);
+  Task<Status> write(std::span<const std::byte> bytes);
+  Task<Status> write(std::string_view bytes) { return write(std::as_bytes(std::span(bytes))); }
+  /// Sends `length` bytes of `fd` by sendfile. The pages must be resident (common/io/residency.h):
+  /// this runs on the loop. Calls `still_resident`, when given, before each turn and stops early
+  /// when it says no. Returns how many bytes went out.
+  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length);
+  /// Ends a chunked answer, or checks that a counted one is complete.
+  Task<Status> finish();
+
+  [[nodiscard]] bool response_started() const noexcept { return response_started_; }
+  [[nodiscard]] bool response_complete() const noexcept { return response_complete_; }
+  [[nodiscard]] unsigned response_status() const noexcept { return status_; }
+  /// Payload bytes of the answer that have gone to the socket.
+  [[nodiscard]] std::uint64_t response_bytes() const noexcept { return response_bytes_; }
+  /// The connection is closed after this exchange.
+  void close_after() noexcept { head_.keep_alive = false; }
+
+ private:
+  friend class Connection;
+  [[nodiscard]] std::string head_text(const Response& response,
+                                      std::optional<std::uint64_t> length, bool has_length);
+
+  Connection& connection_;
+  RequestHead head_;
+  std::string request_id_;
+  std::uint64_t body_bytes_read_ = 0;
+  std::uint64_t response_bytes_ = 0;
+  std::optional<std::uint64_t> response_left_;
+  unsigned status_ = 0;
+  bool continue_sent_ = false;
+  bool body_done_ = false;
+  bool response_started_ = false;
+  bool response_complete_ = false;
+  bool response_chunked_ = false;
+};
+
+}  // namespace tarn::http

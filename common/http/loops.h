@@ -1,0 +1,81 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/async.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace tarn::http {
+
+/// One event loop and its thread. What runs on a loop stays on it.
+class Loop {
+ public:
+  explicit Loop(std::size_t index);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  [[nodiscard]] asio::io_context& context() noexcept { return *context_; }
+  [[nodiscard]] asio::any_io_executor executor();
+  [[nodiscard]] std::size_t index() const noexcept { return index_; }
+  /// The loop that the calling thread runs, or null.
+  [[nodiscard]] static Loop* current() noexcept;
+
+ private:
+  friend class Loops;
+  struct Thread;
+  std::size_t index_;
+  std::unique_ptr<asio::io_context> context_;
+  std::unique_ptr<Thread> thread_;
+};
+
+/// The event loops of a process: one a core.
+class Loops {
+ public:
+  /// Starts `count` loops (0: one a core) on threads of their own.
+  explicit Loops(std::size_t count = 0);
+  /// Stops the loops and joins their threads. All work on them must have ended before.
+  ~Loops();
+
+  [[nodiscard]] std::size_t size() const noexcept { return loops_.size(); }
+  [[nodiscard]] Loop& at(std::size_t index) noexcept { return *loops_[index]; }
+  /// Runs `work` on every loop and waits until it has returned on all of them. Not from a loop.
+  void run_on_each(const std::function<void(Loop&)>& work);
+  /// Stops and joins; idempotent.
+  void stop();
+
+ private:
+  std::vector<std::unique_ptr<Loop>> loops_;
+};
+
+/// Coroutines that somebody waits for: spawn() refuses after close(), close() cancels what runs and
+/// waits until it has ended. Replaces detached. Thread-safe.
+class TaskGroup {
+ public:
+  TaskGroup();
+  /// Aborts when tasks still run: call close() or wait() first.
+  ~TaskGroup();
+  TaskGroup(const TaskGroup&) = delete;
+  TaskGroup& operator=(const TaskGroup&) = delete;
+
+  /// Starts `task` on `executor`. False when the group is closed; the task is then not started.
+  /// Its outermost catch is here: what it throws is logged as an error.
+  bool spawn(asio::any_io_executor executor, Task<void> task);
+  /// Asks all tasks to stop (Asio's terminal cancellation), refuses new ones, and blocks until none
+  /// is left or `seconds` have passed. Not from a loop. True when none is left.
+  bool close(double seconds);
+  [[nodiscard]] std::size_t running() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tarn::http

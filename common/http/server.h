@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/exchange.h"
+#include "common/http/loops.h"
+
+namespace tarn::http {
+
+/// What a client may cost us. faults.md J4 and J5.
+struct Limits {
+  std::size_t header_bytes_max = 16 * 1024;  ///< header fields, without the request line: 431
+  std::size_t fields_max = 100;              ///< 431
+  std::size_t target_bytes_max = 8 * 1024;   ///< 414
+  std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
+  std::chrono::milliseconds header_timeout{10'000};  ///< first byte to end of the header: 408
+  std::uint64_t rate_min = 1024;             ///< bytes a second that a waiting peer must move ...
+  std::chrono::milliseconds rate_window{30'000};     ///< ... over this long, both ways
+  std::size_t connections_max = 15'000;      ///< a process; further ones are answered 503
+};
+
+/// What the server counts; one for all loops of a listener.
+struct ServerCounters;
+
+/// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
+using Handler = std::function<Task<Status>(Exchange&)>;
+/// Called after each request, for logs and metrics. Must not block.
+using Observer = std::function<void(const Exchange&, const Status&, std::chrono::nanoseconds)>;
+
+/// An HTTP/1.1 listener: one accepting socket a loop (SO_REUSEPORT); a connection stays on its loop.
+class Server {
+ public:
+  struct Options {
+    std::string name;          ///< "public", "relay", "internal": for logs and metrics
+    std::string address;       ///< "127.0.0.1:8080", "[::]:0"
+    std::string node;          ///< "p[id]": for error bodies
+    Limits limits;
+    Handler handler;
+    Observer observer;
+  };
+  Server(Loops& loops, Options options);
+  ~Server();
+
+  /// Binds and starts to accept. io when the address is taken.
+  Status start();
+  /// The port that is bound (the one chosen, when 0 was asked for).
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  /// "http://127.0.0.1:8080": the address clients of this machine can use (0.0.0.0 -> 127.0.0.1).
+  [[nodiscard]] std::string url() const;
+  /// Stops accepting, lets running exchanges end for at most `grace`, closes idle connections at
+  /// once and the rest after it. Blocks; not from a loop. Idempotent.
+  void stop(std::chrono::milliseconds grace);
+  [[nodiscard]] std::size_t open_connections() const noexcept;
+  /// Payload bytes of request bodies that arrived, also those thrown away.
+  [[nodiscard]] std::uint64_t body_bytes_received() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tarn::http

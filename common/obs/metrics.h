@@ -1,0 +1,42 @@
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace tarn::obs {
+
+using Labels = std::map<std::string, std::string>;
+
+/// The metrics of a node, in one registry. Look a metric up once and keep the reference: it lives as
+/// long as the Metrics. Updating one is thread-safe and lock-free.
+class Metrics {
+ public:
+  Metrics();
+  [[nodiscard]] prometheus::Counter& counter(const std::string& name, const std::string& help,
+                                             const Labels& labels = {});
+  [[nodiscard]] prometheus::Gauge& gauge(const std::string& name, const std::string& help,
+                                         const Labels& labels = {});
+  [[nodiscard]] prometheus::Histogram& histogram(const std::string& name, const std::string& help,
+                                                 const Labels& labels,
+                                                 const prometheus::Histogram::BucketBoundaries& bounds);
+  /// Called before each text(), to bring gauges up to date.
+  void before_scrape(std::function<void()> refresh);
+  /// Everything in Prometheus' text format 0.0.4.
+  [[nodiscard]] std::string text();
+
+  static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+ private:
+  std::shared_ptr<prometheus::Registry> registry_;
+  std::vector<std::function<void()>> refresh_;
+};
+
+}  // namespace tarn::obs
