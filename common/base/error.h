@@ -79,9 +79,11 @@ template <class... Args>
   auto tmp = (expr);                                            \
   if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error()); \
   decl = std::move(*tmp)
-#define TARN_CHECK_IMPL_(ret, tmp, expr) \
-  auto tmp = (expr);                     \
-  if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error())
+#define TARN_CHECK_IMPL_(ret, tmp, expr)                                     \
+  do {                                                                       \
+    auto tmp = (expr);                                                       \
+    if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error());   \
+  } while (false)
 
 /// `TRY(auto x, f());` declares x or returns f's error. CO_TRY does the same in a coroutine.
 #define TRY(decl, expr) TARN_TRY_IMPL_(return, TARN_TRY_CAT_(try_, __LINE__), decl, expr)

@@ -28,17 +28,20 @@ std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc) {
 }
 
 struct Xxh64Stream::State {
-  XXH64_state_t xxh;
+  State() : xxh(XXH64_createState(), &XXH64_freeState) {}
+  std::unique_ptr<XXH64_state_t, decltype(&XXH64_freeState)> xxh;
 };
 
-Xxh64Stream::Xxh64Stream() : state_(std::make_unique<State>()) { XXH64_reset(&state_->xxh, 0); }
+Xxh64Stream::Xxh64Stream() : state_(std::make_unique<State>()) {
+  XXH64_reset(state_->xxh.get(), 0);
+}
 Xxh64Stream::~Xxh64Stream() = default;
 Xxh64Stream::Xxh64Stream(Xxh64Stream&&) noexcept = default;
 Xxh64Stream& Xxh64Stream::operator=(Xxh64Stream&&) noexcept = default;
 
 void Xxh64Stream::update(std::span<const std::byte> bytes) {
-  XXH64_update(&state_->xxh, bytes.data(), bytes.size());
+  XXH64_update(state_->xxh.get(), bytes.data(), bytes.size());
 }
-std::uint64_t Xxh64Stream::digest() const { return XXH64_digest(&state_->xxh); }
+std::uint64_t Xxh64Stream::digest() const { return XXH64_digest(state_->xxh.get()); }
 
 }  // namespace tarn

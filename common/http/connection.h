@@ -1,0 +1,96 @@
+#pragma once
+
+// Private to common/http: one accepted socket and what the sweeper may do to it.
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/exchange.h"
+#include "common/http/server.h"
+
+namespace tarn::http {
+
+using Socket = asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type>;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// What all connections of one listener share.
+struct ServerShared {
+  Server::Options options;
+  std::atomic<std::size_t> open{0};
+  std::atomic<std::uint64_t> body_bytes{0};
+  std::atomic<bool> closing{false};
+};
+
+/// Reads requests from one socket and answers them, one after another, on one loop.
+class Connection {
+ public:
+  Connection(ServerShared& shared, Socket socket);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Serves until the connection ends.
+  Task<void> run();
+  /// Called by the sweeper, on the connection's loop: ends what waits too long.
+  void sweep(SteadyTime now);
+  /// Ends the connection now when it waits for a request, or in any case.
+  void stop(bool at_once);
+
+  // For Exchange.
+  [[nodiscard]] const std::string& remote_address() const { return remote_; }
+  [[nodiscard]] ServerShared& shared() { return shared_; }
+  /// Bytes of the body of a request with Content-Length: what the head's read brought, then the socket.
+  Task<Result<std::size_t>> receive(std::span<std::byte> into);
+  /// Bytes of a chunked body, through Beast's parser; 0 is its end.
+  Task<Result<std::size_t>> receive_chunked(std::span<std::byte> into);
+  /// Throws away up to `bytes` body bytes that have already arrived; how many there were.
+  std::size_t drop_buffered(std::uint64_t bytes);
+  [[nodiscard]] std::size_t buffered() const;
+  /// Sends all of `head` and `body`; `more`: something follows at once.
+  Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
+  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length);
+  void cork(bool on);
+
+ private:
+  enum class Phase : std::uint8_t { idle, head, working, waiting };
+  struct Parser;
+
+  Task<Result<bool>> read_head(RequestHead& out);
+  Task<Result<std::size_t>> fill_buffer();
+  Task<Status> wait(Socket::wait_type what);
+  Task<void> serve(Exchange& exchange);
+  Task<void> refuse(const Error& error);
+  Task<void> linger();
+  Task<void> yield_after(std::size_t bytes);
+  void enter(Phase phase);
+  void moved(std::size_t bytes) { window_bytes_ += bytes; }
+
+  ServerShared& shared_;
+  Socket socket_;
+  std::string remote_;
+  std::unique_ptr<Parser> parser_;
+  Phase phase_ = Phase::idle;
+  SteadyTime phase_since_;
+  std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
+  std::uint64_t window_bytes_ = 0;
+  std::size_t since_yield_ = 0;
+  bool timed_out_ = false;
+  bool stopping_ = false;
+};
+
+/// Checks a parsed head for framing that two parsers could read in two ways, and for our limits.
+/// Exposed for the fuzzer and unit tests.
+Status check_framing(const RequestHead& head, std::size_t header_bytes, const Limits& limits);
+
+}  // namespace tarn::http

@@ -1,0 +1,155 @@
+#include "common/http/loops.h"
+
+#include <sys/prctl.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/base/check.h"
+#include "common/obs/log.h"
+
+namespace tarn::http {
+namespace {
+
+thread_local Loop* current_loop = nullptr;
+
+}  // namespace
+
+struct Loop::Thread {
+  asio::executor_work_guard<asio::io_context::executor_type> work;
+  std::thread thread;
+};
+
+Loop::Loop(std::size_t index) : index_(index), context_(std::make_unique<asio::io_context>(1)) {
+  thread_ = std::make_unique<Thread>(Thread{asio::make_work_guard(*context_), {}});
+  thread_->thread = std::thread([this] {
+    prctl(PR_SET_NAME, ("loop-" + std::to_string(index_)).c_str());
+    current_loop = this;
+    context_->run();
+  });
+}
+
+Loop::~Loop() = default;
+
+asio::any_io_executor Loop::executor() { return context_->get_executor(); }
+
+Loop* Loop::current() noexcept { return current_loop; }
+
+Loops::Loops(std::size_t count) {
+  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>(i));
+}
+
+Loops::~Loops() { stop(); }
+
+void Loops::run_on_each(const std::function<void(Loop&)>& work) {
+  TARN_CHECK(Loop::current() == nullptr);
+  std::vector<std::future<void>> done;
+  for (auto& loop : loops_) {
+    auto promise = std::make_shared<std::promise<void>>();
+    done.push_back(promise->get_future());
+    asio::post(loop->context(), [promise, &work, loop = loop.get()] {
+      work(*loop);
+      promise->set_value();
+    });
+  }
+  for (auto& each : done) each.wait();
+}
+
+void Loops::stop() {
+  for (auto& loop : loops_) {
+    if (!loop->thread_->thread.joinable()) continue;
+    loop->thread_->work.reset();
+    loop->context().stop();
+  }
+  for (auto& loop : loops_)
+    if (loop->thread_->thread.joinable()) loop->thread_->thread.join();
+}
+
+struct TaskGroup::State {
+  struct Entry {
+    asio::any_io_executor executor;
+    std::shared_ptr<asio::cancellation_signal> signal;
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::uint64_t, Entry> tasks;
+  std::uint64_t next = 0;
+  bool closed = false;
+
+  void ended(std::uint64_t id, const std::exception_ptr& error) {
+    if (error) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const boost::system::system_error& problem) {
+        if (problem.code() != asio::error::operation_aborted)
+          obs::log("task").error("task failed err={}", problem.what());
+      } catch (const std::exception& problem) {
+        obs::log("task").error("task failed err={}", problem.what());
+      }
+    }
+    const std::lock_guard lock(mutex);
+    tasks.erase(id);
+    changed.notify_all();
+  }
+};
+
+TaskGroup::TaskGroup() : state_(std::make_shared<State>()) {}
+
+TaskGroup::~TaskGroup() { TARN_CHECK(running() == 0); }
+
+bool TaskGroup::spawn(asio::any_io_executor executor, Task<void> task) {
+  std::uint64_t id = 0;
+  auto signal = std::make_shared<asio::cancellation_signal>();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->closed) return false;
+    id = state_->next++;
+    state_->tasks.emplace(id, State::Entry{executor, signal});
+  }
+  // Started on its own executor: close() emits the signal there too, so the two never race.
+  asio::post(executor, [state = state_, id, signal, executor, task = std::move(task)]() mutable {
+    auto ended = [state, id, signal](const std::exception_ptr& error) { state->ended(id, error); };
+    asio::co_spawn(executor, std::move(task),
+                   asio::bind_cancellation_slot(signal->slot(), std::move(ended)));
+  });
+  return true;
+}
+
+bool TaskGroup::close(double seconds) {
+  TARN_CHECK(Loop::current() == nullptr);
+  std::unique_lock lock(state_->mutex);
+  state_->closed = true;
+  for (const auto& [id, entry] : state_->tasks)
+    asio::post(entry.executor, [signal = entry.signal] {
+      signal->emit(asio::cancellation_type::terminal);
+    });
+  const auto limit = std::chrono::duration<double>(seconds);
+  return state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); });
+}
+
+bool TaskGroup::wait(double seconds) {
+  TARN_CHECK(Loop::current() == nullptr);
+  std::unique_lock lock(state_->mutex);
+  state_->closed = true;
+  const auto limit = std::chrono::duration<double>(seconds);
+  return state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); });
+}
+
+std::size_t TaskGroup::running() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->tasks.size();
+}
+
+}  // namespace tarn::http

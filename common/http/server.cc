@@ -1,0 +1,214 @@
+#include "common/http/server.h"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "common/base/check.h"
+#include "common/http/connection.h"
+#include "common/obs/log.h"
+
+namespace tarn::http {
+namespace {
+
+using asio::ip::tcp;
+using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_type>;
+using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+
+constexpr auto kSweepEvery = std::chrono::milliseconds(500);
+constexpr int kBacklog = 4096;
+
+/// "127.0.0.1:8080", "[::1]:8080", ":8080"
+Result<tcp::endpoint> parse_endpoint(const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos)
+    return fail(Errc::invalid_argument, "address '{}' is not of the form host:port", text);
+  std::string host = text.substr(0, colon);
+  if (host.empty()) host = "0.0.0.0";
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  boost::system::error_code ec;
+  const auto address = asio::ip::make_address(host, ec);
+  char* end = nullptr;
+  const std::string port_text = text.substr(colon + 1);
+  const unsigned long port = std::strtoul(port_text.c_str(), &end, 10);
+  if (ec || port_text.empty() || *end != '\0' || port > 65535)
+    return fail(Errc::invalid_argument,
+                "address '{}' is not of the form IP:port (for example 127.0.0.1:8080)", text);
+  return tcp::endpoint(address, static_cast<std::uint16_t>(port));
+}
+
+}  // namespace
+
+/// What a listener has on one loop; touched on that loop only.
+struct PerLoop {
+  explicit PerLoop(Loop& its_loop)
+      : loop(its_loop), acceptor(its_loop.context()), sweeper(its_loop.context()) {}
+  Loop& loop;
+  Acceptor acceptor;
+  asio::steady_timer sweeper;
+  std::list<Connection*> connections;
+};
+
+struct Server::Impl {
+  Impl(Loops& its_loops, Options options) : loops(its_loops) { shared.options = std::move(options); }
+
+  Loops& loops;
+  ServerShared shared;
+  std::vector<std::unique_ptr<PerLoop>> per_loop;
+  TaskGroup listeners;
+  TaskGroup sessions;
+  tcp::endpoint bound;
+  bool stopped = false;
+
+  Status listen(PerLoop& here, const tcp::endpoint& endpoint);
+  Task<void> accept(PerLoop& here);
+  Task<void> sweep(PerLoop& here);
+  Task<void> session(PerLoop& here, Socket socket);
+};
+
+Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
+  boost::system::error_code ec;
+  here.acceptor.open(endpoint.protocol(), ec);
+  if (!ec) here.acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+  // The first socket of a listener binds without SO_REUSEPORT set by anyone else: a second process on
+  // the same port is refused by the check in start().
+  if (!ec) here.acceptor.set_option(ReusePort(true), ec);
+  if (!ec) here.acceptor.bind(endpoint, ec);
+  if (!ec) here.acceptor.listen(kBacklog, ec);
+  if (ec)
+    return fail(Errc::io, "cannot listen on {}: {}", shared.options.address, ec.message());
+  return {};
+}
+
+Task<void> Server::Impl::session(PerLoop& here, Socket socket) {
+  Connection connection(shared, std::move(socket));
+  const auto place = here.connections.insert(here.connections.end(), &connection);
+  if (shared.closing) connection.stop(false);
+  try {
+    co_await connection.run();
+  } catch (const std::exception& problem) {
+    obs::log("http").error("connection failed err={}", problem.what());
+  }
+  here.connections.erase(place);
+}
+
+Task<void> Server::Impl::accept(PerLoop& here) {
+  static obs::LogLimiter limiter;
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!shared.closing) {
+    auto [ec, socket] = co_await here.acceptor.async_accept(kTuple);
+    if (ec == asio::error::operation_aborted || shared.closing) break;
+    if (ec) {
+      // Out of file descriptors: wait for some to be closed instead of spinning.
+      if (limiter.allow()) obs::log("http").warn("accept failed err={}", ec.message());
+      asio::steady_timer pause(here.loop.context(), std::chrono::milliseconds(50));
+      co_await pause.async_wait(kTuple);
+      continue;
+    }
+    if (shared.open.load(std::memory_order_relaxed) >= shared.options.limits.connections_max) {
+      if (limiter.allow())
+        obs::log("http").warn("too many connections listener={} max={}", shared.options.name,
+                              shared.options.limits.connections_max);
+      constexpr std::string_view kBusy =
+          "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+          "Connection: close\r\n\r\n";
+      ::send(socket.native_handle(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      continue;
+    }
+    Socket ours(here.loop.context(), socket.local_endpoint().protocol(), socket.release());
+    sessions.spawn(here.loop.executor(), session(here, std::move(ours)));
+  }
+}
+
+Task<void> Server::Impl::sweep(PerLoop& here) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (true) {
+    here.sweeper.expires_after(kSweepEvery);
+    const auto [ec] = co_await here.sweeper.async_wait(kTuple);
+    if (ec) co_return;
+    const auto now = std::chrono::steady_clock::now();
+    for (Connection* connection : here.connections) connection->sweep(now);
+  }
+}
+
+Server::Server(Loops& loops, Options options)
+    : impl_(std::make_unique<Impl>(loops, std::move(options))) {}
+
+Server::~Server() { stop(std::chrono::milliseconds(0)); }
+
+Status Server::start() {
+  Impl& it = *impl_;
+  TRY(tcp::endpoint endpoint, parse_endpoint(it.shared.options.address));
+  {
+    // SO_REUSEPORT would let a second process share the port and steal half of the connections.
+    asio::io_context probe;
+    tcp::acceptor single(probe);
+    boost::system::error_code ec;
+    single.open(endpoint.protocol(), ec);
+    if (!ec) single.set_option(tcp::acceptor::reuse_address(true), ec);
+    if (!ec) single.bind(endpoint, ec);
+    if (!ec) endpoint = single.local_endpoint(ec);
+    if (ec)
+      return fail(Errc::io, "cannot listen on {}: {}", it.shared.options.address, ec.message());
+  }
+  for (std::size_t i = 0; i < it.loops.size(); ++i) {
+    it.per_loop.push_back(std::make_unique<PerLoop>(it.loops.at(i)));
+    TRY_OK(it.listen(*it.per_loop.back(), endpoint));
+  }
+  it.bound = endpoint;
+  for (auto& here : it.per_loop) {
+    it.listeners.spawn(here->loop.executor(), it.accept(*here));
+    it.listeners.spawn(here->loop.executor(), it.sweep(*here));
+  }
+  return {};
+}
+
+std::uint16_t Server::port() const noexcept { return impl_->bound.port(); }
+
+std::string Server::url() const {
+  const auto address = impl_->bound.address();
+  std::string host = address.is_unspecified() ? "127.0.0.1" : address.to_string();
+  if (address.is_v6() && !address.is_unspecified()) host = "[" + host + "]";
+  return "http://" + host + ":" + std::to_string(port());
+}
+
+void Server::stop(std::chrono::milliseconds grace) {
+  Impl& it = *impl_;
+  if (std::exchange(it.stopped, true)) return;
+  it.shared.closing = true;
+  const auto on_each = [&it](const std::function<void(PerLoop&)>& work) {
+    it.loops.run_on_each([&](Loop& loop) {
+      for (auto& here : it.per_loop)
+        if (&here->loop == &loop) work(*here);
+    });
+  };
+  on_each([](PerLoop& here) {
+    boost::system::error_code ignored;
+    here.acceptor.close(ignored);
+    for (Connection* connection : here.connections) connection->stop(false);
+  });
+  it.sessions.wait(std::chrono::duration<double>(grace).count());
+  on_each([](PerLoop& here) {
+    here.sweeper.cancel();
+    for (Connection* connection : here.connections) connection->stop(true);
+  });
+  it.listeners.close(5);
+  if (!it.sessions.close(5)) {
+    // A handler hangs on a drive that does not answer: it may not be destroyed under it.
+    obs::log("http").warn("connections still busy at shutdown listener={} count={}",
+                          it.shared.options.name, it.sessions.running());
+    static_cast<void>(impl_.release());  // leaked on purpose, the process is about to end
+    impl_ = std::make_unique<Impl>(it.loops, Options{});
+    impl_->stopped = true;
+  }
+}
+
+std::size_t Server::open_connections() const noexcept { return impl_->shared.open.load(); }
+std::uint64_t Server::body_bytes_received() const noexcept {
+  return impl_->shared.body_bytes.load();
+}
+
+}  // namespace tarn::http
