@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "common/api/bucket.h"
 #include "common/base/error.h"
@@ -52,8 +53,8 @@ void from_json(const nlohmann::json& in, Smap& map);
 
 enum class Durability : std::uint8_t { full };
 
-/// What can be set on a bucket today. Everything else of AIStore's tree has its default and is refused
-/// when a client asks for another value.
+/// What can be set on a bucket today. Everything else of AIStore's tree has its default and is
+/// refused when a client asks for another value.
 struct BucketProps {
   Durability durability = Durability::full;
   bool versioning = true;
@@ -82,10 +83,11 @@ struct Bmd {
   [[nodiscard]] const BucketRecord* find(const api::Bucket& name) const;
   [[nodiscard]] const BucketRecord* find(BucketId id) const;
 };
+/// The JSON of `what=bmd`. Its "uuid" is left empty: whoever serves it puts the cluster's there.
 [[nodiscard]] nlohmann::json aistore_json(const Bmd& bmd);
 
-/// What every node knows of the cluster at one revision of the meta store. Immutable; taken once at the
-/// start of a request and used to its end.
+/// What every node knows of the cluster at one revision of the meta store. Immutable; taken once at
+/// the start of a request and used to its end.
 struct ClusterState {
   std::int64_t revision = 0;
   std::string uuid;
@@ -94,7 +96,8 @@ struct ClusterState {
   std::set<std::string> live;  ///< ids of nodes whose lease the store holds
 };
 
-/// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are none.
+/// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are
+/// none.
 [[nodiscard]] const Node* owner_of(const Smap& map, const std::string& uname);
 
 }  // namespace tarn::cluster

@@ -4,46 +4,56 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/api/request_path.h"
 #include "common/base/error.h"
 
 namespace tarn::security {
 
-/// What a proxy saw and vouches for when it redirects. It rides in the query of the Location, signed,
-/// so that a target takes writes only as a proxy sent them, with the body that the proxy announced.
+/// What a proxy saw and vouches for when it redirects. It rides in the query of the Location,
+/// signed, so that a target takes writes only as a proxy sent them, with the body that the proxy
+/// announced.
 struct RedirectClaim {
-  std::string method;     ///< "PUT"; GET and HEAD count as one
-  std::string target_id;  ///< who shall serve it
-  std::string uname;      ///< bucket and object: "ais/@#/photos/cat.jpg"
-  std::string proxy_id;   ///< pid
-  std::int64_t issued_ns = 0;       ///< utm
-  std::int64_t expires_s = 0;       ///< exp, seconds since the epoch
-  std::uint64_t map_version = 0;    ///< vpams, base 36 on the wire
-  std::uint64_t bmd_version = 0;    ///< vbmd
-  std::string length;               ///< len: decimal, "chunked", or "" for verbs without a body
-  std::string request_id;           ///< rid
+  std::string method;             ///< "PUT"; GET and HEAD count as one
+  std::string target_id;          ///< who shall serve it
+  std::string uname;              ///< bucket and object: "ais/@#/photos/cat.jpg"
+  std::string proxy_id;           ///< pid
+  std::int64_t issued_ns = 0;     ///< utm
+  std::int64_t expires_s = 0;     ///< exp, seconds since the epoch
+  std::uint64_t map_version = 0;  ///< vpams, base 36 on the wire
+  std::uint64_t bmd_version = 0;  ///< vbmd
+  std::string length;             ///< len: decimal, "chunked", or "" for verbs without a body
+  std::string request_id;         ///< rid
 };
 
-/// Signs redirects with a key derived from the cluster secret (HMAC-SHA256); two epochs are valid.
+/// Signs redirects with a key derived from the cluster secret (HMAC-SHA256). Two epochs of the
+/// secret are valid while it is being replaced: the new key signs, the previous one is still
+/// believed.
+///
+/// What is signed: the method's class (GET for HEAD), target id, uname, then key and value of every
+/// decoded query item but `u`, ordered by key (equal keys keep their order); each field as a 32-bit
+/// big-endian length and its bytes, so that no two requests have the same signed text.
 class RedirectSigner {
  public:
-  explicit RedirectSigner(std::string key) : key_(std::move(key)) {}
-  /// Adds pid, utm, exp, vpams, vbmd, len, rid and the signature u to `query`; all else in `query`
-  /// (provider, namespace, ...) is covered by the signature too.
+  explicit RedirectSigner(std::string key, std::string previous_key = {})
+      : key_(std::move(key)), previous_key_(std::move(previous_key)) {}
+  /// Replaces pid, utm, exp, vpams, vbmd, len, rid and the signature u in `query` (a client's own
+  /// are dropped); all else in it (provider, namespace, ...) is covered by the signature too. `len`
+  /// and `rid` are left out when empty.
   void sign(const RedirectClaim& claim, api::Query& query) const;
   /// Nothing when the query bears no mark of a redirect (no pid). invalid_argument when a mark is
-  /// missing or malformed, forbidden when the signature is not ours. Expiry is not judged here.
-  /// The claim's method, target_id and uname are the caller's and become part of what is checked.
+  /// missing, malformed or given twice, forbidden when the signature is not ours. Expiry is not
+  /// judged here. The claim's method, target_id and uname are the caller's and become part of what
+  /// is checked.
   [[nodiscard]] Result<std::optional<RedirectClaim>> verify(std::string_view method,
                                                             std::string_view target_id,
                                                             std::string_view uname,
                                                             const api::Query& query) const;
 
  private:
-  [[nodiscard]] std::string signature(std::string_view method, std::string_view target_id,
-                                      std::string_view uname, const api::Query& query) const;
   std::string key_;
+  std::string previous_key_;
 };
 
 }  // namespace tarn::security

@@ -1,0 +1,266 @@
+#include "common/cluster/state.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/cluster/hrw.h"
+#include "common/http/client.h"
+
+namespace tarn::cluster {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kFlagIc = 2;  // AIStore's "information centre": up to three proxies
+constexpr int kIcMembersMax = 3;
+
+std::string_view role_text(Role role) { return role == Role::proxy ? "proxy" : "target"; }
+
+Role parse_role(const std::string& text) {
+  if (text == "proxy") return Role::proxy;
+  if (text == "target") return Role::target;
+  throw std::invalid_argument("unknown role '" + text + "' in the cluster map");
+}
+
+json node_json(const Node& node) {
+  json out{{"id", node.id},
+           {"role", role_text(node.role)},
+           {"public_url", node.public_url},
+           {"internal_url", node.internal_url},
+           {"flags", node.flags},
+           {"weight", node.weight}};
+  if (!node.relay_url.empty()) out["relay_url"] = node.relay_url;
+  return out;
+}
+
+Node node_from(const json& in) {
+  Node node;
+  in.at("id").get_to(node.id);
+  node.role = parse_role(in.at("role").get<std::string>());
+  in.at("public_url").get_to(node.public_url);
+  in.at("internal_url").get_to(node.internal_url);
+  node.relay_url = in.value("relay_url", "");
+  node.flags = in.value("flags", std::uint64_t{0});
+  node.weight = in.value("weight", 1.0);
+  if (!(node.weight > 0))
+    throw std::invalid_argument("node " + node.id + " has a weight that is not above 0");
+  node.digest = placement_digest(node.id);
+  return node;
+}
+
+json net_json(const std::string& url) {
+  const auto parsed = http::parse_url(url);
+  return {{"node_ip_addr", parsed ? parsed->host : ""},
+          {"daemon_port", parsed ? std::to_string(parsed->port) : ""},
+          {"direct_url", url}};
+}
+
+/// The namespace of a bucket as BMD keys have it: "@#" or "@uuid#name".
+std::string namespace_key(const api::Bucket& bucket) {
+  return "@" + bucket.ns_uuid + "#" + bucket.ns_name;
+}
+
+/// AIStore's defaults: what a bucket has whose creator asked for nothing.
+json default_props() {
+  return json::parse(R"({
+    "backend_bck": {"name": "", "provider": "", "namespace": {"uuid": "", "name": ""}},
+    "write_policy": {"data": "", "md": ""},
+    "provider": "ais",
+    "checksum": {"type": "xxhash2", "validate_cold_get": false, "validate_warm_get": false,
+                 "validate_obj_move": false, "enable_read_range": false},
+    "extra": {"aws": {}, "gcp": {}, "oci": {}},
+    "rate_limit": {
+      "backend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "num_retries": 3},
+      "frontend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "burst_size": 375}},
+    "ec": {"compression": "never", "bundle_multiplier": 2, "burst_buffer": 0,
+           "objsize_limit": 262144, "data_slices": 1, "parity_slices": 1, "enabled": false,
+           "disk_only": false},
+    "chunks": {"objsize_limit": "0B", "max_monolithic_size": "1TiB", "chunk_size": "1GiB",
+               "checkpoint_every": 0},
+    "mirror": {"copies": 2, "burst_buffer": 0, "enabled": false},
+    "lru": {"dont_evict_time": "2h", "capacity_upd_time": "10m", "enabled": false},
+    "access": "18446744073709551615",
+    "features": "0",
+    "versioning": {"enabled": true, "validate_warm_get": false, "synchronize": false},
+    "durability": "full"
+  })");
+}
+
+/// Go matches JSON keys without regard to case, and clients rely on it.
+json::const_iterator find_key(const json& object, const std::string& key) {
+  auto found = object.find(key);
+  for (auto it = object.begin(); found == object.end() && it != object.end(); ++it)
+    if (iequals(it.key(), key)) found = it;
+  return found;
+}
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Takes what `wanted` asks for into `props`; `defaults` is the part of the tree at `path`.
+Status take_props(const json& wanted, const json& defaults, const std::string& path,
+                  BucketProps& props) {
+  for (const auto& [key, value] : wanted.items()) {
+    const std::string name = path.empty() ? key : path + "." + key;
+    if (path.empty() && iequals(key, "force")) continue;
+    const auto known = find_key(defaults, key);
+    if (known == defaults.end())
+      return fail(Errc::invalid_argument, "unknown bucket property '{}'", name);
+    const bool same_kind =
+        value.type() == known->type() || (value.is_number() && known->is_number());
+    if (!same_kind)
+      return fail(Errc::invalid_argument, "bucket property '{}' cannot be {}: it is a{} like {}",
+                  name, dump(value), known->is_object() ? "n object" : " value", dump(*known));
+    if (value.is_object()) {
+      TRY_OK(
+          take_props(value, *known, path.empty() ? known.key() : path + "." + known.key(), props));
+    } else if (iequals(name, "versioning.enabled")) {
+      props.versioning = value.get<bool>();
+    } else if (value != *known) {
+      return fail(Errc::unsupported,
+                  "bucket property '{}' = {} is not supported yet: only {} can be had", name,
+                  dump(value), dump(*known));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+const Node* Smap::find(const std::string& id) const {
+  const auto found = nodes.find(id);
+  return found == nodes.end() ? nullptr : &found->second;
+}
+
+std::vector<const Node*> Smap::placeable_targets() const {
+  std::vector<const Node*> out;
+  for (const auto& [id, node] : nodes)
+    if (node.placeable()) out.push_back(&node);
+  return out;
+}
+
+void to_json(json& out, const Smap& map) {
+  json nodes = json::array();
+  for (const auto& [id, node] : map.nodes) nodes.push_back(node_json(node));
+  out = {{"version", map.version},
+         {"uuid", map.uuid},
+         {"creation_time", map.creation_time},
+         {"primary", map.primary},
+         {"nodes", std::move(nodes)}};
+}
+
+void from_json(const json& in, Smap& map) {
+  map = Smap{};
+  in.at("version").get_to(map.version);
+  in.at("uuid").get_to(map.uuid);
+  map.creation_time = in.value("creation_time", "");
+  map.primary = in.value("primary", "");
+  for (const json& entry : in.at("nodes")) {
+    Node node = node_from(entry);
+    map.nodes[node.id] = std::move(node);
+  }
+}
+
+json aistore_json(const Node& node) {
+  return {{"daemon_id", node.id},
+          {"daemon_type", role_text(node.role)},
+          {"public_net", net_json(node.public_url)},
+          {"intra_control_net", net_json(node.internal_url)},
+          {"intra_data_net", net_json(node.internal_url)},
+          {"flags", node.flags},
+          {"id_digest", node.digest}};
+}
+
+json aistore_json(const Smap& map) {
+  json proxies = json::object();
+  json targets = json::object();
+  int ic_members = 0;
+  for (const auto& [id, node] : map.nodes) {
+    json entry = aistore_json(node);
+    if (node.role == Role::proxy && ic_members < kIcMembersMax) {
+      ++ic_members;
+      entry["flags"] = node.flags | kFlagIc;
+    }
+    (node.role == Role::proxy ? proxies : targets)[id] = std::move(entry);
+  }
+  json primary = json::object();
+  if (proxies.contains(map.primary)) {
+    primary = proxies[map.primary];
+  } else if (!proxies.empty()) {
+    primary = proxies.front();
+  }
+  return {{"pmap", std::move(proxies)},         {"tmap", std::move(targets)},
+          {"proxy_si", std::move(primary)},     {"uuid", map.uuid},
+          {"creation_time", map.creation_time}, {"version", std::to_string(map.version)}};
+}
+
+void to_json(json& out, const BucketRecord& bucket) {
+  out = {{"id", raw(bucket.id)},
+         {"bucket", bucket.name},
+         {"durability", "full"},
+         {"versioning", bucket.props.versioning},
+         {"created_ns", bucket.created_ns}};
+}
+
+void from_json(const json& in, BucketRecord& bucket) {
+  bucket = BucketRecord{};
+  bucket.id = BucketId{in.at("id").get<std::uint64_t>()};
+  in.at("bucket").get_to(bucket.name);
+  if (const auto text = in.value("durability", "full"); text != "full")
+    throw std::invalid_argument("bucket " + bucket.name.display() + " has durability '" + text +
+                                "', which this version does not know");
+  bucket.props.versioning = in.value("versioning", true);
+  bucket.created_ns = in.value("created_ns", std::int64_t{0});
+}
+
+json aistore_props(const BucketRecord& bucket) {
+  json out = default_props();
+  out["provider"] = bucket.name.provider;
+  out["versioning"]["enabled"] = bucket.props.versioning;
+  out["bid"] = std::to_string(raw(bucket.id));
+  out["created"] = std::to_string(bucket.created_ns);
+  return out;
+}
+
+Result<BucketProps> props_from_request(const json& value) {
+  BucketProps props;
+  if (value.is_null()) return props;
+  if (!value.is_object())
+    return fail(Errc::invalid_argument, "bucket properties must be an object, not {}", dump(value));
+  TRY_OK(take_props(value, default_props(), "", props));
+  return props;
+}
+
+const BucketRecord* Bmd::find(const api::Bucket& name) const {
+  const auto found = buckets.find(name);
+  return found == buckets.end() ? nullptr : &found->second;
+}
+
+const BucketRecord* Bmd::find(BucketId id) const {
+  const auto found = std::find_if(buckets.begin(), buckets.end(),
+                                  [&](const auto& entry) { return entry.second.id == id; });
+  return found == buckets.end() ? nullptr : &found->second;
+}
+
+json aistore_json(const Bmd& bmd) {
+  json providers = json::object();
+  for (const auto& [name, record] : bmd.buckets)
+    providers[name.provider][namespace_key(name)][name.name] = aistore_props(record);
+  return {
+      {"providers", std::move(providers)}, {"uuid", ""}, {"version", std::to_string(bmd.version)}};
+}
+
+const Node* owner_of(const Smap& map, const std::string& uname) {
+  const auto targets = map.placeable_targets();
+  if (targets.empty()) return nullptr;
+  std::vector<Candidate> candidates;
+  candidates.reserve(targets.size());
+  for (const Node* target : targets) candidates.push_back({target->digest, target->weight});
+  return targets[placement_first(candidates, placement_digest(uname))];
+}
+
+}  // namespace tarn::cluster
