@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "common/base/settings.h"
+#include "common/http/server.h"
+
+namespace tarn::http {
+
+/// What proxy and target alike let people set about serving HTTP.
+struct ServiceSettings {
+  Limits limits;
+  std::chrono::milliseconds shutdown_grace{30'000};  ///< for running transfers, at SIGTERM
+  std::string log_level = "info";
+
+  /// Binds the keys http.*, shutdown.grace and log.level. `this` must outlive `settings`.
+  void bind(Settings& settings);
+};
+
+}  // namespace tarn::http
