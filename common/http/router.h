@@ -26,8 +26,10 @@ using RouteHandler = std::function<Task<Status>(Request&)>;
 /// One row of a program's route table.
 struct Route {
   std::string_view methods;  ///< "GET HEAD"
-  /// Literal segments and '*' (one segment), or a final '**' (all that is left, may be empty, slashes
-  /// kept): "/v1/objects/*/**". Doubled slashes between literal segments are ignored.
+  /// Literal segments and '*' (one segment), or a final '**' (all that is left, may be empty,
+  /// slashes kept): "/v1/objects/*/**". Doubled slashes before literal segments and '*' are
+  /// ignored, and so are slashes at the end behind a literal, but not behind a '*': "/name/" is not
+  /// "/name".
   std::string_view pattern;
   std::string_view summary;  ///< one line for people; docs/api.md lists the table
   RouteHandler handler;
@@ -39,9 +41,20 @@ class Router {
  public:
   explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
   Task<Status> operator()(Exchange& exchange) const;
+
+  struct Match {
+    const Route* route = nullptr;    ///< null when rows have the path, but not the method
+    std::vector<std::string> parts;  ///< see Request::parts
+    std::string allow;               ///< then: the methods of those rows, "GET HEAD"
+  };
+  /// What operator() decides by. not_found when no row has the path; invalid_argument for malformed
+  /// percent escapes. `path` is still encoded and without query.
+  [[nodiscard]] Result<Match> match(std::string_view method, std::string_view path) const;
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  static Task<Status> refuse_method(Exchange& exchange, std::string_view methods);
+
   std::vector<Route> routes_;
 };
 

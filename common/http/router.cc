@@ -1,0 +1,133 @@
+#include "common/http/router.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/ranges.h>
+
+#include "common/api/status.h"
+#include "common/base/encoding.h"
+
+namespace tarn::http {
+namespace {
+
+void skip_slashes(std::string_view& path) {
+  path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+}
+
+std::string_view take_segment(std::string_view& path) {
+  const auto segment = path.substr(0, path.find('/'));
+  path.remove_prefix(segment.size());
+  return segment;
+}
+
+/// The still encoded segments that the stars of `pattern` stand for; nothing when it does not
+/// match.
+std::optional<std::vector<std::string_view>> match_pattern(std::string_view pattern,
+                                                           std::string_view path) {
+  std::vector<std::string_view> stars;
+  bool behind_star = false;
+  skip_slashes(pattern);
+  while (!pattern.empty()) {
+    const auto word = take_segment(pattern);
+    skip_slashes(pattern);
+    if (word == "**") {
+      // One slash separates it from a name; further ones belong to what follows.
+      if (behind_star && path.starts_with('/'))
+        path.remove_prefix(1);
+      else
+        skip_slashes(path);
+      stars.push_back(path);
+      return stars;
+    }
+    skip_slashes(path);
+    const auto segment = take_segment(path);
+    behind_star = word == "*";
+    if (behind_star) {
+      if (segment.empty()) return std::nullopt;
+      stars.push_back(segment);
+    } else if (percent_decode(segment) != word) {
+      return std::nullopt;
+    }
+  }
+  // "/v1/buckets/" is "/v1/buckets", but "/name/" is another thing than "/name".
+  if (!behind_star) skip_slashes(path);
+  if (!path.empty()) return std::nullopt;
+  return stars;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    if (end > 0) out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const auto words = words_of(text);
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Result<std::vector<std::string>> decode_parts(const std::vector<std::string_view>& stars) {
+  std::vector<std::string> parts;
+  for (const auto star : stars) {
+    auto part = percent_decode(star);
+    if (!part)
+      return fail(Errc::invalid_argument, "malformed percent escape in the path '{}'", star);
+    parts.push_back(std::move(*part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<Router::Match> Router::match(std::string_view method, std::string_view path) const {
+  Match found;
+  for (const Route& route : routes_) {
+    const auto stars = match_pattern(route.pattern, path);
+    if (!stars) continue;
+    if (!has_word(route.methods, method)) {
+      for (const auto word : words_of(route.methods))
+        if (!has_word(found.allow, word))
+          found.allow += (found.allow.empty() ? "" : " ") + std::string(word);
+      continue;
+    }
+    TRY(found.parts, decode_parts(*stars));
+    found.route = &route;
+    return found;
+  }
+  if (found.allow.empty())
+    return fail(Errc::not_found, "no such path: {} (docs/api.md lists them)", path);
+  return found;
+}
+
+Task<Status> Router::operator()(Exchange& exchange) const {
+  CO_TRY(api::Target target, api::parse_target(exchange.head().target));
+  CO_TRY(Match found, match(exchange.head().method_text, target.path));
+  if (found.route == nullptr) {
+    const Status answered = co_await refuse_method(exchange, found.allow);
+    co_return answered;
+  }
+  Request request{exchange, std::move(target), std::move(found.parts)};
+  const Status served = co_await found.route->handler(request);
+  co_return served;
+}
+
+Task<Status> Router::refuse_method(Exchange& exchange, std::string_view methods) {
+  const std::string allow = fmt::format("{}", fmt::join(words_of(methods), ", "));
+  const RequestHead& head = exchange.head();
+  const Error error{Errc::method_not_allowed,
+                    fmt::format("{} is not for this path: {} are", head.method_text, allow)};
+  const api::ErrorScene scene{head.method_text, head.target, exchange.remote_address(), ""};
+  const std::string text = api::error_json(error, scene);
+  Response response(405, kJson, head.method == Method::head ? "" : text + "\n");
+  response.set("Allow", allow).set("X-Content-Type-Options", "nosniff");
+  if (head.method == Method::head) response.set("Hdr-Error", text);
+  const Status sent = co_await exchange.respond(std::move(response));
+  co_return sent;
+}
+
+}  // namespace tarn::http
