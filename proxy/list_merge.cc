@@ -1,0 +1,86 @@
+#include "proxy/list_merge.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace tarn::proxy {
+namespace {
+
+/// HRW spreads names evenly: a source's share of a page and a quarter more is nearly always enough,
+/// and asking each for a whole page would throw most of it away.
+std::size_t batch_for(std::size_t sources, std::size_t limit) {
+  const std::size_t share = limit / std::max<std::size_t>(sources, 1);
+  return std::min(limit, share + share / 4 + 32);
+}
+
+}  // namespace
+
+ListMerge::ListMerge(std::size_t sources, std::size_t limit, std::string after)
+    : limit_(limit), batch_(batch_for(sources, limit)) {
+  TARN_CHECK(limit > 0);
+  sources_.resize(sources);
+  for (Source& source : sources_) source.after = after;
+  merged_.reserve(limit);
+}
+
+std::vector<std::size_t> ListMerge::wanting() const {
+  std::vector<std::size_t> out;
+  if (is_full()) return out;
+  for (std::size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i].is_empty() && sources_[i].more) out.push_back(i);
+  return out;
+}
+
+Status ListMerge::feed(std::size_t index, std::vector<ListEntry> entries, bool more) {
+  Source& source = sources_[index];
+  TARN_CHECK(source.is_empty() && source.more);
+  if (entries.empty() && more)
+    return fail(Errc::corrupt, "no entries behind '{}', yet more of them", source.after);
+  for (const ListEntry& entry : entries) {
+    if (entry.name <= source.after)
+      return fail(Errc::corrupt, "'{}' does not come behind '{}'", entry.name, source.after);
+    source.after = entry.name;
+  }
+  source.entries = std::move(entries);
+  source.next = 0;
+  source.more = more;
+  if (wanting().empty()) merge();
+  return {};
+}
+
+/// Takes the smallest name as long as every source that has names left shows its next one.
+void ListMerge::merge() {
+  const auto later = [this](std::size_t a, std::size_t b) {
+    return sources_[a].front().name > sources_[b].front().name;
+  };
+  std::vector<std::size_t> heap;
+  for (std::size_t i = 0; i < sources_.size(); ++i)
+    if (!sources_[i].is_empty()) heap.push_back(i);
+  std::make_heap(heap.begin(), heap.end(), later);
+  while (!heap.empty() && !is_full()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Source& source = sources_[heap.back()];
+    ListEntry& entry = source.entries[source.next++];
+    if (merged_.empty() || merged_.back().name != entry.name) merged_.push_back(std::move(entry));
+    if (!source.is_empty()) {
+      std::push_heap(heap.begin(), heap.end(), later);
+    } else {
+      if (source.more) return;  // its next name may be the smallest: ask first
+      heap.pop_back();
+    }
+  }
+}
+
+bool ListMerge::more() const {
+  return std::any_of(sources_.begin(), sources_.end(), [this](const Source& source) {
+    if (source.more) return true;
+    // What is left may be the page's last name once more, a directory that several targets have.
+    return std::any_of(
+        source.entries.begin() + static_cast<std::ptrdiff_t>(source.next), source.entries.end(),
+        [this](const ListEntry& entry) { return entry.name != merged_.back().name; });
+  });
+}
+
+}  // namespace tarn::proxy
