@@ -20,7 +20,8 @@ class ClusterView {
 
   /// Ranges once, so that state() is real. unavailable when the store cannot be reached.
   Task<Status> load();
-  /// Loads and watches for ever, with back-off and jitter when the store is away; ends when cancelled.
+  /// Loads and watches for ever, with back-off and jitter when the store is away; ends when
+  /// cancelled.
   Task<void> follow();
 
   [[nodiscard]] std::shared_ptr<const ClusterState> state() const { return state_.get(); }
@@ -29,8 +30,8 @@ class ClusterView {
                                                              std::uint64_t bmd_version);
   /// Reads the store now: what a proxy does before it says that a bucket does not exist.
   Task<Result<std::shared_ptr<const ClusterState>>> fresh();
-  /// When the last successful read or watch event was; a node that could not read the map for one term
-  /// stops renewing its lease.
+  /// When the last successful read or watch event was; a node that could not read the map for one
+  /// term stops renewing its lease.
   [[nodiscard]] BootTime last_contact() const;
   /// Called on the follower's loop after each new state, with the old and the new one.
   void on_change(std::function<void(const ClusterState&, const ClusterState&)> listener);

@@ -10,8 +10,9 @@
 
 namespace tarn::cluster {
 
-/// MetaStore over etcd's v3 HTTP/JSON gateway (ecosystem.md, section 3.2): etcd itself, or the embedded
-/// store that a proxy serves under the same paths. Tries the endpoints in turn, 3 s a call.
+/// MetaStore over etcd's v3 HTTP/JSON gateway (ecosystem.md, section 3.2): etcd itself, or the
+/// embedded store that a proxy serves under the same paths. Tries the endpoints in turn, 3 s a
+/// call.
 class GatewayStore final : public MetaStore {
  public:
   /// `sign` adds what the server wants as proof of identity (node authentication, or etcd's token).
@@ -24,6 +25,7 @@ class GatewayStore final : public MetaStore {
   Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override;
   Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override;
   Task<Status> revoke(LeaseId lease) override;
+  Task<Result<LeaseState>> time_to_live(LeaseId lease) override;
   Task<Status> watch(std::string prefix, Revision from,
                      std::function<bool(WatchBatch)> sink) override;
 

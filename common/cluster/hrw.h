@@ -8,8 +8,8 @@
 
 namespace tarn::cluster {
 
-/// Placement by highest random weight, bit for bit that of AIStore (aistore-api.md, section 5), so that
-/// its SDK computes the same owner. Pure functions.
+/// Placement by highest random weight, bit for bit that of AIStore (aistore-api.md, section 5), so
+/// that its SDK computes the same owner. Pure functions.
 
 /// X(s) = XXH64(s, seed 1103515245): digests of node ids, mountpaths and unames.
 [[nodiscard]] std::uint64_t placement_digest(std::string_view text);

@@ -28,7 +28,8 @@ class LeaseClock {
   void renewed(BootTime sent) { valid_until_ = (sent + kTerm - kMargin).count(); }
   void lost() { valid_until_ = 0; }
   [[nodiscard]] bool valid() const { return clock_.boot_time().count() < valid_until_.load(); }
-  /// Seconds since the lease ended (rounded up, at least 1), for the Tarn-Stale header; 0 while it holds.
+  /// Seconds since the lease ended (rounded up, at least 1), for the Tarn-Stale header; 0 while it
+  /// holds.
   [[nodiscard]] std::int64_t stale_seconds() const;
 
  private:
@@ -37,17 +38,17 @@ class LeaseClock {
   std::int64_t started_ = clock_.boot_time().count();
 };
 
-/// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed) and
-/// keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map and
-/// bucket metadata that this node has acknowledged.
+/// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
+/// and keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map
+/// and bucket metadata that this node has acknowledged.
 class Membership {
  public:
   Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock);
 
   /// Adds or updates the node in the map, takes a lease and the incarnation. Tries until it works.
   Task<Status> join();
-  /// Renews every second and takes a new lease when the old one is gone; writes acknowledged versions
-  /// into live/<id> when they change. Ends when cancelled.
+  /// Renews every second and takes a new lease when the old one is gone; writes acknowledged
+  /// versions into live/<id> when they change. Ends when cancelled.
   Task<void> keep();
   /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
   Task<void> leave();
@@ -72,14 +73,15 @@ class Membership {
 Task<Status> wait_acknowledged(MetaStore& store, ClusterView& view, std::uint64_t bmd_version,
                                std::chrono::milliseconds limit);
 
-/// Changes of buckets, each one transaction (create-if-absent, version counter). Errors: bucket_exists,
-/// bucket_not_found, unavailable (outcome unknown is resolved by reading again).
+/// Changes of buckets, each one transaction (create-if-absent, version counter). Errors:
+/// bucket_exists, bucket_not_found, unavailable (outcome unknown is resolved by reading again).
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
 
-/// Makes what a new cluster has: uuid, empty map, the default bucket. Does nothing on one that exists.
-/// Returns the cluster's uuid.
-Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket, Clock& clock);
+/// Makes what a new cluster has: uuid, empty map, the default bucket. Does nothing on one that
+/// exists. Returns the cluster's uuid.
+Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
+                                    Clock& clock);
 
 }  // namespace tarn::cluster

@@ -24,7 +24,8 @@ struct KeyValue {
   LeaseId lease = 0;
 };
 
-/// Keys in [key, range_end); range_end empty: just `key`.
+/// Keys in [key, range_end); range_end empty: just `key`; a single NUL byte: to the end of all
+/// keys.
 struct RangeRequest {
   std::string key;
   std::string range_end;
@@ -52,7 +53,8 @@ struct Delete {
   std::string key;
   std::string range_end;
 };
-/// All of `compare` hold: `puts` and `deletes` are done at one revision; else nothing is.
+/// All of `compare` hold: `puts` and `deletes` are done at one revision; else nothing is. A key may
+/// be written once only: invalid_argument for one that is put twice, or put and deleted.
 struct Transaction {
   std::vector<Compare> compare;
   std::vector<Put> puts;
@@ -60,7 +62,14 @@ struct Transaction {
 };
 struct TransactionResult {
   bool succeeded = false;
-  Revision revision = 0;
+  Revision revision =
+      0;  ///< of the store behind the transaction; its own when it changed something
+};
+
+struct LeaseState {
+  std::chrono::seconds left{0};
+  std::chrono::seconds granted{0};
+  std::vector<std::string> keys;  ///< that go with it, sorted
 };
 
 struct WatchEvent {
@@ -74,14 +83,14 @@ struct WatchBatch {
   Revision revision = 0;
 };
 
-/// The first key behind all keys that begin with `prefix`.
+/// The first key behind all keys that begin with `prefix`; a single NUL when there is none.
 [[nodiscard]] std::string prefix_end(std::string prefix);
 
 /// The consensus system that holds the little that a cluster must agree on (design.md, section 3).
-/// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's JSON
-/// gateway, or the embedded store behind the same paths). Semantics are etcd v3's. Thread-safe.
-/// Errors: unavailable (out of reach; a write's outcome is then unknown), not_found (a lease that has
-/// ended), corrupt.
+/// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's
+/// JSON gateway, or the embedded store behind the same paths). Semantics are etcd v3's.
+/// Thread-safe. Errors: unavailable (out of reach; a write's outcome is then unknown and must be
+/// read again before it is repeated), not_found (a lease that has ended), corrupt.
 class MetaStore {
  public:
   virtual ~MetaStore() = default;
@@ -91,10 +100,13 @@ class MetaStore {
   virtual Task<Result<LeaseId>> grant(std::chrono::seconds ttl) = 0;
   /// The seconds that the renewed lease now has.
   virtual Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) = 0;
+  /// Ends the lease and deletes its keys.
   virtual Task<Status> revoke(LeaseId lease) = 0;
-  /// Calls `sink` for every change of keys that begin with `prefix`, from revision `from` on, in order,
-  /// until it returns false (then ok) or something fails: conflict when `from` is too old (range again
-  /// and watch from there), unavailable when the store went away. Cancellable.
+  virtual Task<Result<LeaseState>> time_to_live(LeaseId lease) = 0;
+  /// Calls `sink` on the caller's loop for every change of keys that begin with `prefix`, from
+  /// revision `from` on (0: from now on), in order, until it returns false (then ok) or something
+  /// fails: conflict when `from` is too old (range again and watch from there), unavailable when
+  /// the store went away. Cancellable.
   virtual Task<Status> watch(std::string prefix, Revision from,
                              std::function<bool(WatchBatch)> sink) = 0;
 };

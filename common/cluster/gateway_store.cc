@@ -1,0 +1,201 @@
+#include "common/cluster/gateway_store.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "common/cluster/gateway_json.h"
+
+namespace tarn::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A call that may be sent again although it may have been done already, or one that may not.
+enum class Repeat : std::uint8_t { harmless, never };
+
+constexpr http::CallLimits kCallLimits{.connect = 1s, .total = 3s};
+/// A renewal is worth nothing when it comes late: two fit into the time that a lease has left.
+constexpr http::CallLimits kRenewalLimits{.connect = 500ms, .total = 1500ms};
+/// A watch may be silent: etcd reports progress every 10 minutes only. Whether the store is there
+/// is asked by other calls.
+constexpr http::CallLimits kWatchLimits{.connect = 1s, .total = 3s, .stall = 15min};
+constexpr std::size_t kWatchLineBytesMax = 16U << 20U;
+
+http::ClientRequest make_request(std::string_view path, const std::string& body) {
+  http::ClientRequest request;
+  request.method = http::Method::post;
+  request.target = path;
+  request.fields.push_back({"Content-Type", "application/json"});
+  request.body = body;
+  return request;
+}
+
+/// Cuts a byte stream into lines and hands the events of each on.
+class WatchReader {
+ public:
+  explicit WatchReader(std::function<bool(WatchBatch)> sink) : sink_(std::move(sink)) {}
+
+  /// False when the sink has had enough.
+  Result<bool> take(std::string_view bytes) {
+    pending_ += bytes;
+    std::size_t begin = 0;
+    for (auto end = pending_.find('\n'); end != std::string::npos;
+         end = pending_.find('\n', begin)) {
+      const auto line = std::string_view(pending_).substr(begin, end - begin);
+      begin = end + 1;
+      if (line.empty()) continue;
+      TRY(auto batch, gateway::decode_watch_line(line));
+      if (!batch.events.empty() && !sink_(std::move(batch))) return false;
+    }
+    pending_.erase(0, begin);
+    if (pending_.size() > kWatchLineBytesMax)
+      return fail(Errc::unavailable, "a line of the watch has more than {} bytes",
+                  kWatchLineBytesMax);
+    return true;
+  }
+
+ private:
+  std::function<bool(WatchBatch)> sink_;
+  std::string pending_;
+};
+
+}  // namespace
+
+struct GatewayStore::Impl {
+  http::Client& client;
+  std::vector<std::string> endpoints;
+  Sign sign;
+  std::atomic<std::size_t> preferred{0};
+
+  Task<Result<std::string>> call(std::string_view path, std::string body, Repeat repeat,
+                                 http::CallLimits limits);
+  Task<Result<std::string>> call_one(std::string endpoint, std::string_view path, std::string body,
+                                     http::CallLimits limits);
+  Task<Status> watch_one(std::string endpoint, std::string body, WatchReader& reader);
+};
+
+/// One call to one endpoint. unavailable means that it was not done; timeout, disconnected and io
+/// that nobody knows.
+Task<Result<std::string>> GatewayStore::Impl::call_one(std::string endpoint, std::string_view path,
+                                                       std::string body, http::CallLimits limits) {
+  CO_TRY(auto url, http::parse_url(endpoint));
+  auto request = make_request(path, body);
+  if (sign) sign(request);
+  CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request), limits));
+  if (answer.status == 200) co_return answer.body;
+  Error error = gateway::decode_error(answer.status, answer.body);
+  // Said by the store itself: quorum was lost or a write failed under way.
+  if (error.code == Errc::unavailable) error.code = Errc::timeout;
+  co_return fail(std::move(error));
+}
+
+Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::string body,
+                                                   Repeat repeat, http::CallLimits limits) {
+  if (endpoints.empty()) co_return fail(Errc::invalid_argument, "no meta store is configured");
+  Error last;
+  for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
+    const std::size_t at = preferred.load() % endpoints.size();
+    const std::string endpoint = endpoints[at];
+    auto answer = co_await call_one(endpoint, path, body, limits);
+    if (answer) co_return answer;
+    last = std::move(answer).error();
+    const bool refused = last.code == Errc::unavailable;
+    const bool unknown =
+        last.code == Errc::timeout || last.code == Errc::disconnected || last.code == Errc::io;
+    if (!refused && !unknown) co_return fail(std::move(last));
+    last = {Errc::unavailable, "meta store " + endpoint + ": " + last.message};
+    preferred = at + 1;
+    if (unknown && repeat == Repeat::never) break;
+  }
+  co_return fail(std::move(last));
+}
+
+Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string body,
+                                           WatchReader& reader) {
+  CO_TRY(auto url, http::parse_url(endpoint));
+  auto request = make_request(gateway::kWatch, "");
+  // etcd: end the watch when the member loses its leader, instead of staying silent.
+  request.fields.push_back({"Grpc-Metadata-Hasleader", "true"});
+  if (sign) sign(request);
+  CO_TRY(auto stream,
+         co_await client.open(std::move(url), std::move(request), body.size(), kWatchLimits));
+  CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(body))));
+  CO_TRY_OK(co_await stream.finish());
+  CO_TRY(const auto head, co_await stream.read_head());
+  std::array<char, 16 * 1024> buffer{};
+  if (head.status != 200) {
+    CO_TRY(const auto count, co_await stream.read_some(std::as_writable_bytes(std::span(buffer))));
+    co_return fail(gateway::decode_error(head.status, {buffer.data(), count}));
+  }
+  for (;;) {
+    CO_TRY(const auto count, co_await stream.read_some(std::as_writable_bytes(std::span(buffer))));
+    if (count == 0) co_return fail(Errc::unavailable, "the watch ended");
+    CO_TRY(const auto more, reader.take({buffer.data(), count}));
+    if (!more) co_return Status();
+  }
+}
+
+GatewayStore::GatewayStore(http::Client& client, std::vector<std::string> endpoints, Sign sign)
+    : impl_(new Impl{client, std::move(endpoints), std::move(sign)}) {}
+
+GatewayStore::~GatewayStore() = default;
+
+Task<Result<RangeResult>> GatewayStore::range(RangeRequest request) {
+  CO_TRY(const auto body, co_await impl_->call(gateway::kRange, gateway::encode(request),
+                                               Repeat::harmless, kCallLimits));
+  co_return gateway::decode_range_result(body);
+}
+
+Task<Result<TransactionResult>> GatewayStore::commit(Transaction transaction) {
+  CO_TRY(const auto body, co_await impl_->call(gateway::kTxn, gateway::encode(transaction),
+                                               Repeat::never, kCallLimits));
+  co_return gateway::decode_transaction_result(body);
+}
+
+Task<Result<LeaseId>> GatewayStore::grant(std::chrono::seconds ttl) {
+  // Granted twice, one of the two ends unused.
+  CO_TRY(const auto body, co_await impl_->call(gateway::kGrant, gateway::encode_grant(ttl),
+                                               Repeat::harmless, kCallLimits));
+  co_return gateway::decode_granted(body);
+}
+
+Task<Result<std::chrono::seconds>> GatewayStore::keep_alive(LeaseId lease) {
+  CO_TRY(const auto body, co_await impl_->call(gateway::kKeepAlive, gateway::encode_lease(lease),
+                                               Repeat::harmless, kRenewalLimits));
+  co_return gateway::decode_kept(body);
+}
+
+Task<Status> GatewayStore::revoke(LeaseId lease) {
+  const auto answer = co_await impl_->call(gateway::kRevoke, gateway::encode_lease(lease),
+                                           Repeat::never, kCallLimits);
+  if (!answer) co_return fail(answer.error());
+  co_return Status();
+}
+
+Task<Result<LeaseState>> GatewayStore::time_to_live(LeaseId lease) {
+  CO_TRY(const auto body, co_await impl_->call(gateway::kTimeToLive, gateway::encode_lease(lease),
+                                               Repeat::harmless, kCallLimits));
+  co_return gateway::decode_left(body);
+}
+
+Task<Status> GatewayStore::watch(std::string prefix, Revision from,
+                                 std::function<bool(WatchBatch)> sink) {
+  if (impl_->endpoints.empty())
+    co_return fail(Errc::invalid_argument, "no meta store is configured");
+  const std::size_t at = impl_->preferred.load() % impl_->endpoints.size();
+  const std::string body = gateway::encode(gateway::WatchRequest{prefix, prefix_end(prefix), from});
+  WatchReader reader(std::move(sink));
+  auto ended = co_await impl_->watch_one(impl_->endpoints[at], body, reader);
+  if (ended || ended.error().code == Errc::conflict || ended.error().code == Errc::cancelled)
+    co_return ended;
+  impl_->preferred = at + 1;
+  const Errc code = ended.error().code;
+  const bool final = code == Errc::unsupported || code == Errc::unauthenticated ||
+                     code == Errc::forbidden || code == Errc::invalid_argument;
+  co_return fail(final ? code : Errc::unavailable, "meta store {}: {}", impl_->endpoints[at],
+                 ended.error().message);
+}
+
+}  // namespace tarn::cluster

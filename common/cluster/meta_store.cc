@@ -1,0 +1,17 @@
+#include "common/cluster/meta_store.h"
+
+namespace tarn::cluster {
+
+std::string prefix_end(std::string prefix) {
+  while (!prefix.empty()) {
+    const auto last = static_cast<unsigned char>(prefix.back());
+    prefix.pop_back();
+    if (last != 0xff) {
+      prefix += static_cast<char>(last + 1);
+      return prefix;
+    }
+  }
+  return std::string(1, '\0');  // etcd's word for "to the end of all keys"
+}
+
+}  // namespace tarn::cluster
