@@ -17,11 +17,11 @@ namespace tarn::http {
 
 /// "http://127.0.0.1:8080/base" taken apart.
 struct Url {
-  std::string host;
+  std::string host;  ///< a name or an address, without the brackets of an IPv6 literal
   std::uint16_t port = 80;
   std::string path;  ///< with a leading '/', query included
 
-  [[nodiscard]] std::string authority() const;  ///< "host:port"
+  [[nodiscard]] std::string authority() const;  ///< "host:port", "[::1]:port"
 };
 /// invalid_argument for anything but http:// with a host.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);
@@ -44,23 +44,27 @@ struct ClientResponse {
 
 struct CallLimits {
   std::chrono::milliseconds connect{2'000};
-  std::chrono::milliseconds total{10'000};     ///< for call(): the whole of it
-  std::chrono::milliseconds stall{30'000};     ///< for streams: without a single byte
-  std::size_t body_bytes_max = 64U << 20U;     ///< for call(): body_too_large beyond
+  std::chrono::milliseconds total{10'000};  ///< for call(): the whole of it
+  std::chrono::milliseconds stall{30'000};  ///< for streams: without a single byte
+  std::size_t body_bytes_max = 64U << 20U;  ///< for call(): body_too_large beyond
 };
 
-/// One request under way whose bodies are streamed. Owned by the caller; destroying it before the
-/// answer was read to its end closes the connection.
+/// One request under way whose bodies are streamed. Owned by the caller, used on one loop;
+/// destroying it before the answer was read to its end closes the connection. When a peer answers
+/// before it has taken the whole body, write() and finish() fail: read_head() then still gives the
+/// answer, if one came.
 class ClientStream {
  public:
   struct Impl;
   explicit ClientStream(std::unique_ptr<Impl> impl);
   ~ClientStream();
   ClientStream(ClientStream&&) noexcept;
+  ClientStream& operator=(ClientStream&&) noexcept;
 
-  /// Sends a piece of the request body. Framed in chunks when the request was started without length.
+  /// Sends a piece of the request body. Framed in chunks when the request was started without
+  /// length.
   Task<Status> write(std::span<const std::byte> bytes);
-  /// Ends the request body.
+  /// Ends the request body. internal when it is shorter than announced; nothing is sent then.
   Task<Status> finish();
   /// Reads the head of the next answer: also of 100 Continue, which the caller then waits behind.
   Task<Result<ClientResponse>> read_head();
@@ -68,34 +72,30 @@ class ClientStream {
   [[nodiscard]] bool answer_ready() const;
   /// The answer's Content-Length, if it has one. Behind read_head().
   [[nodiscard]] std::optional<std::uint64_t> content_length() const;
-  /// Up to `into.size()` bytes of the answer's body; 0 is its true end. disconnected when it was cut.
+  /// Up to `into.size()` bytes of the answer's body; 0 is its true end. disconnected when it was
+  /// cut.
   Task<Result<std::size_t>> read_some(std::span<std::byte> into);
 
  private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// HTTP/1.1 client for calls between nodes. Keeps idle connections, a pool a loop. Every method runs on
-/// a Loop and uses that loop's pool; one object serves all loops.
-/// Errors: unavailable when the connection is refused, timeout, disconnected, io.
+/// HTTP/1.1 client for calls between nodes and of the command line. Keeps idle connections, a pool
+/// a loop (IdlePool), so objects of this class have no state. Every method runs on a Loop. Errors:
+/// unavailable when the connection is refused, timeout, disconnected, cancelled; io for an answer
+/// that breaks the rules of HTTP; invalid_argument for a request that would.
 class Client {
  public:
-  Client();
-  ~Client();
-
-  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that turns out
-  /// to be dead before a byte of the answer came is replaced once, for requests without side effects.
+  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that turns
+  /// out to be dead before a byte of the answer came is replaced once, for requests without side
+  /// effects (GET, HEAD, OPTIONS).
   Task<Result<ClientResponse>> call(Url url, ClientRequest request, CallLimits limits = {});
-  /// Sends the head of `request` (its `body` is ignored) and hands over the rest. `length` none: chunked
-  /// for PUT, POST and PATCH, no body otherwise.
+  /// Sends the head of `request` (its `body` is ignored) and hands over the rest. `length` none:
+  /// chunked for PUT, POST and PATCH, no body otherwise.
   Task<Result<ClientStream>> open(Url url, ClientRequest request,
                                   std::optional<std::uint64_t> length, CallLimits limits = {});
   /// Closes the calling loop's idle connections.
   void close_idle();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tarn::http
