@@ -1,0 +1,325 @@
+"""A cluster of real programs, driven through deploy/local-cluster as a user would drive it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.parse
+from pathlib import Path
+
+from harness import client
+from harness.waiting import scaled, wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LOCAL_CLUSTER = REPOSITORY / "deploy" / "local-cluster"
+PROGRAMS = Path(os.environ.get("TARN_BIN") or REPOSITORY / "build" / "test" / "bin")
+
+ERROR_LINE = re.compile(r"^\S+Z (error|critical) ")
+# What sanitizers, assertions and the C++ run time write when a program must not go on.
+CRASH_LINE = re.compile(
+    r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: |terminate called|Assertion .* failed|CHECK failed")
+
+LIST_ACTION = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+class CommandFailed(AssertionError):
+    def __init__(self, command, result):
+        super().__init__(f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stdout}{result.stderr}")
+        self.returncode = result.returncode
+        self.stderr = result.stderr
+
+
+def process_is_alive(pid):
+    """False also for a zombie, which a container's first process may never reap."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def processes_naming(text):
+    """(pid, command line) of living processes that have `text` in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if text in command and process_is_alive(entry.name):
+                found.append((int(entry.name), command.strip()))
+    return found
+
+
+class NodeLog:
+    """The log of one node; knows which part of it belongs to the running test."""
+
+    def __init__(self, path):
+        self.path = path
+        self.start = 0
+
+    def mark(self):
+        """What is there now belongs to the past."""
+        self.start = self.path.stat().st_size if self.path.exists() else 0
+
+    def lines(self):
+        """The lines since the last mark."""
+        if not self.path.exists():
+            return []
+        with open(self.path, "rb") as log:
+            log.seek(self.start)
+            return log.read().decode(errors="replace").splitlines()
+
+    def all_lines(self):
+        """Every line since the cluster was made."""
+        return self.path.read_text(errors="replace").splitlines() if self.path.exists() else []
+
+    def matching(self, pattern):
+        return [line for line in self.lines() if re.search(pattern, line)]
+
+
+class Cluster:
+    """One proxy and `targets` targets in `directory`. Not started until `up`."""
+
+    def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None):
+        self.directory = Path(directory)
+        self.options = ["--targets", str(targets), "--drives", str(drives)]
+        for key, value in (settings or {}).items():
+            self.options += ["--set", f"{key}={value}"]
+        self.programs = Path(programs or PROGRAMS)
+        self.environment = os.environ | (environment or {})
+        self.nodes = {}
+        self.logs = {}
+        self.running = set()  # names that this test has reason to believe alive
+        self._expected = []
+
+    # --- nodes ---
+
+    def command(self, *words, check=True):
+        """Runs deploy/local-cluster; returns the finished process."""
+        command = [str(LOCAL_CLUSTER), *words, "--dir", str(self.directory)]
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=scaled(180))
+        if check and result.returncode != 0:
+            raise CommandFailed(command, result)
+        return result
+
+    def _fail_points(self, names, fail_points, environment):
+        """--env words: the points of this start, and the safety that tests/sabotage has switched off."""
+        sabotage = os.environ.get("TARN_SABOTAGE_POINT")
+        words = []
+        for name in names:
+            points = [text for text in (f"{sabotage}=off" if sabotage else "", (fail_points or {}).get(name, "")) if text]
+            variables = dict((environment or {}).get(name, {}))
+            if points:
+                variables["TARN_FAIL_POINTS"] = ";".join(points)
+            for key, value in variables.items():
+                words += ["--env", f"{name}:{key}={value}"]
+        return words
+
+    def up(self, fail_points=None, environment=None):
+        """Starts all that is down. `fail_points` is {node: TARN_FAIL_POINTS}, `environment` {node: {KEY: VALUE}}."""
+        names = ["p1", *(f"t{i + 1}" for i in range(int(self.options[1])))]
+        words = self._fail_points(names, fail_points, environment)
+        # Ports are free ones, never those of a cluster that a person runs on this machine.
+        self.command("up", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)), *self.options, *words)
+        self.refresh()
+        self.running = set(self.nodes)
+        return self
+
+    def refresh(self):
+        """Reads what `status` says; ids of processes change with every start."""
+        status = json.loads(self.command("status", "--json").stdout)
+        self.endpoint, self.relay = status["endpoint"], status["relay"]
+        self.nodes = {node["name"]: node for node in status["nodes"]}
+        for name, node in self.nodes.items():
+            self.logs.setdefault(name, NodeLog(Path(node["log"])))
+
+    def start(self, *names, fail_points=None, environment=None, check=True):
+        """Starts nodes again and waits until they are ready. `fail_points`: one string for all of them."""
+        points = {name: fail_points for name in names} if fail_points else None
+        words = self._fail_points(names, points, {name: environment for name in names} if environment else None)
+        result = self.command("start", *names, "--timeout", str(scaled(60)), *words, check=check)
+        if result.returncode == 0:
+            self.running |= set(names)
+        self.refresh()
+        return result
+
+    def kill(self, *names):
+        self.running -= set(names)
+        self.command("kill", *names)
+
+    def stop(self, *names):
+        self.command("stop", *names)
+
+    def cont(self, *names):
+        self.command("cont", *names)
+
+    def down(self):
+        self.running = set()
+        return self.command("down")
+
+    def wait_exit(self, name, seconds=10):
+        """Waits until a node has ended by itself, say at a fail point, which this test expects."""
+        pid = self.pid(name)
+        self.running.discard(name)
+        wait_until(lambda: not process_is_alive(pid), seconds, f"{name} (pid {pid}) ends")
+
+    def pid(self, name):
+        return self.nodes[name]["pid"]
+
+    def targets(self):
+        return [name for name in self.nodes if name.startswith("t")]
+
+    def drives(self, name):
+        return [Path(drive) for drive in self.nodes[name]["drives"]]
+
+    def url_of(self, name, kind="public"):
+        return self.nodes[name]["urls"][kind]
+
+    def _report_sabotage(self):
+        """Tells tests/sabotage which nodes left out the safety that it switched off."""
+        hits = os.environ.get("TARN_SABOTAGE_HITS")
+        if hits:
+            hit = re.compile(rf"failpoint hit name={re.escape(os.environ['TARN_SABOTAGE_POINT'])} ")
+            with open(hits, "a") as file:
+                file.writelines(f"{line}\n" for log in self.logs.values() for line in log.all_lines() if hit.search(line))
+
+    def close(self, keep_data=False):
+        """Stops it and removes its directory, unless `keep_data`."""
+        self._report_sabotage()
+        if (self.directory / "cluster.json").exists():
+            result = self.down()
+            left = processes_naming(str(self.directory))
+            for pid, _ in left:
+                os.kill(pid, 9)
+            assert not left, f"processes that outlived their cluster: {left}"
+            assert "had to be killed" not in result.stderr, result.stderr
+        if not keep_data:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # --- what the nodes say ---
+
+    def begin_test(self):
+        self._expected = []
+        for log in self.logs.values():
+            log.mark()
+
+    def expect_errors(self, pattern):
+        """Lines of level error that match are part of this test."""
+        self._expected.append(re.compile(pattern))
+
+    def complaints(self):
+        """What must make the running test fail: unexpected errors in logs, sanitizer reports, nodes that died."""
+        found = []
+        for name, log in self.logs.items():
+            for line in log.lines():
+                if CRASH_LINE.search(line):
+                    found.append(f"{name} reports: {line}")
+                elif ERROR_LINE.match(line) and not any(pattern.search(line) for pattern in self._expected):
+                    found.append(f"{name} logged an error that the test does not expect: {line}")
+        for name in sorted(self.running):
+            if not process_is_alive(self.pid(name)):
+                found.append(f"{name} (pid {self.pid(name)}) died by itself")
+        return found
+
+    def heal(self):
+        """Starts again what died, so that one broken test does not break all that share the cluster."""
+        dead = [name for name in self.nodes if not process_is_alive(self.pid(name))]
+        if dead:
+            self.start(*dead)
+
+    def last_lines(self, count=25):
+        return {name: "\n".join(log.lines()[-count:]) for name, log in self.logs.items()}
+
+    def metrics(self, name):
+        """{metric with its labels: value} from the node's /metrics."""
+        text = client.request("GET", self.url_of(name) + "/metrics").text
+        values = {}
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                key, _, value = line.rpartition(" ")
+                values[key] = float(value)
+        return values
+
+    def metric(self, node, name, **labels):
+        """One metric summed over all label sets that contain `labels`; None when the node does not have it."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        values = [value for key, value in self.metrics(node).items()
+                  if key.partition("{")[0] == name and all(text in key for text in wanted)]
+        return sum(values) if values else None
+
+    def memory_peak(self, name):
+        """VmHWM of the process in bytes."""
+        status = Path(f"/proc/{self.pid(name)}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024
+
+    # --- objects and buckets, through the AIStore paths ---
+
+    def url(self, bucket, name, base=None):
+        return f"{base or self.endpoint}/v1/objects/{bucket}/{urllib.parse.quote(name)}?provider=ais"
+
+    def put(self, bucket, name, body, **options):
+        return client.request("PUT", self.url(bucket, name), body, **options)
+
+    def get(self, bucket, name, **options):
+        return client.request("GET", self.url(bucket, name), **options)
+
+    def head(self, bucket, name, **options):
+        return client.request("HEAD", self.url(bucket, name), **options)
+
+    def delete(self, bucket, name, **options):
+        return client.request("DELETE", self.url(bucket, name), **options)
+
+    def bucket_action(self, method, bucket, action, value=None):
+        body = json.dumps({"action": action, "name": "", "value": value}).encode()
+        return client.request(method, f"{self.endpoint}/v1/buckets/{bucket}?provider=ais", body, LIST_ACTION, expect=False)
+
+    def create_bucket(self, bucket):
+        answer = self.bucket_action("POST", bucket, "create-bck")
+        assert answer.status == 200, answer
+        return bucket
+
+    def destroy_bucket(self, bucket):
+        return self.bucket_action("DELETE", bucket, "destroy-bck")
+
+    def list_page(self, bucket, **value):
+        """One page: the raw answer. Keys of `value` are those of AIStore's list message."""
+        return self.bucket_action("GET", bucket, "list", {"props": "name,size"} | value)
+
+    def list(self, bucket, pagesize=0, **value):
+        """All entries, page by page, each page checked for its shape."""
+        entries, token, listing = [], "", ""
+        while True:
+            answer = self.list_page(bucket, pagesize=pagesize, continuation_token=token, uuid=listing, **value)
+            assert answer.status == 200, answer
+            page = answer.json()
+            assert page["uuid"] and page["uuid"] == (listing or page["uuid"]), page
+            listing, token = page["uuid"], page["continuation_token"]
+            entries += page.get("entries") or []
+            if not token:
+                return entries
+
+    def names(self, bucket, **value):
+        return [entry["name"] for entry in self.list(bucket, **value)]
+
+    def owner(self, bucket, name):
+        """The node to which the proxy sends readers of a name."""
+        answer = self.get(bucket, name, follow=False)
+        assert answer.status == 302, answer
+        for node in self.targets():
+            if answer.headers["Location"].startswith(self.url_of(node) + "/"):
+                return node
+        raise AssertionError(f"redirected to no target of this cluster: {answer.headers['Location']}")
+
+    def names_owned_by(self, node, bucket, count, prefix="of"):
+        """`count` names that belong to `node`."""
+        found, index = [], 0
+        while len(found) < count:
+            name = f"{prefix}-{node}-{index}"
+            index += 1
+            if self.owner(bucket, name) == node:
+                found.append(name)
+            assert index < 200 * count, f"{node} owns hardly any name"
+        return found

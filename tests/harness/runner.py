@@ -1,0 +1,105 @@
+"""What tests/run and tests/sabotage share: building a preset, the Python environment, running pytest. Standard library
+only, since it makes the environment that all else needs."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = REPOSITORY / "build"
+REQUIREMENTS = REPOSITORY / "tests" / "requirements.txt"
+SYMBOLIZER = "/usr/bin/llvm-symbolizer-19"
+
+# Variables for programs built with sanitizers, and by how much all deadlines grow for them.
+SANITIZERS = {
+    "asan": (3, {
+        "ASAN_OPTIONS": "detect_leaks=1:halt_on_error=1:strict_string_checks=1:detect_stack_use_after_return=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "ASAN_SYMBOLIZER_PATH": SYMBOLIZER,
+        "UBSAN_SYMBOLIZER_PATH": SYMBOLIZER,
+    }),
+    "tsan": (5, {
+        # Debian's RocksDB is not instrumented: without this, what it does in four threads is reported, falsely.
+        "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:halt_on_error=1:external_symbolizer_path={SYMBOLIZER}",
+    }),
+}
+
+
+class StepFailed(Exception):
+    """A step cannot go on; the text is for the user."""
+
+
+def run_logged(command, log, **options):
+    """Runs a command into a log file; on failure the end of the log is shown."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as output:
+        result = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options)
+    if result.returncode != 0:
+        tail = log.read_text(errors="replace").splitlines()[-60:]
+        raise StepFailed("\n".join([*tail, f"{' '.join(map(str, command))}: exit {result.returncode}; all of it: {log}"]))
+
+
+def build(preset, targets=()):
+    """Configures and builds a preset, or only some targets of it."""
+    log = BUILD / f"{preset}.log"
+    log.unlink(missing_ok=True)
+    run_logged(["cmake", "--preset", preset], log, cwd=REPOSITORY)
+    chosen = ["--target", *targets] if targets else []
+    run_logged(["cmake", "--build", "--preset", preset, *chosen], log, cwd=REPOSITORY)
+
+
+def programs(preset):
+    return BUILD / preset / "bin"
+
+
+def python_environment():
+    """build/venv with what tests/requirements.txt names, made anew when that file changes. Returns its bin directory."""
+    venv = BUILD / "venv"
+    stamp = venv / "requirements.txt"
+    wanted = REQUIREMENTS.read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        log = BUILD / "venv.log"
+        log.unlink(missing_ok=True)
+        # Debian's Python, whatever else is first in PATH: it is the one that install-deps names.
+        run_logged(["/usr/bin/python3", "-m", "venv", "--clear", str(venv)], log)
+        run_logged([str(venv / "bin" / "pip"), "install", "--disable-pip-version-check", "-r", str(REQUIREMENTS)], log)
+        stamp.write_text(wanted)
+    return venv / "bin"
+
+
+def test_environment(preset):
+    """The variables under which tests and the programs they start run."""
+    factor, variables = SANITIZERS.get(preset, (1, {}))
+    environment = os.environ | variables
+    environment.setdefault("TARN_TEST_SLOWDOWN", str(factor))
+    environment["TARN_BIN"] = str(programs(preset))
+    environment["TARN_TEST_PRESET"] = preset
+    environment["PATH"] = f"{BUILD / 'venv' / 'bin'}:{os.environ['PATH']}"
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return environment
+
+
+def run_pytest(words, environment, capture=False, timeout=None):
+    """Runs pytest; returns (exit code, its records, its output when captured)."""
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "report"
+        report.touch()
+        command = [str(BUILD / "venv" / "bin" / "python"), "-m", "pytest", "--rootdir", str(REPOSITORY), *words]
+        result = subprocess.run(
+            command, cwd=REPOSITORY, env=environment | {"TARN_TEST_REPORT": str(report)}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if capture else None, stderr=subprocess.STDOUT if capture else None, text=True,
+            timeout=timeout)
+        records = [json.loads(line) for line in report.read_text().splitlines()]
+    return result.returncode, records, result.stdout or ""
+
+
+def note(text):
+    """A line of our own between those of the runners."""
+    print(f"== {text}", flush=True)
+
+
+def fail(text):
+    print(text, file=sys.stderr, flush=True)
