@@ -1,0 +1,535 @@
+"""Judges a history: is there any order of the operations that explains what every client saw?
+
+A name is a linearizable register (docs/reliability.md). Four checkers look for what cannot be explained:
+
+1. `check_integrity` and `check_register`: near linear. Every body is one value, whole; values form zones in
+   time that may not overlap (Gibbons & Korach); an object that was acknowledged is not missing.
+2. `check_linearizable`: a search for an order (Wing & Gong, Lowe), one name at a time. Exact.
+3. `check_lists`: what must, may and must not be in a list.
+4. `check_final`: after everything is quiet, GET, HEAD and LIST say the same, and it is explained.
+
+Writes without an answer, or with a 5xx, may take effect at any time up to the end, once, or never. Answers
+marked Tarn-Stale are old by contract: their bodies are judged, their age is not.
+"""
+
+import bisect
+import collections
+import dataclasses
+import math
+
+from history import UNKNOWN, value_bytes
+
+ABSENT = None
+END = math.inf
+
+
+@dataclasses.dataclass
+class Report:
+    violations: list = dataclasses.field(default_factory=list)
+    names: int = 0
+    operations: int = 0
+    unknown: int = 0
+    stale: int = 0
+    given_up: int = 0  # names whose search was too long; checker 1 still judged them
+
+    @property
+    def ok(self):
+        return not self.violations
+
+    def __str__(self):
+        head = (
+            f"{self.operations} operations on {self.names} names, {self.unknown} without a certain outcome, "
+            f"{self.stale} stale answers, {self.given_up} searches given up: {len(self.violations)} violations"
+        )
+        return "\n".join([head, *self.violations[:20]])
+
+
+def check(ops, search=True, budget=200_000, final=None):
+    """All checkers over one history. `final`: what `check_final` takes."""
+    report = Report()
+    by_name = collections.defaultdict(list)
+    lists = []
+    for op in ops:
+        if op.op == "list":
+            lists.append(op)
+        else:
+            by_name[op.key].append(op)
+    report.operations, report.names = len(ops), len(by_name)
+    report.stale = sum(op.stale for op in ops)
+
+    registers = {}
+    for key, mine in by_name.items():
+        register = Register(key, mine)
+        registers[key] = register
+        report.unknown += register.unknown
+        found = register.integrity_violations or check_register(register)
+        if not found and search:
+            verdict = check_linearizable(register, budget)
+            if verdict is None:
+                report.given_up += 1
+            elif verdict:
+                found = [verdict]
+        report.violations += found
+    report.violations += check_lists(registers, lists)
+    if final:
+        report.violations += check_final(registers, *final)
+    return report
+
+
+@dataclasses.dataclass(slots=True)
+class Event:
+    """An operation as the register sees it: what it needs (`needs`), and what it leaves (`sets`)."""
+
+    call: float
+    ret: float
+    op: object
+    needs: tuple = ()  # ("is", value or ABSENT), ("present",), ("not", value) or nothing
+    sets: tuple = ()  # (value or ABSENT,) or nothing
+    optional: bool = False
+
+
+class Register:
+    """All operations on one name, with versions identified."""
+
+    def __init__(self, key, ops):
+        self.key = key
+        self.ops = ops
+        self.puts = {}  # value -> the PUT that wrote it
+        self.by_etag = {}  # ETag -> value
+        self.integrity_violations = []
+        self.events = []
+        self.unknown = 0
+        self._find_values()
+        for op in ops:
+            event = self._event(op)
+            if event:
+                self.events.append(event)
+        self.events.sort(key=lambda event: (event.call, event.ret))
+
+    def _wrong(self, op, text):
+        self.integrity_violations.append(f"{text}: {op.line()}")
+
+    def _find_values(self):
+        for op in self.ops:
+            if op.op == "put":
+                self.puts[op.value] = op
+                if op.etag and op.outcome == "done":
+                    self._bind(op, op.value)
+        for op in self.ops:
+            if op.wrong:
+                self._wrong(op, op.wrong)
+            elif op.op == "get" and op.outcome == "done":
+                self._find_value_of(op)
+
+    def _bind(self, op, value):
+        """An ETag names one version, and a version has one ETag."""
+        if self.by_etag.setdefault(op.etag, value) != value:
+            self._wrong(op, f"the ETag is that of another version ({self.by_etag[op.etag]:x})")
+
+    def _find_value_of(self, op):
+        if op.value is None:  # too short to tell: by its bytes, then by its ETag
+            same = [value for value in self.puts if self._could_be(op, value)]
+            if len(same) != 1 and op.etag in self.by_etag and self.by_etag[op.etag] in same:
+                same = [self.by_etag[op.etag]]
+            if not same:
+                self._wrong(op, "nobody wrote these bytes")
+                return
+            if len(same) > 1:
+                return
+            op.value = same[0]
+        put = self.puts.get(op.value)
+        if put is None:
+            self._wrong(op, f"value {op.value:x} was never written to this name")
+        elif put.outcome in ("refused", "precondition"):
+            self._wrong(op, f"value {op.value:x} was refused with {put.status}")
+        elif put.call > op.ret:
+            self._wrong(op, f"value {op.value:x} was read before it was written")
+        elif op.offset + op.length > put.length or (op.status == 200 and op.length != put.length):
+            self._wrong(op, f"{op.length} bytes from {op.offset} on of an object of {put.length}")
+        elif op.total not in (-1, put.length):
+            self._wrong(op, f"the answer says {op.total} bytes of an object of {put.length}")
+        elif op.etag:
+            self._bind(op, op.value)
+
+    def _could_be(self, op, value):
+        put = self.puts[value]
+        end = op.offset + op.length
+        if put.outcome in ("refused", "precondition") or end > put.length or op.length > 16:
+            return False
+        return value_bytes(value, op.length, op.offset).hex() == op.first
+
+    def _event(self, op):
+        outcome = op.outcome
+        if op.op == "put":
+            needs = ()
+            if op.if_none_match:
+                needs = ("is", ABSENT)
+            elif op.if_match:
+                # An ETag that only a HEAD can have told belongs to a PUT whose answer was lost.
+                needs = ("is", self.by_etag[op.if_match]) if op.if_match in self.by_etag else ("present",)
+            if outcome == "done":
+                return Event(op.call, op.ret, op, needs, (op.value,))
+            if outcome == UNKNOWN:
+                self.unknown += 1
+                return Event(op.call, END, op, needs, (op.value,), optional=True)
+            if outcome == "precondition" and op.if_none_match:
+                return Event(op.call, op.ret, op, ("present",))
+            if outcome == "precondition" and op.if_match:
+                return Event(op.call, op.ret, op, ("not", self.by_etag.get(op.if_match, op.if_match)))
+            return None
+        if op.op == "delete":
+            if outcome == "done":
+                return Event(op.call, op.ret, op, (), (ABSENT,))
+            if outcome == UNKNOWN:
+                self.unknown += 1
+                return Event(op.call, END, op, (), (ABSENT,), optional=True)
+            return Event(op.call, op.ret, op, ("is", ABSENT)) if outcome == "absent" else None
+        if op.stale:
+            return None
+        if outcome == "absent":
+            return Event(op.call, op.ret, op, ("is", ABSENT))
+        if outcome == "precondition" and op.if_match:
+            return Event(op.call, op.ret, op, ("not", self.by_etag.get(op.if_match, op.if_match)))
+        if outcome != "done":
+            return None
+        value = op.value
+        if op.op == "head":
+            if op.etag not in self.by_etag:
+                return Event(op.call, op.ret, op, ("present",))
+            value = self.by_etag[op.etag]
+            if value in self.puts and op.total not in (-1, self.puts[value].length):
+                self._wrong(op, f"HEAD says {op.total} bytes of an object of {self.puts[value].length}")
+        if value is None:
+            return Event(op.call, op.ret, op, ("present",))
+        return Event(op.call, op.ret, op, ("is", value))
+
+    def zones(self):
+        """value -> (first, last): some operation saw or made the value before `first`, some other one after
+        `last`. Only of values that certainly existed."""
+        first, last, certain = {}, {}, set()
+        for event in self.events:
+            values = [event.sets[0]] if event.sets and event.sets[0] is not ABSENT else []
+            if event.needs[:1] == ("is",) and event.needs[1] is not ABSENT and not event.optional:
+                values.append(event.needs[1])
+            for value in values:
+                first[value] = min(first.get(value, END), event.ret)
+                last[value] = max(last.get(value, -END), event.call)
+                if not event.optional:
+                    certain.add(value)
+        return {value: (first[value], last[value]) for value in certain}
+
+
+def _line(register, text, *events):
+    shown = "; ".join(event.op.line() for event in events)
+    return f"{register.key[0]}/{register.key[1]}: {text}: {shown}"
+
+
+def check_register(register):
+    """Checker 1. Finds most of what can go wrong, in n log n; what it finds is certain."""
+    events = register.events
+    writes = {event.sets[0]: event for event in events if event.sets and event.sets[0] is not ABSENT}
+    for event in events:
+        if event.needs[:1] == ("is",) and event.needs[1] is not ABSENT and not event.optional:
+            write = writes.get(event.needs[1])
+            if write is None:
+                return [_line(register, "saw a version that nobody wrote", event)]
+            if write.call > event.ret:
+                return [_line(register, "saw a version before it was written", event, write)]
+
+    # While a value was certainly there, no other may have been, and it was not absent.
+    zones = register.zones()
+    forward = sorted((low, high, value) for value, (low, high) in zones.items() if low < high)
+    for (_, high, value), (low, _, other) in zip(forward, forward[1:]):
+        if low < high:
+            return [_line(register, f"values {value:x} and {other:x} alternate", writes[value], writes[other])]
+    points = [(high, low, f"value {value:x}", writes[value])
+              for value, (low, high) in zones.items() if low >= high]
+    points += [(event.call, event.ret, "absence", event) for event in events
+               if not event.optional and ABSENT in event.sets + event.needs[1:2]]
+    starts = [low for low, _, _ in forward]
+    for call, ret, what, event in points:
+        index = bisect.bisect_left(starts, call) - 1
+        if index >= 0 and ret < forward[index][1]:
+            value = forward[index][2]
+            return [_line(register, f"{what} while value {value:x} was there", event, writes[value])]
+    return _check_lost(register)
+
+
+def _check_lost(register):
+    """An object that was there, and that nothing can have deleted since, is not absent."""
+    seen = sorted((event.ret, event.call, index) for index, event in enumerate(register.events)
+                  if not event.optional and _shows_presence(event))
+    latest, best = [], None  # by time of return: the sight with the latest call
+    for ret, call, index in seen:
+        best = max(best, (call, index)) if best else (call, index)
+        latest.append((ret, best))
+    deletes = sorted((event.call, event.ret) for event in register.events if event.sets == (ABSENT,))
+    longest = []  # by time of call: the latest return
+    for call, ret in deletes:
+        longest.append((call, max(ret, longest[-1][1]) if longest else ret))
+    for event in register.events:
+        if event.optional or event.needs != ("is", ABSENT):
+            continue
+        index = bisect.bisect_left(latest, event.call, key=lambda pair: pair[0]) - 1
+        if index < 0:
+            continue
+        call, sight = latest[index][1]
+        possible = bisect.bisect_right(longest, event.ret, key=lambda pair: pair[0]) - 1
+        if possible < 0 or longest[possible][1] < call:
+            return [_line(register, "lost", event, register.events[sight])]
+    return []
+
+
+def _shows_presence(event):
+    if event.sets:
+        return event.sets[0] is not ABSENT
+    return event.needs == ("present",) or (event.needs[:1] == ("is",) and event.needs[1] is not ABSENT)
+
+
+def check_linearizable(register, budget=200_000):
+    """Checker 2. A sentence when no order explains the history, "" when one does, None when the search was
+    given up after `budget` steps."""
+    return _Search(register).run(budget)
+
+
+def holds(needs, state):
+    """Whether the state of a name is what an operation needs."""
+    if not needs:
+        return True
+    if needs[0] == "is":
+        return state == needs[1]
+    if needs[0] == "present":
+        return state is not ABSENT
+    return state != needs[1]
+
+
+class _Search:
+    """Depth first over (what is done, state), each visited once.
+
+    What keeps it short: an observation that the state satisfies is taken at once (it changes nothing); a
+    value that somebody has still to see is not overwritten (it never comes back: values are unique); among
+    deletes with an open end only the oldest is tried (they are alike); and a write that nobody saw is taken
+    at once over a value that nobody has still to see, where nothing else could tell the difference.
+    """
+
+    def __init__(self, register):
+        self.register = register
+        events = register.events
+        needed = {event.needs[1] for event in events if event.needs[:1] in (("is",), ("not",))}
+        self.tells_presence = any(event.needs[:1] in (("present",), ("not",)) for event in events)
+        self.closed = [event for event in events if event.ret is not END]
+        self.open = [event for event in events if event.ret is END and (
+            event.sets == (ABSENT,) or event.sets[0] in needed or self.tells_presence)]
+        self.needed = needed
+        self.needs_value = collections.defaultdict(int)  # value -> mask of closed events that must see it
+        for index, event in enumerate(self.closed):
+            if event.needs[:1] == ("is",) and event.needs[1] is not ABSENT:
+                self.needs_value[event.needs[1]] |= 1 << index
+        self.open_need = {event.needs[1] for event in self.open if event.needs[:1] == ("is",)}
+        # When a value must be there at the latest: whoever is under the most pressure is tried first.
+        self.pressure = {}
+        for event in events:
+            for value in (*event.sets[:1], *event.needs[1:2]):
+                self.pressure[value] = min(self.pressure.get(value, END), event.ret)
+
+    def run(self, budget):
+        everything = (1 << len(self.closed)) - 1
+        start = self._settle(0, 0, ABSENT, 0)
+        stack = [(start, None)]
+        seen = set()
+        furthest = 0
+        while stack:
+            (done, used, state, low), moves = stack.pop()
+            if moves is None:
+                if done == everything:
+                    return ""
+                if (done, used, state) in seen:
+                    continue
+                seen.add((done, used, state))
+                furthest = max(furthest, low)
+                budget -= 1
+                if budget < 0:
+                    return None
+                moves = self._moves(done, used, state, low)
+            if not moves:
+                continue
+            step = moves.pop()
+            stack.append(((done, used, state, low), moves))
+            stack.append((step, None))
+        stuck = self.closed[min(furthest, len(self.closed) - 1)]
+        around = [event for event in self.register.events
+                  if event.call <= stuck.ret and event.ret >= stuck.call and event is not stuck][:6]
+        return _line(self.register, "no order explains", stuck, *around)
+
+    def _candidates(self, done, low):
+        """The closed events that may come next: called before every other one that is left has returned."""
+        found = []
+        limit = END
+        index = low
+        while index < len(self.closed) and self.closed[index].call <= limit:
+            if not done >> index & 1:
+                found.append(index)
+                limit = min(limit, self.closed[index].ret)
+            index += 1
+        return [index for index in found if self.closed[index].call <= limit], limit
+
+    def _settle(self, done, used, state, low):
+        """Takes every step that cannot be wrong."""
+        while True:
+            candidates, _ = self._candidates(done, low)
+            taken = 0
+            for index in candidates:
+                event = self.closed[index]
+                if not event.sets and holds(event.needs, state):
+                    taken |= 1 << index
+            if not taken and state is not ABSENT and not self.tells_presence and state not in self.open_need:
+                if not self.needs_value.get(state, 0) & ~done:
+                    for index in candidates:
+                        event = self.closed[index]
+                        if event.sets and not event.needs and event.sets[0] is not ABSENT \
+                                and event.sets[0] not in self.needed:
+                            taken = 1 << index
+                            state = event.sets[0]
+                            break
+            if not taken:
+                return done, used, state, low
+            done |= taken
+            while done >> low & 1:
+                low += 1
+
+    def _moves(self, done, used, state, low):
+        """All next states behind a step that changes the state, the most promising last."""
+        candidates, limit = self._candidates(done, low)
+        still_needed = self.needs_value.get(state, 0) & ~done if state is not ABSENT else 0
+        moves = []
+        for index in candidates:
+            event = self.closed[index]
+            if not event.sets or not holds(event.needs, state) or still_needed & ~(1 << index):
+                continue
+            moves.append((self.pressure[event.sets[0]] if event.sets[0] is not ABSENT else event.ret,
+                          done | 1 << index, used, event.sets[0]))
+        if not still_needed:
+            delete_tried = False
+            for index, event in enumerate(self.open):
+                if used >> index & 1 or event.call > limit or not holds(event.needs, state):
+                    continue
+                if event.sets == (ABSENT,):
+                    if delete_tried or state is ABSENT:
+                        continue
+                    delete_tried = True
+                pressure = END if event.sets[0] is ABSENT else self.pressure[event.sets[0]]
+                moves.append((pressure, done, used | 1 << index, event.sets[0]))
+        moves.sort(key=lambda move: move[0], reverse=True)
+        steps = []
+        for _, next_done, next_used, next_state in moves:
+            next_low = low
+            while next_done >> next_low & 1:
+                next_low += 1
+            steps.append(self._settle(next_done, next_used, next_state, next_low))
+        return steps
+
+
+def check_lists(registers, lists):
+    """Checker 3. `lists`: operations with `names`; one that took several pages is one operation."""
+    violations = []
+    by_bucket = collections.defaultdict(list)
+    for (bucket, name), register in registers.items():
+        by_bucket[bucket].append((name, register, _Presence(register)))
+    for op in lists:
+        if op.outcome != "done" or op.stale:
+            continue
+        if op.wrong:
+            violations.append(f"{op.wrong}: {op.line()}")
+        listed = {entry[0] for entry in op.names}
+        encoded = [entry[0].encode("utf-8", "surrogateescape") for entry in op.names]
+        for before, after in zip(encoded, encoded[1:]):
+            if before == after:
+                violations.append(f"{op.bucket}: {after!r} is listed twice: {op.line()}")
+            elif before > after:
+                violations.append(f"{op.bucket}: {after!r} is listed after {before!r}: {op.line()}")
+        known = {}
+        for name, register, presence in by_bucket[op.bucket]:
+            known[name] = register
+            if not name.startswith(op.name):
+                continue
+            if name not in listed and presence.must(op.call, op.ret):
+                violations.append(f"{op.bucket}/{name}: acknowledged, not deleted, not listed: {op.line()}")
+            if name in listed and not presence.may(op.call, op.ret):
+                violations.append(f"{op.bucket}/{name}: deleted or never written, but listed: {op.line()}")
+        for name, size, etag in op.names:
+            if name not in known:
+                violations.append(f"{op.bucket}/{name}: never written, but listed: {op.line()}")
+            elif not name.startswith(op.name):
+                violations.append(f"{op.bucket}/{name}: listed without the prefix: {op.line()}")
+            elif not _is_a_version(known[name], size, etag):
+                violations.append(f"{op.bucket}/{name}: listed with {size} bytes, ETag {etag}, no version: {op.line()}")
+    return violations
+
+
+def _is_a_version(register, size, etag):
+    if etag and etag in register.by_etag:
+        put = register.puts.get(register.by_etag[etag])
+        return size is None or put is None or put.length == size
+    return size is None or any(put.length == size for put in register.puts.values()
+                               if put.outcome in ("done", UNKNOWN))
+
+
+class _Presence:
+    """When a name was certainly, possibly, or not there."""
+
+    def __init__(self, register):
+        zones = register.zones()
+        self.sights = [(low, high) for low, high in zones.values()]
+        self.writes = [(event.call, min(event.ret, zones[event.sets[0]][0]) if event.sets[0] in zones else END)
+                       for event in register.events if event.sets and event.sets[0] is not ABSENT]
+        self.deletes = [(event.call, event.ret) for event in register.events if event.sets == (ABSENT,)]
+        self.absences = [(event.call, event.ret) for event in register.events
+                         if not event.optional and event.needs == ("is", ABSENT) and not event.sets]
+
+    def must(self, call, ret):
+        """There all the time from `call` to `ret`: written before, and nothing that can have deleted it."""
+        for first, last in self.sights:
+            if first < call:
+                if last >= ret:
+                    return True
+                # A delete that was done before the value was seen (or made) for the last time came before it.
+                if not any(begin <= ret and end >= last for begin, end in self.deletes):
+                    return True
+        return False
+
+    def may(self, call, ret):
+        """There at some moment from `call` to `ret`: a write began, and it was not deleted for certain."""
+        for begin, done in self.writes:
+            if begin <= ret and not any(done < start and end < call for start, end in self.deletes + self.absences):
+                return True
+        return False
+
+
+def check_final(registers, bucket, found, listed):
+    """Checker 4, after everything is quiet. `found`: name -> (GET Op, HEAD Op); `listed`: the list Op.
+
+    Those operations also belong into the history; here only that GET, HEAD and LIST agree (I8).
+    """
+    violations = []
+    entries = {name: (size, etag) for name, size, etag in listed.names}
+    for name, (get, head) in found.items():
+        if get.outcome not in ("done", "absent") or head.outcome not in ("done", "absent"):
+            violations.append(f"{bucket}/{name}: no certain answer at the end: {get.line()}; {head.line()}")
+            continue
+        if (get.outcome == "done") != (head.outcome == "done"):
+            violations.append(f"{bucket}/{name}: GET and HEAD differ: {get.line()}; {head.line()}")
+        if (get.outcome == "done") != (name in entries):
+            violations.append(f"{bucket}/{name}: GET and LIST differ: {get.line()}; {listed.line()}")
+        if get.outcome != "done":
+            continue
+        if head.outcome == "done" and (head.etag != get.etag or head.total not in (-1, get.length)):
+            violations.append(f"{bucket}/{name}: HEAD is of another version: {get.line()}; {head.line()}")
+        size, etag = entries.get(name, (None, None))
+        if size is not None and size != get.length:
+            violations.append(f"{bucket}/{name}: listed with {size} bytes: {get.line()}")
+        if etag and etag != get.etag:
+            violations.append(f"{bucket}/{name}: listed with ETag {etag}: {get.line()}")
+    for name in entries:
+        if name not in found and (bucket, name) in registers:
+            violations.append(f"{bucket}/{name}: listed, but nobody looked")
+    return violations
