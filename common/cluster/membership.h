@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
@@ -21,34 +22,46 @@ namespace tarn::cluster {
 /// Thread-safe, no locks: asked before every acknowledgement.
 class LeaseClock {
  public:
-  explicit LeaseClock(Clock& clock) : clock_(clock) {}
+  explicit LeaseClock(Clock& clock) : clock_(clock), valid_until_(clock.boot_time().count()) {}
   static constexpr std::chrono::seconds kTerm{4};
   static constexpr std::chrono::milliseconds kMargin{500};
 
   void renewed(BootTime sent) { valid_until_ = (sent + kTerm - kMargin).count(); }
-  void lost() { valid_until_ = 0; }
+  void lost() {
+    const std::int64_t now = clock_.boot_time().count();
+    if (now < valid_until_.load()) valid_until_ = now;
+  }
   [[nodiscard]] bool valid() const { return clock_.boot_time().count() < valid_until_.load(); }
-  /// Seconds since the lease ended (rounded up, at least 1), for the Tarn-Stale header; 0 while it
-  /// holds.
+  /// Seconds since the lease ended (or since the start, when there has been none), rounded up, at
+  /// least 1, for the Tarn-Stale header; 0 while it holds.
   [[nodiscard]] std::int64_t stale_seconds() const;
 
  private:
   Clock& clock_;
-  std::atomic<std::int64_t> valid_until_{0};
-  std::int64_t started_ = clock_.boot_time().count();
+  std::atomic<std::int64_t> valid_until_;
 };
+
+/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags and weight of
+/// one that was there stay. The first proxy becomes the primary that AIStore's clients see. True,
+/// and the version is one higher, when something changed.
+[[nodiscard]] bool admit(Smap& map, const Node& node);
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
 /// and keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map
-/// and bucket metadata that this node has acknowledged.
+/// and bucket metadata that this node has acknowledged. join(), keep() and leave() run on one loop,
+/// one after the other; the rest is thread-safe behind join(). All arguments must outlive it.
 class Membership {
  public:
   Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock);
+  ~Membership();
 
-  /// Adds or updates the node in the map, takes a lease and the incarnation. Tries until it works.
+  /// Adds or updates the node in the map, takes a lease and the incarnation, and brings the view up
+  /// to date. Tries until it works; fails for what no repetition mends: a store that refuses us
+  /// (unauthenticated, forbidden, unsupported), or that is damaged. Ends when cancelled.
   Task<Status> join();
   /// Renews every second and takes a new lease when the old one is gone; writes acknowledged
-  /// versions into live/<id> when they change. Ends when cancelled.
+  /// versions into live/<id> when they change. Renews no more when the view has not been up to date
+  /// for one term. Ends when cancelled.
   Task<void> keep();
   /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
   Task<void> leave();
@@ -57,7 +70,9 @@ class Membership {
   /// The revision at which this start of the node registered: part of every Generation.
   [[nodiscard]] std::uint64_t incarnation() const { return incarnation_; }
   [[nodiscard]] const Node& self() const { return self_; }
-  /// Asked before each acknowledgement is written: what this node has really put in force.
+  /// Asked before each acknowledgement is written: the versions of map and bucket metadata that
+  /// this node has really put in force; those of the view when nothing is set. Before join();
+  /// thread-safe.
   void acknowledge_with(std::function<std::pair<std::uint64_t, std::uint64_t>()> versions);
 
  private:
@@ -65,22 +80,23 @@ class Membership {
   std::shared_ptr<Impl> impl_;
   Node self_;
   LeaseClock lease_;
-  std::uint64_t incarnation_ = 0;
+  std::atomic<std::uint64_t> incarnation_ = 0;
 };
 
 /// Waits until every live target has acknowledged bucket metadata `bmd_version` or lost its lease.
-/// timeout after `limit`.
+/// timeout after `limit`, naming a target; unavailable when the store cannot be read.
 Task<Status> wait_acknowledged(MetaStore& store, ClusterView& view, std::uint64_t bmd_version,
                                std::chrono::milliseconds limit);
 
-/// Changes of buckets, each one transaction (create-if-absent, version counter). Errors:
-/// bucket_exists, bucket_not_found, unavailable (outcome unknown is resolved by reading again).
+/// Changes of buckets, each one transaction that compares and bumps the counter of bucket changes,
+/// and brings the view up to date. Errors: bucket_exists, bucket_not_found, unavailable. An unknown
+/// outcome is resolved by reading again, within `unavailable` when even that fails.
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
 
-/// Makes what a new cluster has: uuid, empty map, the default bucket. Does nothing on one that
-/// exists. Returns the cluster's uuid.
+/// Makes what a new cluster has: uuid, empty map, the default bucket (none when its name is empty).
+/// Does nothing on one that exists. Returns the cluster's uuid.
 Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
                                     Clock& clock);
 

@@ -1,0 +1,215 @@
+#include <optional>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/random.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/membership.h"
+#include "common/cluster/state_builder.h"
+
+namespace tarn::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr int kAttemptsMax = 50;
+constexpr std::size_t kUuidLength = 12;
+
+Task<void> sleep_for(std::chrono::milliseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+Task<void> random_pause() { return sleep_for(std::chrono::milliseconds(1 + random_u64() % 20)); }
+
+Task<Result<std::optional<KeyValue>>> get(MetaStore& store, std::string key) {
+  RangeRequest request{std::move(key), "", 0};
+  CO_TRY(auto found, co_await store.range(std::move(request)));
+  if (found.items.empty()) co_return std::optional<KeyValue>();
+  co_return std::optional<KeyValue>(std::move(found.items.front()));
+}
+
+/// What bucket-name/... points to.
+struct NameEntry {
+  BucketId id{};
+  std::string made_by;  ///< random: tells whose transaction it was when an outcome is unknown
+};
+
+std::string encode(const NameEntry& entry) {
+  return json{{"id", raw(entry.id)}, {"made_by", entry.made_by}}.dump();
+}
+
+Result<NameEntry> decode_name(const KeyValue& item) {
+  try {
+    const json in = json::parse(item.value);
+    return NameEntry{BucketId{in.at("id").get<std::uint64_t>()}, in.value("made_by", "")};
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
+  }
+}
+
+/// What a change of buckets stands on: nothing of it changes without a change of the counter.
+struct BucketBase {
+  std::uint64_t version = 0;
+  Revision version_revision = 0;
+  std::optional<NameEntry> entry;  ///< of the name that is asked for
+
+  /// A transaction that holds while this is the newest, and bumps the counter.
+  [[nodiscard]] Transaction next() const {
+    Transaction out;
+    out.compare.push_back(
+        {std::string(keys::kBmdVersion), Compare::What::mod_revision, version_revision});
+    out.puts.push_back({std::string(keys::kBmdVersion), std::to_string(version + 1), 0});
+    return out;
+  }
+};
+
+Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
+  // The counter first: a change between the two reads then makes the transaction fail.
+  CO_TRY(const auto counter, co_await get(store, std::string(keys::kBmdVersion)));
+  if (!counter) co_return fail(Errc::unavailable, "there is no cluster in the meta store yet");
+  const auto version = parse_u64(counter->value);
+  if (!version)
+    co_return fail(Errc::corrupt, "key {} of the meta store is no number", keys::kBmdVersion);
+  BucketBase base{*version, counter->mod_revision, std::nullopt};
+  CO_TRY(const auto found, co_await get(store, keys::bucket_name(name)));
+  if (found) {
+    CO_TRY(base.entry, decode_name(*found));
+  }
+  co_return base;
+}
+
+void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out) {
+  out.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
+  out.puts.push_back({keys::bucket_name(bucket.name), encode(NameEntry{bucket.id, made_by}), 0});
+}
+
+/// Our own view shows the change at once; if it cannot, its follower brings it.
+Task<void> refresh(ClusterView& view) { (void)co_await view.fresh(); }
+
+std::string utc_text(WallTime time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+}  // namespace
+
+Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uint64_t bmd_version,
+                               std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (auto step = 5ms;; step = std::min(step * 2, 200ms)) {
+    RangeRequest live{std::string(keys::kLive), prefix_end(std::string(keys::kLive)), 0};
+    CO_TRY(const auto nodes, co_await store.range(std::move(live)));
+    std::string behind;
+    for (const KeyValue& item : nodes.items) {
+      CO_TRY(const auto record, decode_live(item));
+      if (record.role == Role::target && record.bmd_version < bmd_version)
+        behind = item.key.substr(keys::kLive.size());
+    }
+    if (behind.empty()) co_return Status();
+    if (std::chrono::steady_clock::now() >= deadline)
+      co_return fail(Errc::timeout,
+                     "target {} has not acknowledged bucket metadata {} within {} ms", behind,
+                     bmd_version, limit.count());
+    co_await sleep_for(step);
+  }
+}
+
+Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                                         BucketProps props, Clock& clock) {
+  CO_TRY_OK(api::check_bucket_name(name.name));
+  const std::string made_by = random_id(16);
+  const std::int64_t created_ns = clock.wall_time().count();
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto base, co_await read_base(store, name));
+    BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns};
+    if (base.entry) {
+      // Ours, when an earlier attempt was done although nobody could tell.
+      if (base.entry->made_by != made_by)
+        co_return fail(Errc::bucket_exists, "bucket {} already exists", name.display());
+      bucket.id = base.entry->id;
+      co_await refresh(view);
+      co_return bucket;
+    }
+    auto transaction = base.next();
+    put_bucket(bucket, made_by, transaction);
+    const auto done = co_await store.commit(std::move(transaction));
+    if (done && done->succeeded) {
+      co_await refresh(view);
+      co_return bucket;
+    }
+    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    co_await random_pause();
+  }
+  co_return fail(Errc::unavailable,
+                 "bucket {} could not be created: buckets changed {} times meanwhile",
+                 name.display(), kAttemptsMax);
+}
+
+Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name) {
+  std::optional<BucketId> tried;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto base, co_await read_base(store, name));
+    if (tried && (!base.entry || base.entry->id != *tried)) {
+      co_await refresh(view);
+      co_return Status();  // gone, as we asked, whoever's transaction it was
+    }
+    if (!base.entry)
+      co_return fail(Errc::bucket_not_found, "bucket {} does not exist", name.display());
+    const BucketId id = base.entry->id;
+    auto transaction = base.next();
+    transaction.deletes.push_back({keys::bucket(id), ""});
+    transaction.deletes.push_back({keys::bucket_name(name), ""});
+    transaction.puts.push_back({keys::dead_bucket(id), std::to_string(base.version + 1), 0});
+    const auto done = co_await store.commit(std::move(transaction));
+    if (done && done->succeeded) {
+      co_await refresh(view);
+      co_return Status();
+    }
+    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    if (!done) tried = id;
+    co_await random_pause();
+  }
+  co_return fail(Errc::unavailable,
+                 "bucket {} could not be destroyed: buckets changed {} times meanwhile",
+                 name.display(), kAttemptsMax);
+}
+
+Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
+                                    Clock& clock) {
+  std::string bucket_name = default_bucket;
+  if (!bucket_name.empty()) CO_TRY_OK(api::check_bucket_name(bucket_name));
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto found, co_await get(store, std::string(keys::kCluster)));
+    if (found) co_return found->value;
+    Smap map;
+    map.version = 1;
+    map.uuid = random_id(kUuidLength);
+    map.creation_time = utc_text(clock.wall_time());
+    Transaction make;
+    make.compare.push_back({std::string(keys::kCluster), Compare::What::create_revision, 0});
+    make.puts.push_back({std::string(keys::kCluster), map.uuid, 0});
+    make.puts.push_back({std::string(keys::kSchema), std::string(keys::kSchemaText), 0});
+    make.puts.push_back({std::string(keys::kMap), json(map).dump(), 0});
+    make.puts.push_back({std::string(keys::kMapVersion), "1", 0});
+    make.puts.push_back({std::string(keys::kBmdVersion), "1", 0});
+    if (!bucket_name.empty()) {
+      api::Bucket name;
+      name.name = bucket_name;
+      put_bucket({BucketId{1}, name, {}, clock.wall_time().count()}, "bootstrap", make);
+    }
+    // Lost, or its outcome unknown: the next look tells what cluster there is.
+    const auto done = co_await store.commit(std::move(make));
+    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    if (!done || !done->succeeded) co_await random_pause();
+  }
+  co_return fail(Errc::unavailable, "the meta store does not take a new cluster");
+}
+
+}  // namespace tarn::cluster

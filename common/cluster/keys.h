@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/api/bucket.h"
+#include "common/base/ids.h"
+
+/// What lies in the meta store. Numbers are decimal text, documents JSON.
+///
+///   key                                      value                              guard
+///   /tarn/schema                             format of all this, "1"            made once
+///   /tarn/cluster                            the cluster's uuid                 made once
+///   /tarn/map                                Smap                               compare its
+///   revision /tarn/version/map                        the map's version                  written
+///   with the map /tarn/version/bmd                        counter of bucket changes compare; each
+///   change + 1 /tarn/bucket/<id>                        BucketRecord                       under
+///   version/bmd /tarn/bucket-name/<provider>/<ns>/<name> {"id":..,"made_by":..}             under
+///   version/bmd /tarn/dead-bucket/<id>                   when it was destroyed, ns          under
+///   version/bmd /tarn/live/<node>                        LiveRecord                         the
+///   node's lease
+///
+/// The versions have keys of their own so that a node can ask every second whether what it knows is
+/// the newest without reading the documents.
+namespace tarn::cluster::keys {
+
+inline constexpr std::string_view kAll = "/tarn/";
+inline constexpr std::string_view kSchema = "/tarn/schema";
+inline constexpr std::string_view kSchemaText = "1";
+inline constexpr std::string_view kCluster = "/tarn/cluster";
+inline constexpr std::string_view kMap = "/tarn/map";
+inline constexpr std::string_view kVersions = "/tarn/version/";
+inline constexpr std::string_view kMapVersion = "/tarn/version/map";
+inline constexpr std::string_view kBmdVersion = "/tarn/version/bmd";
+inline constexpr std::string_view kBuckets = "/tarn/bucket/";
+inline constexpr std::string_view kDeadBuckets = "/tarn/dead-bucket/";
+inline constexpr std::string_view kLive = "/tarn/live/";
+
+[[nodiscard]] inline std::string bucket(BucketId id) {
+  return std::string(kBuckets) + std::to_string(raw(id));
+}
+[[nodiscard]] inline std::string dead_bucket(BucketId id) {
+  return std::string(kDeadBuckets) + std::to_string(raw(id));
+}
+[[nodiscard]] inline std::string bucket_name(const api::Bucket& name) {
+  return "/tarn/bucket-name/" + name.provider + "/@" + name.ns_uuid + "#" + name.ns_name + "/" +
+         name.name;
+}
+[[nodiscard]] inline std::string live(const std::string& node) { return std::string(kLive) + node; }
+
+}  // namespace tarn::cluster::keys

@@ -1,0 +1,338 @@
+#include "common/cluster/membership.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/random.h"
+#include "common/cluster/hrw.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/state_builder.h"
+#include "common/obs/log.h"
+
+namespace tarn::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+constexpr auto kRenewEvery = 1s;
+constexpr auto kRenewAgain = 200ms;  // behind a renewal that failed
+/// Between looks at versions that the view has and the node has not put in force yet.
+constexpr auto kAcknowledgeSoon = 20ms;
+constexpr auto kLeaveMax = 2s;
+constexpr int kTransactionsMax = 50;
+
+Task<bool> is_cancelled() {
+  const auto state = co_await asio::this_coro::cancellation_state;
+  co_return state.cancelled() != asio::cancellation_type::none;
+}
+
+/// Up to `most`, at random: those who lost the same race shall not run the next one together.
+Task<void> pause(std::chrono::milliseconds most) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(
+      std::chrono::milliseconds(random_u64() % static_cast<std::uint64_t>(most.count()) + 1));
+  (void)co_await timer.async_wait(kTuple);
+}
+
+bool is_final(Errc code) {
+  return code == Errc::unsupported || code == Errc::unauthenticated || code == Errc::forbidden ||
+         code == Errc::corrupt || code == Errc::invalid_argument;
+}
+
+Result<Smap> read_map(const KeyValue& item) {
+  try {
+    return nlohmann::json::parse(item.value).get<Smap>();
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
+  }
+}
+
+}  // namespace
+
+std::int64_t LeaseClock::stale_seconds() const {
+  const BootTime over(clock_.boot_time().count() - valid_until_.load());
+  if (over < BootTime(0)) return 0;
+  return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(over).count());
+}
+
+bool admit(Smap& map, const Node& node) {
+  Node wanted = node;
+  wanted.digest = placement_digest(node.id);
+  const auto found = map.nodes.find(node.id);
+  bool changed = found == map.nodes.end();
+  if (!changed) {
+    const Node& have = found->second;
+    wanted.flags = have.flags;
+    wanted.weight = have.weight;
+    changed = have.role != wanted.role || have.public_url != wanted.public_url ||
+              have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
+  }
+  map.nodes[node.id] = std::move(wanted);
+  const Node* primary = map.find(map.primary);
+  if (node.role == Role::proxy && (primary == nullptr || primary->role != Role::proxy)) {
+    map.primary = node.id;
+    changed = true;
+  }
+  if (changed) ++map.version;
+  return changed;
+}
+
+struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
+  Impl(Membership& owner, MetaStore& s, ClusterView& v, Clock& c)
+      : membership(owner), store(s), view(v), clock(c) {}
+
+  Task<Status> register_node(bool first);
+  Task<Result<TransactionResult>> try_register(LeaseId new_lease, LiveRecord record);
+  Task<void> renew_loop();
+  Task<bool> renew();
+  Task<void> acknowledge_loop();
+  Task<void> acknowledge();
+  Task<Status> read_live();
+  [[nodiscard]] LiveRecord acknowledged() const;
+  void view_changed();
+
+  Membership& membership;  // which joins, keeps and leaves while it lives
+  MetaStore& store;
+  ClusterView& view;
+  Clock& clock;
+  std::function<std::pair<std::uint64_t, std::uint64_t>()> versions;
+
+  // Of the loop that join(), keep() and leave() run on.
+  LeaseId lease = 0;           // 0: none
+  Revision live_revision = 0;  // of live/<id>; 0: read it before the next write
+  LiveRecord written;
+  bool warned = false;
+
+  std::mutex mutex;  // guards the timer's pointer; its use is the loop's alone
+  std::shared_ptr<asio::steady_timer> acknowledge_timer;
+};
+
+LiveRecord Membership::Impl::acknowledged() const {
+  LiveRecord record;
+  record.role = membership.self_.role;
+  if (versions) {
+    std::tie(record.map_version, record.bmd_version) = versions();
+  } else {
+    const auto state = view.state();
+    record.map_version = state->map.version;
+    record.bmd_version = state->bmd.version;
+  }
+  return record;
+}
+
+/// One attempt: reads the map and writes it and live/<id> if nobody was faster.
+Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease,
+                                                               LiveRecord record) {
+  RangeRequest map_key{std::string(keys::kMap), "", 0};
+  CO_TRY(const auto found, co_await store.range(std::move(map_key)));
+  if (found.items.empty())
+    co_return fail(Errc::not_found, "there is no cluster in the meta store yet");
+  CO_TRY(auto map, read_map(found.items.front()));
+  Transaction transaction;
+  transaction.compare.push_back(
+      {std::string(keys::kMap), Compare::What::mod_revision, found.items.front().mod_revision});
+  if (admit(map, membership.self_)) {
+    transaction.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
+    transaction.puts.push_back({std::string(keys::kMapVersion), std::to_string(map.version), 0});
+  }
+  transaction.puts.push_back({keys::live(membership.self_.id), encode(record), new_lease});
+  co_return co_await store.commit(std::move(transaction));
+}
+
+/// Takes a lease and registers under it. An attempt whose outcome is unknown is simply made again,
+/// from a new look at the map: it would have written what the next one writes, at a lower revision.
+Task<Status> Membership::Impl::register_node(bool first) {
+  const BootTime sent = clock.boot_time();
+  CO_TRY(const LeaseId granted, co_await store.grant(LeaseClock::kTerm));
+  for (int i = 0; i < kTransactionsMax; ++i) {
+    const LiveRecord record = acknowledged();
+    CO_TRY(const auto done, co_await try_register(granted, record));
+    if (done.succeeded) {
+      lease = granted;
+      live_revision = done.revision;
+      written = record;
+      if (first) membership.incarnation_ = static_cast<std::uint64_t>(done.revision);
+      membership.lease_.renewed(sent);
+      co_return Status();
+    }
+    co_await pause(20ms);
+  }
+  co_return fail(Errc::unavailable, "the cluster map changed {} times while node {} joined",
+                 kTransactionsMax, membership.self_.id);
+}
+
+Task<void> Membership::Impl::renew_loop() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (!co_await is_cancelled()) {
+    const auto begun = std::chrono::steady_clock::now();
+    const bool renewed = co_await renew();
+    if (renewed) {
+      timer.expires_at(begun + kRenewEvery);
+    } else {
+      timer.expires_after(kRenewAgain);
+    }
+    (void)co_await timer.async_wait(kTuple);
+  }
+}
+
+/// False when it should be tried again soon.
+Task<bool> Membership::Impl::renew() {
+  const BootTime sent = clock.boot_time();
+  const std::string& id = membership.self_.id;
+  if (sent - view.last_contact() > LeaseClock::kTerm) {
+    if (!std::exchange(warned, true))
+      obs::log("cluster").warn("lease not renewed node={} err=the cluster map cannot be read", id);
+    co_return false;
+  }
+  Status done;
+  if (lease != 0) {
+    const auto kept = co_await store.keep_alive(lease);
+    if (kept) {
+      membership.lease_.renewed(sent);
+      if (std::exchange(warned, false)) obs::log("cluster").info("lease renewed again node={}", id);
+      co_return true;
+    }
+    done = fail(kept.error());
+    if (kept.error().code == Errc::not_found) {
+      obs::log("cluster").warn("lease gone node={} lease={}", id, lease);
+      membership.lease_.lost();
+      lease = 0;
+    }
+  }
+  if (lease == 0) {
+    done = co_await register_node(false);
+    if (done) {
+      warned = false;
+      obs::log("cluster").info("lease taken anew node={} lease={}", id, lease);
+      co_return true;
+    }
+  }
+  if (!std::exchange(warned, true))
+    obs::log("cluster").warn("lease not renewed node={} err={}", id, done.error().message);
+  co_return false;
+}
+
+void Membership::Impl::view_changed() {
+  const std::lock_guard lock(mutex);
+  if (!acknowledge_timer) return;
+  asio::post(acknowledge_timer->get_executor(), [timer = acknowledge_timer] { timer->cancel(); });
+}
+
+Task<void> Membership::Impl::acknowledge_loop() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto timer = std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor);
+  {
+    const std::lock_guard lock(mutex);
+    acknowledge_timer = timer;
+  }
+  while (!co_await is_cancelled()) {
+    co_await acknowledge();
+    const auto state = view.state();
+    const bool behind =
+        written.map_version < state->map.version || written.bmd_version < state->bmd.version;
+    timer->expires_after(behind ? std::chrono::milliseconds(kAcknowledgeSoon) : kRenewEvery);
+    (void)co_await timer->async_wait(kTuple);  // ended early by view_changed()
+  }
+  const std::lock_guard lock(mutex);
+  acknowledge_timer.reset();
+}
+
+/// Writes what is in force now into live/<id>, if that is news. What fails is tried again.
+Task<void> Membership::Impl::acknowledge() {
+  const LiveRecord record = acknowledged();
+  if (record.map_version == written.map_version && record.bmd_version == written.bmd_version)
+    co_return;
+  if (live_revision == 0) {
+    const auto read = co_await read_live();
+    if (!read) co_return;
+  }
+  const LeaseId under = lease;
+  if (under == 0) co_return;  // the renewal registers anew, with the versions of then
+  const std::string key = keys::live(membership.self_.id);
+  Transaction transaction;
+  transaction.compare.push_back({key, Compare::What::mod_revision, live_revision});
+  transaction.puts.push_back({key, encode(record), under});
+  const auto done = co_await store.commit(std::move(transaction));
+  if (done && done->succeeded) {
+    live_revision = done->revision;
+    written = record;
+  } else if (under == lease) {
+    live_revision = 0;
+  }
+}
+
+Task<Status> Membership::Impl::read_live() {
+  RangeRequest live_key{keys::live(membership.self_.id), "", 0};
+  CO_TRY(const auto found, co_await store.range(std::move(live_key)));
+  if (found.items.empty() || found.items.front().lease != lease)
+    co_return fail(Errc::conflict, "node {} is not registered under its lease",
+                   membership.self_.id);
+  CO_TRY(const auto record, decode_live(found.items.front()));
+  live_revision = found.items.front().mod_revision;
+  written = record;
+  co_return Status();
+}
+
+Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock)
+    : impl_(std::make_shared<Impl>(*this, store, view, clock)),
+      self_(std::move(self)),
+      lease_(clock) {
+  view.on_change([weak = std::weak_ptr(impl_)](const ClusterState&, const ClusterState&) {
+    if (const auto impl = weak.lock()) impl->view_changed();
+  });
+}
+
+Membership::~Membership() = default;
+
+void Membership::acknowledge_with(
+    std::function<std::pair<std::uint64_t, std::uint64_t>()> versions) {
+  impl_->versions = std::move(versions);
+}
+
+Task<Status> Membership::join() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto impl = impl_;
+  bool registered = false;
+  for (int attempt = 0;; ++attempt) {
+    Status done;
+    if (!registered) done = co_await impl->register_node(true);
+    registered = done.has_value();
+    if (registered) done = co_await impl->view.load();
+    if (done) co_return done;
+    if (is_final(done.error().code)) co_return done;
+    if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the start was cancelled");
+    if (attempt == 0)
+      obs::log("cluster").warn("waiting for the meta store node={} err={}", self_.id,
+                               done.error().message);
+    co_await pause(attempt < 10 ? 100ms : 1'000ms);
+  }
+}
+
+Task<void> Membership::keep() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto impl = impl_;
+  co_await (impl->renew_loop() && impl->acknowledge_loop());
+}
+
+Task<void> Membership::leave() {
+  const auto impl = impl_;
+  lease_.lost();
+  const LeaseId lease = std::exchange(impl->lease, 0);
+  if (lease == 0) co_return;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(kLeaveMax);
+  const auto ended = co_await (impl->store.revoke(lease) || timer.async_wait(kTuple));
+  if (ended.index() != 0 || !std::get<0>(ended))
+    obs::log("cluster").warn("lease not given back node={}", self_.id);
+}
+
+}  // namespace tarn::cluster
