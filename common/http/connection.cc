@@ -384,7 +384,8 @@ Task<Status> Connection::send(std::string_view head, std::span<const std::byte> 
 }
 
 Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
-                                                  std::uint64_t length) {
+                                                  std::uint64_t length,
+                                                  const Exchange::ResidentCheck& resident) {
   auto at = static_cast<off_t>(offset);
   std::uint64_t left = length;
   while (left > 0) {
@@ -402,8 +403,9 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       co_return fail(Errc::disconnected, "sendfile: {}", std::strerror(errno));
     CO_TRY_OK(co_await wait(Socket::wait_write));
+    if (!resident(static_cast<std::uint64_t>(at), left)) break;
   }
-  co_return length;
+  co_return length - left;
 }
 
 /// Answers a request whose head could not be read.

@@ -59,7 +59,8 @@ class Connection {
   [[nodiscard]] std::size_t buffered() const;
   /// Sends all of `head` and `body`; `more`: something follows at once.
   Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
-  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length);
+  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
+                                        const Exchange::ResidentCheck& resident);
   void cork(bool on);
 
  private:

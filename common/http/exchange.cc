@@ -175,11 +175,13 @@ Task<Status> Exchange::write(std::span<const std::byte> bytes) {
   co_return Status();
 }
 
-Task<Result<std::uint64_t>> Exchange::send_file(int fd, std::uint64_t offset,
-                                                std::uint64_t length) {
+bool Exchange::closing() const noexcept { return connection_.shared().closing.load(); }
+
+Task<Result<std::uint64_t>> Exchange::send_file(int fd, std::uint64_t offset, std::uint64_t length,
+                                                ResidentCheck resident) {
   if (!response_left_ || length > *response_left_)
     co_return fail(Errc::internal, "more bytes than the answer announced");
-  CO_TRY(const std::uint64_t sent, co_await connection_.send_file(fd, offset, length));
+  CO_TRY(const std::uint64_t sent, co_await connection_.send_file(fd, offset, length, resident));
   *response_left_ -= sent;
   response_bytes_ += sent;
   co_return sent;

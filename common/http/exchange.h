@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,10 +53,12 @@ class Exchange {
   Task<Status> begin(Response head_only, std::optional<std::uint64_t> length);
   Task<Status> write(std::span<const std::byte> bytes);
   Task<Status> write(std::string_view bytes) { return write(std::as_bytes(std::span(bytes))); }
-  /// Sends `length` bytes of `fd` by sendfile. The pages must be resident (common/io/residency.h):
-  /// this runs on the loop. Calls `still_resident`, when given, before each turn and stops early
-  /// when it says no. Returns how many bytes went out.
-  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length);
+  /// Asked before bytes are sent that may have left the memory while the client made us wait.
+  using ResidentCheck = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
+  /// Sends `length` bytes of `fd` by sendfile, on the loop: the pages must be resident
+  /// (io::is_resident). Stops early when `resident` says no. Returns how many bytes went out.
+  Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
+                                        ResidentCheck resident);
   /// Ends a chunked answer, or checks that a counted one is complete.
   Task<Status> finish();
 
@@ -64,6 +67,8 @@ class Exchange {
   [[nodiscard]] unsigned response_status() const noexcept { return status_; }
   /// Payload bytes of the answer that have gone to the socket.
   [[nodiscard]] std::uint64_t response_bytes() const noexcept { return response_bytes_; }
+  /// Whether the listener is being stopped: a handler without an end of its own should end.
+  [[nodiscard]] bool closing() const noexcept;
   /// The connection is closed after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }
 

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+
+namespace tarn::io {
+
+/// The threads of one drive and their queue. Whatever may wait for a drive runs here and never on an
+/// event loop; a drive that hangs stops its own threads only. Thread-safe.
+class DriveThreads {
+ public:
+  /// `queue_max`: foreground work that may wait; more is refused with `unavailable`.
+  DriveThreads(std::string name, std::size_t threads, std::size_t queue_max);
+  /// Finishes what is queued, then joins. abandon() first when the drive hangs.
+  ~DriveThreads();
+  DriveThreads(const DriveThreads&) = delete;
+  DriveThreads& operator=(const DriveThreads&) = delete;
+
+  /// Runs `work` (returning a Result) on a thread of the drive and resumes the caller on its own
+  /// executor. Not cancellable: what has begun on a drive ends there.
+  template <class Work>
+  Task<std::invoke_result_t<Work>> run(Work work) {
+    auto executor = co_await asio::this_coro::executor;
+    using R = std::invoke_result_t<Work>;
+    co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(R)>(
+        [this, executor](auto handler, Work its_work) {
+          enqueue(std::make_unique<AwaitedJob<R, Work, decltype(handler)>>(
+              std::move(its_work), std::move(handler), executor));
+        },
+        asio::use_awaitable, std::move(work));
+  }
+
+  /// A result that will be there later: lets a caller go on while the drive works. Must be awaited (or
+  /// the drive's threads must have ended) before what `work` refers to goes away.
+  template <class R>
+  class Pending {
+   public:
+    /// Waits for the result. Once.
+    Task<R> get() {
+      auto executor = co_await asio::this_coro::executor;
+      auto state = std::move(state_);
+      co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(R)>(
+          [state, executor](auto handler) {
+            auto resume = [executor, handler = std::make_shared<decltype(handler)>(
+                                         std::move(handler))](R result) mutable {
+              auto own = std::move(*handler);
+              asio::post(executor, [own = std::move(own), result = std::move(result)]() mutable {
+                own(std::move(result));
+              });
+            };
+            const std::lock_guard lock(state->mutex);
+            if (state->result) {
+              resume(std::move(*state->result));
+            } else {
+              state->waiter = std::move(resume);
+            }
+          },
+          asio::use_awaitable);
+    }
+    [[nodiscard]] bool valid() const { return state_ != nullptr; }
+
+   private:
+    friend class DriveThreads;
+    struct State {
+      std::mutex mutex;
+      std::optional<R> result;
+      std::function<void(R)> waiter;
+    };
+    std::shared_ptr<State> state_;
+  };
+
+  template <class Work>
+  Pending<std::invoke_result_t<Work>> start(Work work) {
+    using R = std::invoke_result_t<Work>;
+    Pending<R> pending;
+    pending.state_ = std::make_shared<typename Pending<R>::State>();
+    auto finish = [state = pending.state_](R result) {
+      const std::lock_guard lock(state->mutex);
+      if (state->waiter) {
+        std::exchange(state->waiter, nullptr)(std::move(result));
+      } else {
+        state->result.emplace(std::move(result));
+      }
+    };
+    enqueue(std::make_unique<StartedJob<R, Work, decltype(finish)>>(std::move(work),
+                                                                    std::move(finish)));
+    return pending;
+  }
+
+  /// Work that nobody waits for and that may not be refused: unlinks, closes.
+  void post(std::function<void()> work);
+  /// Runs `work` here and now waits for it; not from an event loop. For start-up and tests.
+  template <class Work>
+  std::invoke_result_t<Work> run_blocking(Work work) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<std::invoke_result_t<Work>> result;
+    post([&] {
+      auto got = guarded(work);
+      const std::lock_guard lock(mutex);
+      result.emplace(std::move(got));
+      changed.notify_one();
+    });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return result.has_value(); });
+    return std::move(*result);
+  }
+
+  [[nodiscard]] std::size_t queued() const;
+  /// Blocks until the queue is empty and no thread works, at most `seconds`. True when it is so.
+  bool drain(double seconds);
+  /// The drive hangs and the process wants to end: threads are detached, what they hold is leaked.
+  void abandon();
+
+ private:
+  struct Job {
+    virtual ~Job() = default;
+    virtual void run() = 0;
+    virtual void refuse(Error why) = 0;
+  };
+
+  template <class Work>
+  static std::invoke_result_t<Work> guarded(Work& work) {
+    try {
+      return work();
+    } catch (const std::exception& problem) {
+      return fail(Errc::internal, "drive work threw: {}", problem.what());
+    }
+  }
+
+  template <class R, class Work, class Handler>
+  struct AwaitedJob final : Job {
+    AwaitedJob(Work its_work, Handler its_handler, asio::any_io_executor its_executor)
+        : work(std::move(its_work)), handler(std::move(its_handler)), executor(its_executor) {}
+    void run() override { complete(guarded(work)); }
+    void refuse(Error why) override { complete(tl::unexpected<Error>(std::move(why))); }
+    void complete(R result) {
+      // The handler travels: it may only be destroyed on its own executor.
+      asio::post(executor,
+                 [its_handler = std::move(handler), its_result = std::move(result)]() mutable {
+                   its_handler(std::move(its_result));
+                 });
+    }
+    Work work;
+    Handler handler;
+    asio::any_io_executor executor;
+  };
+
+  template <class R, class Work, class Finish>
+  struct StartedJob final : Job {
+    StartedJob(Work its_work, Finish its_finish)
+        : work(std::move(its_work)), finish(std::move(its_finish)) {}
+    void run() override { finish(guarded(work)); }
+    void refuse(Error why) override { finish(tl::unexpected<Error>(std::move(why))); }
+    Work work;
+    Finish finish;
+  };
+
+  struct State;
+  void enqueue(std::unique_ptr<Job> job);
+  static void serve(const std::shared_ptr<State>& state, const std::string& name);
+
+  std::shared_ptr<State> state_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tarn::io

@@ -1,0 +1,596 @@
+#include "target/drive.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+
+#include "common/base/buffer_pool.h"
+#include "common/base/clock.h"
+#include "common/base/fail_point.h"
+#include "common/base/hash.h"
+#include "common/base/random.h"
+#include "common/cluster/hrw.h"
+#include "common/obs/log.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::uint32_t kFilesPerDirectory = 1024;
+constexpr std::size_t kQueueMax = 4096;
+constexpr std::uint64_t kWritebackBytes = 8U << 20U;
+constexpr std::size_t kVerifiedFilesMax = 100'000;
+constexpr int kOpenAttemptsMax = 16;
+constexpr auto kTombstoneKeep = std::chrono::hours(7 * 24);
+constexpr const char* kBallastFile = ".tarn/ballast";
+constexpr std::uint64_t kBallastBytes = 1U << 20U;
+
+spdlog::logger& drive_log() { return obs::log("drive"); }
+
+}  // namespace
+
+/// The files whose blocks we have verified, most recently used first.
+struct Drive::VerifiedCache {
+  struct Entry {
+    io::FileName file;
+    std::shared_ptr<VerifiedBlocks> blocks;
+  };
+  std::list<Entry> order;
+  std::map<io::FileName, std::list<Entry>::iterator> by_file;
+};
+
+WorkFile::~WorkFile() {
+  if (published_ || !fd_.valid()) return;
+  // Not durable, and need not be: without an attribute the next start removes it as well.
+  drive_.threads_->post([&drive = drive_, name = name_, fd = fd_.release()] {
+    ::close(fd);
+    if (const Status gone = drive.files_->remove(name.path()); !gone)
+      drive_log().warn("work file not removed file={} err={}", name.path(), gone.error().message);
+  });
+}
+
+OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
+                       std::vector<std::uint32_t> checksums,
+                       std::shared_ptr<VerifiedBlocks> verified)
+    : drive_(drive),
+      record_(std::move(record)),
+      fd_(std::move(fd)),
+      checksums_(std::move(checksums)),
+      verified_(std::move(verified)) {}
+
+OpenObject::~OpenObject() {
+  // The last close of an unlinked file frees its blocks: 571 ms for 3 GB. Never on an event loop.
+  drive_.threads_->post([fd = fd_.release()] { ::close(fd); });
+}
+
+bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
+  if (bytes == 0) return true;
+  for (std::uint64_t block = offset / kBlockBytes; block <= (offset + bytes - 1) / kBlockBytes;
+       ++block)
+    if (!verified_->get(block)) return false;
+  if (io::is_resident(fd_.get(), offset, bytes)) return true;
+  for (std::uint64_t block = offset / kBlockBytes; block <= (offset + bytes - 1) / kBlockBytes;
+       ++block)
+    verified_->set(block, false);  // what the drive brings next time is to be looked at anew
+  return false;
+}
+
+Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
+  const std::uint64_t offset = block * kBlockBytes;
+  const std::size_t bytes = std::min<std::uint64_t>(kBlockBytes, record_.size - offset);
+  TRY_OK(drive_.usable());
+  if (const Status read = drive_.files_->read(fd_.get(), into.first(bytes), offset); !read) {
+    ++drive_.counters_.read_errors;
+    return fail(read.error());
+  }
+  if (SAFETY("safety.block_checksum") && crc32c(into.first(bytes)) != checksums_[block]) {
+    ++drive_.counters_.corrupt_blocks;
+    drive_log().error("block does not match its checksum drive={} file={} block={}", drive_.path(),
+                      record_.file.path(), block);
+    return fail(Errc::corrupt,
+                "block {} of file {} on drive {} does not match its checksum: the drive returned "
+                "other bytes than were stored",
+                block, record_.file.path(), drive_.path());
+  }
+  drive_.counters_.bytes_verified += bytes;
+  verified_->set(block, true);
+  return bytes;
+}
+
+Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<std::byte> into) {
+  auto work = [this, block, into] { return read_block_now(block, into); };
+  co_return co_await drive_.threads_->run(work);
+}
+
+io::DriveThreads::Pending<Result<std::size_t>> OpenObject::start_read_block(
+    std::uint64_t block, std::span<std::byte> into) {
+  return drive_.threads_->start([this, block, into] { return read_block_now(block, into); });
+}
+
+Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index)
+    : options_(std::move(options)),
+      files_(std::move(files)),
+      index_(std::move(index)),
+      digest_(cluster::placement_digest(options_.path)),
+      next_id_(random_u64()),
+      verified_cache_(std::make_unique<VerifiedCache>()),
+      threads_(std::make_unique<io::DriveThreads>("drive" + options_.path.substr(
+                                                                options_.path.rfind('/') + 1),
+                                                  options_.threads, kQueueMax)) {}
+
+Drive::~Drive() = default;
+
+Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& memory) {
+  auto files = std::move(options.files);
+  if (!files) {
+    TRY(files, io::FileSystem::open(options.path));
+  }
+  TRY_OK(files->make_directory(".tarn"));
+  TRY_OK(files->make_directory("data"));
+  // Through the open root: nothing lands below the mount point when the drive is unmounted under us.
+  TRY(auto opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+  TRY(const std::string foreign, opened.index->flag("foreign"));
+  const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
+  auto report = reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(),
+                          options.path);
+  if (!report && report.error().code == Errc::corrupt) {
+    // The index opened, but a block of it is bad: it goes, the files tell all.
+    drive_log().warn("index has bad blocks, made anew drive={} err={}", options.path,
+                     report.error().message);
+    opened.index.reset();
+    TRY_OK(Index::discard(files->pinned_root() + "/.tarn/index"));
+    TRY(opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+    report = reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(),
+                       options.path);
+  }
+  if (!report) return fail(report.error());
+  const bool lost_index = opened.damage == Index::Damage::dropped && report->adopted > 0;
+  const bool may_hold_foreign = options.may_hold_foreign || foreign == "1" || lost_index;
+  std::unique_ptr<Drive> drive(
+      new Drive(std::move(options), std::move(files), std::move(opened.index)));
+  drive->recovery_ = *report;
+  drive->directory_ = report->last_directory;
+  drive->files_in_directory_ = report->files_in_last_directory;
+  drive->foreign_ = may_hold_foreign;
+  if (may_hold_foreign && foreign != "1") {
+    IndexBatch batch;
+    batch.put_flag("foreign", "1");
+    TRY_OK(drive->index_->commit(std::move(batch)));
+  }
+  TRY_OK(drive->refresh_space());
+  drive->keep_ballast();
+  return drive;
+}
+
+Status Drive::usable() const {
+  const std::lock_guard lock(mutex_);
+  if (out_.empty()) return {};
+  return fail(Errc::unavailable, "drive {} is out: {}", options_.path, out_);
+}
+
+void Drive::take_out(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!out_.empty()) return;
+  out_ = why;
+  drive_log().error("drive taken out drive={} why={}", options_.path, why);
+}
+
+Task<Status> Drive::probe() {
+  auto work = [this]() -> Status {
+    if (const Status mounted = files_->check_mounted(); !mounted)
+      take_out(mounted.error().message);
+    TRY_OK(refresh_space());
+    if (const std::string error = index_->background_error(); !error.empty()) {
+      // A full drive that has room again; anything else stays out until someone looks.
+      if (const Status resumed = index_->resume(); !resumed)
+        return fail(Errc::unavailable, "index of drive {} takes no writes: {}", options_.path,
+                    error);
+    }
+    keep_ballast();
+    return usable();
+  };
+  co_return co_await threads_->run(work);
+}
+
+io::Space Drive::space() const {
+  const std::lock_guard lock(mutex_);
+  return space_;
+}
+
+double Drive::used_percent() const {
+  const io::Space now = space();
+  if (now.total == 0) return 100;
+  return 100.0 * static_cast<double>(now.total - now.free) / static_cast<double>(now.total);
+}
+
+Status Drive::refresh_space() {
+  TRY(const io::Space now, files_->space());
+  const std::lock_guard lock(mutex_);
+  space_ = now;
+  return {};
+}
+
+Status Drive::check_space(std::uint64_t length, bool above_watermark) {
+  TRY_OK(refresh_space());
+  const io::Space now = space();
+  const SpaceLimits& limits = options_.space;
+  const double limit = above_watermark ? limits.out_of_space : limits.high_watermark;
+  const auto total = static_cast<double>(now.total);
+  const auto reserve = limits.reserve_bytes != 0
+                           ? static_cast<double>(limits.reserve_bytes)
+                           : total * limits.reserve_percent / 100;
+  const double free_after = static_cast<double>(now.free) - static_cast<double>(length);
+  if (free_after >= reserve && free_after >= total * (100 - limit) / 100) return {};
+  return fail(Errc::no_space,
+              "drive {} has {} of {} bytes free, which leaves no room for {} more (limit {} %, "
+              "reserve {:.0f} bytes). Delete objects or add drives",
+              options_.path, now.free, now.total, length, limit, reserve);
+}
+
+/// A file that is given up when the drive is so full that not even a delete can be noted.
+void Drive::keep_ballast() {
+  if (const auto there = files_->open_for_read(kBallastFile)) return;
+  if (!check_space(32 * kBallastBytes, false)) return;
+  auto fd = files_->create(kBallastFile);
+  if (!fd) return;
+  // Really allocated, or it would be no weight.
+  const std::vector<std::byte> zeros(kBallastBytes);
+  if (!files_->write(fd->get(), zeros, 0)) static_cast<void>(files_->remove(kBallastFile));
+}
+
+Status Drive::commit_with_room(const std::function<IndexBatch()>& batch) {
+  Status done = index_->commit(batch());
+  if (done || done.error().code != Errc::no_space) return done;
+  drive_log().warn("drive full, ballast dropped drive={}", options_.path);
+  TRY_OK(files_->remove(kBallastFile));
+  TRY_OK(index_->resume());
+  return index_->commit(batch());
+}
+
+Status Drive::sync_or_take_out(int fd) {
+  if (const Status synced = files_->sync(fd); !synced) {
+    // A second fsync may say yes to bytes that are gone: never asked again.
+    ++counters_.sync_errors;
+    take_out(synced.error().message);
+    return fail(Errc::unavailable, "{}", synced.error().message);
+  }
+  return {};
+}
+
+Result<io::FileName> Drive::next_file_name() {
+  std::unique_lock lock(mutex_);
+  if (directory_ == 0 || files_in_directory_ >= kFilesPerDirectory) {
+    // Files written together lie together: one directory is filled after another.
+    const std::uint32_t next = directory_ + 1;
+    const std::string path = io::FileName{next, 0}.directory_path();
+    TRY_OK(files_->make_directory(path));
+    TRY_OK(files_->sync_directory("data"));
+    directory_ = next;
+    files_in_directory_ = 0;
+  }
+  ++files_in_directory_;
+  return io::FileName{directory_, next_id_++};
+}
+
+Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t> length,
+                                                    bool above_watermark) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  TRY_OK(check_space(length.value_or(0), above_watermark));
+  TRY(const io::FileName name, next_file_name());
+  TRY(UniqueFd fd, files_->create(name.path()));
+  auto file = std::make_unique<WorkFile>(*this, name, std::move(fd));
+  if (length) TRY_OK(files_->preallocate(file->fd_.get(), *length));
+  return file;
+}
+
+Task<Result<std::unique_ptr<WorkFile>>> Drive::create(std::optional<std::uint64_t> length,
+                                                      bool above_watermark) {
+  auto work = [this, length, above_watermark] { return create_now(length, above_watermark); };
+  co_return co_await threads_->run(work);
+}
+
+Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset) {
+  FAIL_POINT("put.body");
+  TRY_OK(usable());
+  if (const Status written = files_->write(file.fd_.get(), bytes, offset); !written) {
+    ++counters_.write_errors;
+    return fail(written.error());
+  }
+  const std::uint64_t end = offset + bytes.size();
+  if (end - file.written_back_ >= kWritebackBytes) {
+    // So that the sync at the end finds little left, and a body of unknown length cannot fill the drive.
+    files_->start_writeback(file.fd_.get(), file.written_back_, end - file.written_back_);
+    file.written_back_ = end;
+    TRY_OK(check_space(0, true));
+  }
+  return {};
+}
+
+io::DriveThreads::Pending<Status> Drive::write(WorkFile& file, std::span<const std::byte> bytes,
+                                               std::uint64_t offset) {
+  return threads_->start([this, &file, bytes, offset] { return write_now(file, bytes, offset); });
+}
+
+/// The file's part of a publication. What a crash leaves after each step:
+Status Drive::write_durably(WorkFile& file, const io::ObjectAttribute& attribute) {
+  // A file without attribute: the next start removes it.
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(file.fd_.get()));
+  FAIL_POINT("put.before_attribute");
+  // The bytes are durable before the attribute can be: a file that has one is complete, and may be
+  // adopted without reading it (docs/decisions/002).
+  TRY_OK(files_->set_attribute(file.fd_.get(), io::encode(attribute)));
+  // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
+  FAIL_POINT("put.before_fsync");
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(file.fd_.get()));
+  FAIL_POINT("put.before_dir_fsync");
+  const Status synced = files_->sync_directory(file.name_.directory_path());
+  if (!synced) {
+    ++counters_.sync_errors;
+    take_out(synced.error().message);
+  }
+  return synced;
+}
+
+Status Drive::publish_now(WorkFile& file, const io::ObjectAttribute& attribute,
+                          const std::vector<std::uint32_t>& checksums,
+                          const std::optional<io::ObjectRecord>& old, bool foreign) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  const Status durable = write_durably(file, attribute);
+  // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
+  const auto commit = [&]() -> Status {
+    TRY_OK(durable);
+    FAIL_POINT("put.before_index");
+    IndexBatch batch;
+    batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
+    batch.put_block_checksums(file.name_, checksums);
+    const bool replaces = old && old->kind == io::ObjectRecord::Kind::object;
+    if (replaces) {
+      batch.put_replaced(attribute.bucket_id, attribute.name, old->file);
+      batch.erase_block_checksums(old->file);
+    }
+    if (foreign && !foreign_.exchange(true)) batch.put_flag("foreign", "1");
+    return index_->commit(std::move(batch));
+  };
+  const Status committed = commit();
+  if (!committed) {
+    // Nobody may find it later: it could come back over what is acknowledged after it.
+    static_cast<void>(files_->remove(file.name_.path()));
+    static_cast<void>(files_->sync_directory(file.name_.directory_path()));
+    file.fd_.reset();
+    if (!index_->background_error().empty() && committed.error().code != Errc::no_space)
+      take_out(index_->background_error());
+    return committed;
+  }
+  file.published_ = true;
+  const auto verified = verified_blocks(file.name_, attribute.record.size);
+  for (std::size_t block = 0; block < checksums.size(); ++block) verified->set(block, true);
+  file.fd_.reset();
+  if (old && old->kind == io::ObjectRecord::Kind::object)
+    threads_->post([this, bucket = attribute.bucket_id, name = attribute.name,
+                    replaced = old->file] { reap(bucket, name, replaced); });
+  return {};
+}
+
+Task<Status> Drive::publish(WorkFile& file, io::ObjectAttribute attribute,
+                            std::vector<std::uint32_t> checksums,
+                            std::optional<io::ObjectRecord> old, bool foreign) {
+  auto work = [&, this] { return publish_now(file, attribute, checksums, old, foreign); };
+  co_return co_await threads_->run(work);
+}
+
+/// Unlinks a replaced file. Its note stays in the index until the unlink is durable: a DELETE must know.
+void Drive::reap(BucketId bucket, const std::string& name, const io::FileName& file) {
+  const auto work = [&]() -> Status {
+    TRY_OK(files_->remove(file.path()));
+    TRY_OK(files_->sync_directory(file.directory_path()));
+    IndexBatch batch;
+    batch.erase_replaced(bucket, name, file);
+    return index_->commit_lazily(std::move(batch));
+  };
+  if (const Status done = work(); !done && usable())
+    drive_log().warn("replaced file not removed drive={} file={} err={}", options_.path,
+                     file.path(), done.error().message);
+}
+
+Status Drive::remove_now(BucketId bucket, const std::string& name,
+                         const io::ObjectRecord& tombstone, bool keep_tombstone) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  TRY(const auto present, index_->find(bucket, name));
+  TRY(auto files, index_->replaced(bucket, name));
+  const bool there = present && present->kind == io::ObjectRecord::Kind::object;
+  if (there) files.push_back(present->file);
+  FAIL_POINT("delete.before_tombstone");
+  TRY_OK(commit_with_room([&] {
+    IndexBatch batch;
+    if (keep_tombstone) {
+      batch.put_record(bucket, name, tombstone);
+    } else {
+      batch.erase_record(bucket, name);
+    }
+    if (there) batch.put_replaced(bucket, name, present->file);
+    return batch;
+  }));
+  FAIL_POINT("delete.before_unlink");
+  // Without these two steps a deleted file comes back after a power cut when the index is lost as well.
+  std::set<std::uint32_t> directories;
+  for (const io::FileName& file : files) {
+    if (SAFETY("safety.delete_unlink")) TRY_OK(files_->remove(file.path()));
+    directories.insert(file.directory);
+  }
+  FAIL_POINT("delete.before_dir_fsync");
+  for (const std::uint32_t directory : directories)
+    TRY_OK(files_->sync_directory(io::FileName{directory, 0}.directory_path()));
+  IndexBatch clean;
+  for (const io::FileName& file : files) {
+    clean.erase_replaced(bucket, name, file);
+    clean.erase_block_checksums(file);
+  }
+  static_cast<void>(index_->commit_lazily(std::move(clean)));  // a restart does it as well
+  FAIL_POINT("delete.before_reply");
+  return {};
+}
+
+Task<Status> Drive::remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
+                           bool keep_tombstone) {
+  auto work = [&, this] { return remove_now(bucket, name, tombstone, keep_tombstone); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Result<std::optional<io::ObjectRecord>>> Drive::find(BucketId bucket, std::string name) {
+  auto work = [&, this]() -> Result<std::optional<io::ObjectRecord>> {
+    TRY_OK(usable());
+    return index_->find(bucket, name);
+  };
+  co_return co_await threads_->run(work);
+}
+
+std::shared_ptr<VerifiedBlocks> Drive::verified_blocks(const io::FileName& file,
+                                                       std::uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  auto& cache = *verified_cache_;
+  if (const auto found = cache.by_file.find(file); found != cache.by_file.end()) {
+    cache.order.splice(cache.order.begin(), cache.order, found->second);
+    return found->second->blocks;
+  }
+  cache.order.push_front({file, std::make_shared<VerifiedBlocks>(blocks_of(size))});
+  cache.by_file[file] = cache.order.begin();
+  if (cache.order.size() > kVerifiedFilesMax) {
+    cache.by_file.erase(cache.order.back().file);
+    cache.order.pop_back();
+  }
+  return cache.order.front().blocks;
+}
+
+/// Reads an adopted file whole: its bytes must be those of the object's checksum, then every block has
+/// its own.
+Result<std::vector<std::uint32_t>> Drive::build_checksums(const io::ObjectRecord& record, int fd,
+                                                          const std::string& name) {
+  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+  Xxh64Stream whole;
+  std::vector<std::uint32_t> checksums;
+  for (std::uint64_t offset = 0; offset < record.size; offset += kBlockBytes) {
+    const auto piece =
+        buffer.span().first(std::min<std::uint64_t>(kBlockBytes, record.size - offset));
+    TRY_OK(files_->read(fd, piece, offset));
+    whole.update(piece);
+    checksums.push_back(crc32c(piece));
+  }
+  if (SAFETY("safety.block_checksum") && whole.digest() != record.xxh64) {
+    ++counters_.corrupt_blocks;
+    drive_log().error("object does not match its checksum drive={} file={} object={}",
+                      options_.path, record.file.path(), name);
+    return fail(Errc::corrupt, "object {} on drive {} does not match its checksum {}", name,
+                options_.path, record.etag());
+  }
+  counters_.bytes_verified += record.size;
+  IndexBatch batch;
+  batch.put_block_checksums(record.file, checksums);
+  TRY_OK(index_->commit_lazily(std::move(batch)));
+  return checksums;
+}
+
+Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::string& name) {
+  for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
+    TRY_OK(usable());
+    TRY(auto record, index_->find(bucket, name));
+    if (!record || record->kind == io::ObjectRecord::Kind::tombstone)
+      return std::shared_ptr<OpenObject>();
+    auto fd = files_->open_for_read(record->file.path());
+    // Overwritten or deleted between the two lines above: the record is another one now.
+    if (!fd && fd.error().code == Errc::not_found) continue;
+    if (!fd) {
+      ++counters_.read_errors;
+      return fail(fd.error());
+    }
+    TRY(const std::uint64_t size, files_->size(fd->get()));
+    if (size != record->size)
+      return fail(Errc::corrupt, "file {} of object {} on drive {} has {} bytes instead of {}",
+                  record->file.path(), name, options_.path, size, record->size);
+    auto found = index_->block_checksums(record->file);
+    if (!found && found.error().code != Errc::corrupt) return fail(found.error());
+    std::vector<std::uint32_t> checksums;
+    if (found && *found && (*found)->size() == blocks_of(record->size)) {
+      checksums = std::move(**found);
+    } else {
+      TRY(checksums, build_checksums(*record, fd->get(), name));
+    }
+    auto verified = verified_blocks(record->file, record->size);
+    return std::make_shared<OpenObject>(*this, std::move(*record), std::move(*fd),
+                                        std::move(checksums), std::move(verified));
+  }
+  return fail(Errc::corrupt, "the file of object {} on drive {} is gone though its record is there",
+              name, options_.path);
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> Drive::open_object(BucketId bucket, std::string name) {
+  auto work = [&, this] { return open_now(bucket, name); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, std::string after,
+                                         std::size_t limit) {
+  auto work = [&, this]() -> Result<Listing> {
+    TRY_OK(usable());
+    Listing listing;
+    TRY_OK(index_->list(bucket, prefix, after, [&](std::string_view name, io::ObjectRecord record) {
+      if (listing.entries.size() == limit) {
+        listing.more = true;
+        return false;
+      }
+      listing.entries.push_back({std::string(name), std::move(record)});
+      return true;
+    }));
+    return listing;
+  };
+  co_return co_await threads_->run(work);
+}
+
+void Drive::forget_bucket_now(BucketId bucket) {
+  std::vector<io::FileName> files;
+  const auto collect = [&](std::string_view, io::ObjectRecord record) {
+    if (record.kind == io::ObjectRecord::Kind::object) files.push_back(record.file);
+    return true;
+  };
+  const auto work = [&]() -> Status {
+    TRY_OK(index_->list(bucket, "", "", collect));
+    TRY_OK(index_->erase_bucket(bucket));
+    IndexBatch batch;
+    for (const io::FileName& file : files) {
+      TRY_OK(files_->remove(file.path()));
+      batch.erase_block_checksums(file);
+    }
+    return index_->commit_lazily(std::move(batch));
+  };
+  if (const Status done = work(); !done) {
+    drive_log().warn("destroyed bucket not removed yet drive={} bucket_id={} err={}",
+                     options_.path, raw(bucket), done.error().message);
+    return;
+  }
+  drive_log().info("destroyed bucket removed drive={} bucket_id={} objects={}", options_.path,
+                   raw(bucket), files.size());
+}
+
+void Drive::forget_bucket(BucketId bucket) {
+  threads_->post([this, bucket] { forget_bucket_now(bucket); });
+}
+
+void Drive::save_cluster_state(std::string json) {
+  threads_->post([this, json = std::move(json)] {
+    if (!usable()) return;
+    if (const Status saved = files_->write_file(".tarn/cluster.json", json); !saved)
+      drive_log().warn("cluster.json not written drive={} err={}", options_.path,
+                       saved.error().message);
+  });
+}
+
+void Drive::stop(double seconds) {
+  if (threads_->drain(seconds)) return;
+  drive_log().warn("drive does not answer, left behind drive={}", options_.path);
+  threads_->abandon();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,171 @@
+#include "target/drive_identity.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/base/random.h"
+#include "common/io/object_attribute.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr const char* kIdentityFile = ".tarn/drive.json";
+
+/// The drive set that the identities remember: uuid -> path, from the drive that knows most.
+std::map<std::string, std::string> remembered(const std::vector<FoundDrive>& found) {
+  std::map<std::string, std::string> all;
+  for (const FoundDrive& drive : found)
+    if (drive.identity) all.insert(drive.identity->siblings.begin(), drive.identity->siblings.end());
+  return all;
+}
+
+Status check_owner(const FoundDrive& drive, const std::string& cluster, const std::string& node) {
+  const DriveIdentity& identity = *drive.identity;
+  if (identity.format != 1)
+    return fail(Errc::conflict, "drive {} has format {}, this program understands 1", drive.path,
+                identity.format);
+  if (identity.cluster != cluster)
+    return fail(Errc::conflict,
+                "drive {} (id {}) belongs to cluster {}, this is cluster {}: it is refused, not "
+                "overwritten. Mount the right drive, or empty this one to use it here",
+                drive.path, identity.drive, identity.cluster, cluster);
+  if (!node.empty() && identity.node != node)
+    return fail(Errc::conflict,
+                "drive {} (id {}) belongs to target {}, the other drives belong to target {}: it is "
+                "refused, not overwritten",
+                drive.path, identity.drive, identity.node, node);
+  return {};
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& out, const DriveIdentity& identity) {
+  out = {{"format", identity.format}, {"cluster", identity.cluster},
+         {"drive", identity.drive},   {"node", identity.node},
+         {"path", identity.path},     {"siblings", identity.siblings}};
+}
+
+void from_json(const nlohmann::json& in, DriveIdentity& identity) {
+  in.at("format").get_to(identity.format);
+  in.at("cluster").get_to(identity.cluster);
+  in.at("drive").get_to(identity.drive);
+  in.at("node").get_to(identity.node);
+  identity.path = in.value("path", "");
+  identity.siblings = in.value("siblings", std::map<std::string, std::string>());
+}
+
+Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files) {
+  auto text = files.read_file(kIdentityFile);
+  if (!text && text.error().code == Errc::not_found) return std::optional<DriveIdentity>();
+  if (!text) return fail(text.error());
+  try {
+    return std::optional(nlohmann::json::parse(*text).get<DriveIdentity>());
+  } catch (const nlohmann::json::exception& problem) {
+    return fail(Errc::corrupt, "{}/{} cannot be understood: {}", files.root(), kIdentityFile,
+                problem.what());
+  }
+}
+
+Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {
+  TRY_OK(files.make_directory(".tarn"));
+  TRY_OK(files.make_directory("data"));
+  TRY_OK(files.make_directory("trash"));
+  TRY_OK(files.sync_directory("."));
+  return files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n");
+}
+
+Result<FoundDrive> inspect_drive(io::FileSystem& files) {
+  FoundDrive found;
+  found.path = files.root();
+  TRY(found.identity, read_identity(files));
+  TRY(const auto names, files.list("."));
+  for (const std::string& name : names)
+    if (name != "lost+found" && name != ".tarn" && name != "trash") found.has_files = true;
+  return found;
+}
+
+Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::string& cluster,
+                              const std::vector<std::string>& replace,
+                              const std::string& new_node_id) {
+  DrivePlan plan;
+  std::set<std::string> seen;
+  for (const FoundDrive& drive : found) {
+    if (!drive.identity) continue;
+    TRY_OK(check_owner(drive, cluster, plan.node));
+    plan.node = drive.identity->node;
+    if (!seen.insert(drive.identity->drive).second)
+      return fail(Errc::conflict, "drive {} (id {}) is given twice", drive.path,
+                  drive.identity->drive);
+  }
+  const bool new_target = plan.node.empty();
+  if (new_target) plan.node = new_node_id;
+
+  // What the target had before: a drive that is not among those given is missing, unless given up.
+  auto siblings = remembered(found);
+  bool changed = new_target;
+  for (auto at = siblings.begin(); at != siblings.end();) {
+    const bool given_up = std::find(replace.begin(), replace.end(), at->second) != replace.end();
+    if (seen.contains(at->first) || !given_up) {
+      if (!seen.contains(at->first))
+        plan.missing[at->second] =
+            fmt::format("drive {} (id {}) is not there", at->second, at->first);
+      ++at;
+    } else {
+      at = siblings.erase(at);
+      changed = true;
+    }
+  }
+  for (const FoundDrive& drive : found) {
+    if (const auto lost = plan.missing.find(drive.path);
+        !drive.identity && lost != plan.missing.end()) {
+      lost->second = fmt::format(
+          "{}: an empty or foreign file system is in its place. Mount the drive again; if it is lost "
+          "for good, start the target once with --replace-drive {}",
+          lost->second, drive.path);
+      continue;
+    }
+    if (!drive.identity && drive.has_files)
+      return fail(Errc::conflict,
+                  "{} is not a drive of this cluster and not empty: it is refused. Empty it, or give "
+                  "another directory",
+                  drive.path);
+    DrivePlan::Use use;
+    use.path = drive.path;
+    use.fresh = !drive.identity;
+    use.identity = drive.identity.value_or(
+        DriveIdentity{1, cluster, random_id(16), plan.node, drive.path, {}});
+    if (use.fresh || use.identity.path != drive.path) changed = true;
+    use.identity.path = drive.path;
+    siblings[use.identity.drive] = drive.path;
+    plan.use.push_back(std::move(use));
+  }
+  for (DrivePlan::Use& use : plan.use) {
+    if (use.identity.siblings != siblings) changed = true;
+    use.identity.siblings = siblings;
+  }
+  for (DrivePlan::Use& use : plan.use) use.may_hold_foreign = changed && !new_target;
+  if (plan.use.empty())
+    return fail(Errc::conflict, "none of the {} drives can be used", found.size());
+  return plan;
+}
+
+Status probe_file_system(io::FileSystem& files) {
+  const std::string path = ".tarn/probe";
+  TRY_OK(files.remove(path));
+  TRY(UniqueFd fd, files.create(path));
+  const std::string attribute(io::kAttributeBytesMax, 'x');
+  if (const Status set = files.set_attribute(fd.get(), attribute); !set)
+    return fail(Errc::unsupported,
+                "{} cannot be a drive: its file system does not take a user attribute of {} bytes "
+                "({}). ext4 and XFS do",
+                files.root(), attribute.size(), set.error().message);
+  if (const Status reserved = files.preallocate(fd.get(), 4096); !reserved)
+    return fail(Errc::unsupported, "{} cannot be a drive: fallocate: {}", files.root(),
+                reserved.error().message);
+  TRY_OK(files.sync(fd.get()));
+  TRY_OK(files.sync_directory(".tarn"));
+  return files.remove(path);
+}
+
+}  // namespace tarn::target

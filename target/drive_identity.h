@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/io/file_system.h"
+
+namespace tarn::target {
+
+/// `.tarn/drive.json`: whose drive this is.
+struct DriveIdentity {
+  int format = 1;
+  std::string cluster;  ///< uuid of the cluster
+  std::string drive;    ///< uuid of the drive
+  std::string node;     ///< id of the target
+  std::string path;     ///< where it was mounted when it was last used
+  std::map<std::string, std::string> siblings;  ///< uuid -> path of all drives of the target, this included
+
+  auto operator<=>(const DriveIdentity&) const = default;
+};
+void to_json(nlohmann::json& out, const DriveIdentity& identity);
+void from_json(const nlohmann::json& in, DriveIdentity& identity);
+
+/// Nothing when the drive has none. corrupt when the file cannot be understood.
+[[nodiscard]] Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files);
+Status write_identity(io::FileSystem& files, const DriveIdentity& identity);
+
+/// What a target finds on its drives before it opens them.
+struct FoundDrive {
+  std::string path;
+  std::optional<DriveIdentity> identity;
+  bool has_files = false;  ///< something else than an empty directory (lost+found does not count)
+};
+
+/// What to do with the drives: decided from what was found alone.
+struct DrivePlan {
+  struct Use {
+    std::string path;
+    DriveIdentity identity;  ///< to be written: siblings and path are up to date
+    bool fresh = false;      ///< has no identity yet
+    bool may_hold_foreign = false;  ///< the set of drives or a path changed: names may lie elsewhere
+  };
+  std::string node;       ///< id of the target; empty: a new target
+  std::vector<Use> use;
+  /// Known drives that are not there, or whose place holds an empty file system: path -> why. The names
+  /// that live there are answered 503.
+  std::map<std::string, std::string> missing;
+};
+
+/// Pure. `replace`: paths whose old drive the operator gives up for lost. Errors (conflict): a drive of
+/// another cluster or another target, the same drive twice, a directory that holds other files.
+[[nodiscard]] Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found,
+                                            const std::string& cluster,
+                                            const std::vector<std::string>& replace,
+                                            const std::string& new_node_id);
+
+/// Looks at a drive for plan_drives.
+[[nodiscard]] Result<FoundDrive> inspect_drive(io::FileSystem& files);
+
+/// Tries on the file system what Tarn needs: user attributes of 4,000 bytes, fallocate, fsync of
+/// directories. unsupported with the reason otherwise.
+Status probe_file_system(io::FileSystem& files);
+
+}  // namespace tarn::target

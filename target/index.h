@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "common/io/object_attribute.h"
+
+namespace rocksdb {
+class WriteBatch;
+}
+
+namespace tarn::target {
+
+/// The memory that the indexes of all drives of a target share.
+class IndexMemory {
+ public:
+  IndexMemory(std::size_t cache_bytes, std::size_t write_buffer_bytes);
+  ~IndexMemory();
+  struct Impl;
+  [[nodiscard]] const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Changes that become visible and durable together.
+class IndexBatch {
+ public:
+  IndexBatch();
+  ~IndexBatch();
+  IndexBatch(IndexBatch&&) noexcept;
+
+  void put_record(BucketId bucket, std::string_view name, const io::ObjectRecord& record);
+  void erase_record(BucketId bucket, std::string_view name);
+  /// CRC32C of every MiB of a file, the last one may be shorter.
+  void put_block_checksums(const io::FileName& file, const std::vector<std::uint32_t>& checksums);
+  void erase_block_checksums(const io::FileName& file);
+  /// Notes that `file` was replaced and may still have to be unlinked.
+  void put_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
+  void erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
+  void put_flag(std::string_view key, std::string_view value);
+
+ private:
+  friend class Index;
+  std::unique_ptr<rocksdb::WriteBatch> batch_;
+};
+
+/// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name. The files
+/// are the truth; what the index lost can be made again from them (target/recovery.h).
+/// Blocking: on the drive's threads only. Thread-safe. Errors: io, no_space, corrupt.
+class Index {
+ public:
+  enum class Damage : std::uint8_t {
+    none,     ///< at most a torn last write is missing, which nobody was told about
+    dropped,  ///< recovery had to drop more, or the index is new: look at all files
+  };
+  struct Opened {
+    std::unique_ptr<Index> index;
+    Damage damage = Damage::none;
+  };
+  struct Listed {
+    std::string name;
+    io::ObjectRecord record;
+  };
+
+  /// Opens the index in `directory`, or makes it. An index that cannot be read is moved aside (to
+  /// `<directory>.broken`) and an empty one made: Damage::dropped.
+  [[nodiscard]] static Result<Opened> open(const std::string& directory, const std::string& drive,
+                                           const IndexMemory& memory);
+  /// Moves an index aside that opened but cannot be read, so that open() makes an empty one.
+  static Status discard(const std::string& directory);
+  ~Index();
+
+  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find(BucketId bucket, std::string_view name);
+  /// Nothing when there are none: the record was made from the file alone.
+  [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
+      const io::FileName& file);
+  [[nodiscard]] Result<std::vector<io::FileName>> replaced(BucketId bucket, std::string_view name);
+  [[nodiscard]] Result<std::string> flag(std::string_view key);
+
+  /// On stable storage when it returns; concurrent commits share one sync.
+  Status commit(IndexBatch batch);
+  /// Without a sync: for clean-up that a restart would do again.
+  Status commit_lazily(IndexBatch batch);
+
+  /// Records of a bucket whose names are greater than `after` and begin with `prefix`, in byte order of
+  /// the names, tombstones included, until `visit` says false.
+  Status list(BucketId bucket, std::string_view prefix, std::string_view after,
+              const std::function<bool(std::string_view name, io::ObjectRecord record)>& visit);
+  /// Skips in list(): the least name that does not begin with `prefix`.
+  [[nodiscard]] static std::string after_prefix(std::string prefix);
+
+  /// Every record of the index, by bucket and name. Verifies checksums: corrupt when a block is bad.
+  Status scan(const std::function<void(BucketId, std::string_view name,
+                                       const io::ObjectRecord&)>& visit);
+  /// Every note of a replaced file.
+  Status scan_replaced(const std::function<void(BucketId, std::string_view name,
+                                                const io::FileName&)>& visit);
+  /// Removes all records of a bucket.
+  Status erase_bucket(BucketId bucket);
+  /// After space came back: lets writes go on that a full drive stopped.
+  Status resume();
+  /// Set when RocksDB reported a background error: the index takes no writes.
+  [[nodiscard]] std::string background_error() const;
+
+ private:
+  struct Impl;
+  explicit Index(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,218 @@
+#include "target/recovery.h"
+
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+
+namespace tarn::target {
+namespace {
+
+using io::FileName;
+using io::ObjectRecord;
+
+struct FileNameHash {
+  std::size_t operator()(const FileName& name) const {
+    return name.id * 0x9e3779b97f4a7c15ULL ^ name.directory;
+  }
+};
+
+template <class T>
+std::optional<T> parse_hex(std::string_view text, std::size_t digits) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != digits || error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+class Reconciliation {
+ public:
+  Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
+                 std::int64_t tombstones_before_ns, std::string drive)
+      : files_(files),
+        index_(index),
+        dead_(dead),
+        tombstones_before_ns_(tombstones_before_ns),
+        drive_(std::move(drive)) {}
+
+  Result<RecoveryReport> run() {
+    TRY_OK(read_index());
+    TRY_OK(read_directories());
+    // Before any orphan is judged: a record without a file must not outrank an older file that is there.
+    TRY_OK(drop_records_without_file());
+    for (const FileName& file : orphans_) TRY_OK(judge_orphan(file));
+    for (const std::uint32_t directory : changed_directories_)
+      TRY_OK(files_.sync_directory(FileName{directory, 0}.directory_path()));
+    TRY_OK(drop_notes());
+    // One synced write: everything before it is durable with it.
+    IndexBatch batch;
+    batch.put_flag("format", "1");
+    TRY_OK(index_.commit(std::move(batch)));
+    return report_;
+  }
+
+ private:
+  Status read_index() {
+    IndexBatch batch;
+    TRY_OK(index_.scan([&](BucketId bucket, std::string_view name, const ObjectRecord& record) {
+      const bool dead = dead_.contains(bucket);
+      if (record.kind == ObjectRecord::Kind::tombstone) {
+        if (dead || record.modified_ns < tombstones_before_ns_) {
+          batch.erase_record(bucket, name);
+        } else {
+          ++report_.tombstones;
+        }
+        return;
+      }
+      if (dead) {
+        batch.erase_record(bucket, name);  // its file is then an orphan of a dead bucket
+        return;
+      }
+      ++report_.records;
+      known_.emplace(record.file, false);
+    }));
+    return index_.commit_lazily(std::move(batch));
+  }
+
+  Status read_directories() {
+    TRY(const auto directories, files_.list("data"));
+    for (const std::string& name : directories) {
+      const auto number = parse_hex<std::uint32_t>(name, 8);
+      if (!number) continue;  // not ours; left alone
+      TRY_OK(read_directory(*number));
+    }
+    return {};
+  }
+
+  Status read_directory(std::uint32_t directory) {
+    const std::string path = FileName{directory, 0}.directory_path();
+    TRY(const auto names, files_.list(path));
+    if (directory >= report_.last_directory) {
+      report_.last_directory = directory;
+      report_.files_in_last_directory = static_cast<std::uint32_t>(names.size());
+    }
+    for (const std::string& name : names) {
+      const auto id = parse_hex<std::uint64_t>(name, 16);
+      if (!id) continue;
+      const FileName file{directory, *id};
+      if (const auto known = known_.find(file); known != known_.end()) {
+        known->second = true;
+      } else {
+        orphans_.push_back(file);
+      }
+    }
+    return {};
+  }
+
+  /// A file that no record names: nothing, a leftover, or an object that the index lost.
+  Status judge_orphan(const FileName& file) {
+    TRY(const UniqueFd fd, files_.open_for_read(file.path()));
+    auto attribute = io::read_attribute(fd.get(), file.path());
+    if (!attribute && attribute.error().code == Errc::corrupt) {
+      ++report_.unreadable_files;
+      obs::log("recovery").error("attribute damaged, file left alone drive={} file={} err={}",
+                                 drive_, file.path(), attribute.error().message);
+      return {};
+    }
+    if (!attribute && attribute.error().code != Errc::not_found) return fail(attribute.error());
+    if (!attribute) {
+      ++report_.work_files;
+      return remove(file);
+    }
+    TRY(const bool wanted, should_adopt(*attribute, file, fd.get()));
+    if (wanted) return adopt(*attribute, file);
+    ++report_.stale_files;
+    return remove(file);
+  }
+
+  Status remove(const FileName& file) {
+    changed_directories_.insert(file.directory);
+    return files_.remove(file.path());
+  }
+
+  Result<bool> should_adopt(const io::ObjectAttribute& attribute, const FileName& file, int fd) {
+    if (!SAFETY("safety.adopt")) return false;
+    if (dead_.contains(attribute.bucket_id)) return false;
+    if (attribute.record.kind != ObjectRecord::Kind::object || attribute.record.file != file)
+      return false;  // copied by hand into a place that is not its own
+    TRY(const std::uint64_t size, files_.size(fd));
+    if (size != attribute.record.size) {
+      obs::log("recovery").error("file has {} bytes, its attribute says {} drive={} file={}", size,
+                                 attribute.record.size, drive_, file.path());
+      return false;
+    }
+    TRY(const auto present, index_.find(attribute.bucket_id, attribute.name));
+    if (!SAFETY("safety.generation")) return true;
+    return !present || present->generation < attribute.record.generation;
+  }
+
+  Status adopt(const io::ObjectAttribute& attribute, const FileName& file) {
+    TRY(const auto present, index_.find(attribute.bucket_id, attribute.name));
+    IndexBatch batch;
+    batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
+    batch.erase_block_checksums(file);  // none until the file has been read once
+    TRY_OK(index_.commit_lazily(std::move(batch)));
+    ++report_.adopted;
+    if (!present || present->kind == ObjectRecord::Kind::tombstone) {
+      ++report_.records;
+      return {};
+    }
+    ++report_.stale_files;
+    return remove(present->file);
+  }
+
+  Status drop_records_without_file() {
+    std::vector<std::pair<BucketId, std::string>> lost;
+    bool any = false;
+    for (const auto& [file, seen] : known_) any = any || !seen;
+    if (!any) return {};
+    TRY_OK(index_.scan([&](BucketId bucket, std::string_view name, const ObjectRecord& record) {
+      if (record.kind != ObjectRecord::Kind::object) return;
+      if (const auto known = known_.find(record.file); known != known_.end() && !known->second)
+        lost.emplace_back(bucket, name);
+    }));
+    IndexBatch batch;
+    for (const auto& [bucket, name] : lost) {
+      batch.erase_record(bucket, name);
+      obs::log("recovery").warn("file is gone, record removed drive={} bucket_id={} object={}",
+                                drive_, raw(bucket), name);
+    }
+    report_.lost_records = lost.size();
+    report_.records -= lost.size();
+    return index_.commit_lazily(std::move(batch));
+  }
+
+  /// Replaced files have been looked at like all others; their notes are done.
+  Status drop_notes() {
+    IndexBatch batch;
+    TRY_OK(index_.scan_replaced([&](BucketId bucket, std::string_view name, const FileName& file) {
+      batch.erase_replaced(bucket, name, file);
+      batch.erase_block_checksums(file);
+    }));
+    return index_.commit_lazily(std::move(batch));
+  }
+
+  io::FileSystem& files_;
+  Index& index_;
+  const std::set<BucketId>& dead_;
+  std::int64_t tombstones_before_ns_;
+  std::string drive_;
+  RecoveryReport report_;
+  /// Files that records name: have we seen them?
+  std::unordered_map<FileName, bool, FileNameHash> known_;
+  std::vector<FileName> orphans_;
+  std::set<std::uint32_t> changed_directories_;
+};
+
+}  // namespace
+
+Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
+                                 const std::set<BucketId>& dead_buckets,
+                                 std::int64_t tombstones_before_ns, const std::string& drive) {
+  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive).run();
+}
+
+}  // namespace tarn::target
