@@ -1,0 +1,12 @@
+#pragma once
+
+#include "common/http/server.h"
+#include "common/security/node_auth.h"
+
+namespace tarn::http {
+
+/// `handler` behind a check that the caller is a node of this cluster: for internal listeners.
+/// Others get 401 and nothing of their body is read. `auth` must outlive the listener.
+[[nodiscard]] Handler authenticated(const security::NodeAuth& auth, Handler handler);
+
+}  // namespace tarn::http
