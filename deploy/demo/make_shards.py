@@ -78,6 +78,17 @@ def write_shard(target, samples):
     return manifest
 
 
+def cut(paths, out, shards=SHARDS):
+    """Cuts the files `paths` into about `shards` shards in `out`; returns the manifest."""
+    samples = list(enumerate(paths))
+    per_shard = max(1, -(-len(samples) // shards))
+    manifest = {}
+    for first in range(0, len(samples), per_shard):
+        name = f"shard-{first // per_shard:06d}.tar"
+        manifest[name] = write_shard(out / name, samples[first:first + per_shard])
+    return manifest
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
@@ -86,13 +97,8 @@ def main():
     parser.add_argument("--least", type=int, default=1, help="fail when there are fewer samples than this")
     arguments = parser.parse_args()
 
-    samples = list(enumerate(choose(files_below(arguments.directories), arguments.most)))
     arguments.out.mkdir(parents=True, exist_ok=True)
-    per_shard = max(1, -(-len(samples) // SHARDS))
-    manifest = {}
-    for first in range(0, len(samples), per_shard):
-        name = f"shard-{first // per_shard:06d}.tar"
-        manifest[name] = write_shard(arguments.out / name, samples[first:first + per_shard])
+    manifest = cut(choose(files_below(arguments.directories), arguments.most), arguments.out)
     count = sum(len(shard) for shard in manifest.values())
     if count < arguments.least:
         sys.exit(f"make_shards: {' '.join(arguments.directories)} hold {count} readable files, want {arguments.least}")

@@ -1,0 +1,226 @@
+"""Large uploads by the clients people use: all bytes at the target, next to nothing through the proxy."""
+
+import os
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+import requests
+from harness import client
+from harness.cluster import REPOSITORY
+
+GIB = 1 << 30
+MOST_AT_PROXY = 4 << 20
+
+GO_PROGRAM = """
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	path, url := os.Args[1], os.Args[2]
+	file, err := os.Open(path)
+	check(err)
+	info, err := file.Stat()
+	check(err)
+	request, err := http.NewRequest("PUT", url, file)
+	check(err)
+	request.ContentLength = info.Size()
+	// Without GetBody net/http cannot follow a 307 and returns it, as its documentation says.
+	request.GetBody = func() (io.ReadCloser, error) { return os.Open(path) }
+	if len(os.Args) > 3 {
+		request.Header.Set("Expect", os.Args[3])
+	}
+	response, err := http.DefaultClient.Do(request)
+	check(err)
+	fmt.Println(response.StatusCode)
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory):
+    """1 GiB in which no two MiB are alike."""
+    path = tmp_path_factory.mktemp("large") / "large.bin"
+    block = os.urandom((1 << 20) - 8)
+    with open(path, "wb") as file:
+        for i in range(1024):
+            file.write(i.to_bytes(8, "big") + block)
+    yield path
+    path.unlink()
+
+
+@pytest.fixture(scope="module")
+def go_uploader(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("go")
+    (folder / "main.go").write_text(GO_PROGRAM)
+    (folder / "go.mod").write_text("module upload\n\ngo 1.21\n")
+    environment = os.environ | {"GOCACHE": str(REPOSITORY / "build" / "go-cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off",
+                                "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(folder)}
+    environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
+    subprocess.run(["go", "build", "-o", "upload", "."], cwd=folder, env=environment, check=True, timeout=300)
+    return folder / "upload"
+
+
+def with_curl(*words):
+    def upload(path, url, _go):
+        subprocess.run(["curl", "-fsS", "-L", "-o", "/dev/null", *words, "-T", path, url], check=True, timeout=120)
+    return upload
+
+
+def with_requests(path, url, _go):
+    with open(path, "rb") as file:
+        answer = requests.put(url, data=file, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def with_go(*words):
+    def upload(path, url, go):
+        result = subprocess.run([go, path, url, *words], capture_output=True, text=True, timeout=120)
+        assert result.stdout == "200\n", result
+    return upload
+
+
+UPLOADERS = {
+    "curl": with_curl(),
+    "curl without Expect": with_curl("-H", "Expect:"),
+    "requests": with_requests,
+    "Go": with_go(),
+    "Go with Expect": with_go("100-continue"),
+}
+
+
+@pytest.mark.parametrize("uploader", UPLOADERS)
+def test_a_gibibyte_arrives_at_the_target_and_hardly_any_of_it_at_the_proxy(cluster, bucket, large_file, go_uploader, uploader):
+    before = cluster.metric("p1", "tarn_http_body_bytes_received_total")
+    assert before is not None
+    url = f"{cluster.endpoint}/{bucket}/large.bin"
+    UPLOADERS[uploader](large_file, url, go_uploader)
+    at_proxy = cluster.metric("p1", "tarn_http_body_bytes_received_total") - before
+    print(f"{uploader}: {at_proxy:.0f} bytes of the body arrived at the proxy")
+    assert at_proxy < MOST_AT_PROXY
+    with client.open_stream("GET", url) as stream, open(large_file, "rb") as file:
+        assert stream.headers["Content-Length"] == str(GIB)
+        for piece in stream:
+            assert file.read(len(piece)) == piece
+        assert file.read(1) == b""
+
+
+def pieces_of_60_mb():
+    for i in range(600):
+        yield i.to_bytes(4, "big") * 25_000
+
+
+def test_a_generator_is_stored_whole_or_fails_visibly(cluster, bucket):
+    """requests sends a generator in chunks without Expect and cannot send it twice: after an early redirect only the
+    tail would be stored, with a 200. So it is refused with a line that says what to do."""
+    url = f"{cluster.endpoint}/{bucket}/generated"
+    whole = b"".join(pieces_of_60_mb())
+    try:
+        answer = requests.put(url, data=pieces_of_60_mb(), timeout=60)
+    except requests.RequestException as error:
+        print(f"failed visibly: {error}")
+        stored = False
+    else:
+        stored = answer.ok
+        assert stored or (answer.status_code == 411 and "relay" in answer.text), answer.text
+    assert cluster.get(bucket, "generated").body == whole if stored else cluster.get(bucket, "generated").status == 404
+
+
+def test_the_relay_takes_a_generator_whole(cluster, bucket):
+    answer = requests.put(f"{cluster.relay}/{bucket}/generated", data=pieces_of_60_mb(), timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert cluster.get(bucket, "generated").body == b"".join(pieces_of_60_mb())
+
+
+def test_a_chunked_upload_without_expect_is_told_what_to_do(cluster, bucket):
+    answer = client.request("PUT", cluster.url(bucket, "x"), iter([b"data"]), expect=False)
+    assert answer.status == 411 and "relay" in answer.text and "Expect" in answer.text
+    with client.RawConnection(cluster.endpoint) as connection:
+        connection.send_head("PUT", f"/{bucket}/x")  # neither a length nor chunks
+        assert connection.read_response().status == 411
+    assert cluster.names(bucket) == []
+
+
+def signed_put(cluster, bucket, announced):
+    """The URL that the proxy signs for a PUT of `announced` bytes (None: chunked)."""
+    headers = {"Transfer-Encoding": "chunked"} if announced is None else {"Content-Length": str(announced)}
+    with client.RawConnection(cluster.endpoint) as connection:
+        connection.send_head("PUT", f"/{bucket}/x", headers | {"Expect": "100-continue"})
+        answer = connection.read_response()
+    assert answer.status == 307, answer
+    return answer.headers["Location"]
+
+
+@pytest.mark.parametrize("announced, sent", [
+    (100, b"x" * 99), (100, b"x" * 101), (100, b""), (100, iter([b"x" * 99])), (100, iter([])), (None, b""),
+    (None, iter([]))], ids=["shorter", "longer", "nothing", "chunked-shorter", "chunked-nothing", "lost", "lost-chunked"])
+def test_body_of_another_length_is_refused(cluster, bucket, announced, sent):
+    """Clients lose bodies in redirects in many ways and would be told 200: every one of them must be an error."""
+    answer = client.request("PUT", signed_put(cluster, bucket, announced), sent, expect=False)
+    assert answer.status == 400, answer
+    assert cluster.names(bucket) == []
+
+
+def test_body_of_the_length_that_was_announced_is_taken_in_any_framing(cluster, bucket):
+    assert client.request("PUT", signed_put(cluster, bucket, 100), b"x" * 100).status == 200
+    assert client.request("PUT", signed_put(cluster, bucket, None), iter([b"y" * 70, b"y" * 30])).status == 200
+    assert cluster.get(bucket, "x").body == b"y" * 100
+
+
+def test_the_redirect_comes_before_100_continue(cluster, bucket):
+    with client.RawConnection(cluster.endpoint) as connection:
+        connection.send_head("PUT", f"/{bucket}/x", {"Content-Length": str(GIB), "Expect": "100-continue"})
+        status, _ = connection.read_head()
+        assert status == 307
+    location = signed_put(cluster, bucket, 5)
+    with client.RawConnection(location) as connection:
+        connection.send_head("PUT", client.target_of(location), {"Content-Length": "5", "Expect": "100-continue"})
+        status, _ = connection.read_head()
+        assert status == 100
+        connection.send(b"hello")
+        assert connection.read_response().status == 200
+
+
+def test_a_body_already_under_way_gets_the_redirect_and_a_prompt_close(cluster, bucket):
+    """The early close: the redirect with Connection: close, half-closed at once, little read, then closed."""
+    before = cluster.metric("p1", "tarn_http_body_bytes_received_total")
+    with client.RawConnection(cluster.endpoint) as connection:
+        connection.send_head("PUT", f"/{bucket}/x", {"Content-Length": str(GIB)})
+        sender = threading.Thread(target=send_until_refused, args=(connection.socket,))
+        sender.start()
+        status, headers = connection.read_head()
+        assert status == 307 and headers["Connection"].lower() == "close"
+        sender.join(10)
+        assert not sender.is_alive(), "the proxy goes on taking a body that nobody wants"
+    assert cluster.metric("p1", "tarn_http_body_bytes_received_total") - before < MOST_AT_PROXY
+
+
+def send_until_refused(connection):
+    block = b"z" * 65536
+    try:
+        while True:
+            connection.sendall(block)
+    except OSError:
+        pass
+
+
+def test_redirect_put_status_can_be_302(make_cluster):
+    cluster = make_cluster(targets=1, drives=1, settings={"redirect_put_status": 302})
+    answer = cluster.put("data", "x", b"1", follow=False)
+    assert answer.status == 302
+    assert urllib.parse.urlsplit(answer.headers["Location"]).path == "/v1/objects/data/x"
+    assert cluster.put("data", "x", b"1").status == 200
