@@ -91,7 +91,8 @@ Result<ClusterSecret> ClusterSecret::load(const std::filesystem::path& file) {
         Errc::invalid_argument,
         "{} has mode {:03o}: others may read it; make it 600 (and consider the secret known)", name,
         info.st_mode & 0777U);
-  TRY(const auto text, read_small(fd.get(), name));
+  TRY(auto text, read_small(fd.get(), name));
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   auto bytes = unhex(trim(text));
   if (!bytes || bytes->size() != kSecretBytes)
     return fail(Errc::invalid_argument, "{} is not a cluster secret: want {} hexadecimal digits",
