@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -39,6 +40,8 @@ class ListMerge {
 
   /// The page. Complete when wanting() is empty.
   [[nodiscard]] const std::vector<ListEntry>& entries() const { return merged_; }
+  /// The page, moved out; the last call.
+  [[nodiscard]] std::vector<ListEntry> take() { return std::move(merged_); }
   /// Whether there are names behind the page. Known when wanting() is empty.
   [[nodiscard]] bool more() const;
 

@@ -1,0 +1,113 @@
+#include "proxy/assign.h"
+
+#include "common/base/encoding.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr std::int64_t kRedirectLifeSeconds = 300;
+constexpr std::int64_t kClockSkewSeconds = 60;
+
+/// What the target shall expect as the length of the body.
+std::string announced_length(const http::RequestHead& head) {
+  if (head.chunked) return "chunked";
+  if (head.content_length && (head.has_body() || head.method == http::Method::put))
+    return std::to_string(*head.content_length);
+  return "";
+}
+
+std::string sign_for(const Services& services, const http::Request& request,
+                     const cluster::ClusterState& state, const cluster::Node& target,
+                     const api::Bucket& bucket, const std::string& object) {
+  const std::int64_t now_ns = services.clock.wall_time().count();
+  security::RedirectClaim claim;
+  claim.method = request.head().method_text;
+  claim.target_id = target.id;
+  claim.uname = bucket.uname(object);
+  claim.proxy_id = services.node_id();
+  claim.issued_ns = now_ns;
+  claim.expires_s = now_ns / 1'000'000'000 + kRedirectLifeSeconds + kClockSkewSeconds;
+  claim.map_version = state.map.version;
+  claim.bmd_version = state.bmd.version;
+  claim.length = announced_length(request.head());
+  claim.request_id = request.exchange.request_id();
+  api::Query query = request.query();
+  if (!query.find("provider")) query.set("provider", bucket.provider);
+  services.signer.sign(claim, query);
+  return api::object_path(bucket.name, object) + "?" + query.encode();
+}
+
+}  // namespace
+
+Error bucket_not_found(const api::Bucket& name) {
+  if (name.provider != "ais")
+    return {Errc::bucket_not_found,
+            fmt::format("bucket \"{}\" does not exist: this version of Tarn has buckets of its own "
+                        "(ais://) only",
+                        name.display())};
+  return {Errc::bucket_not_found,
+          fmt::format("bucket \"{}\" does not exist; make it with POST /v1/buckets/{} and the body "
+                      "{{\"action\":\"create-bck\"}}, or with: tarn bucket create {}",
+                      name.display(), name.name, name.name)};
+}
+
+api::Bucket plain_bucket(std::string name) {
+  api::Bucket out;
+  out.name = std::move(name);
+  return out;
+}
+
+Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name) {
+  auto state = services.view.state();
+  if (const auto* record = state->bmd.find(name)) co_return KnownBucket{state, record};
+  CO_TRY(state, co_await services.view.fresh());
+  if (const auto* record = state->bmd.find(name)) co_return KnownBucket{state, record};
+  co_return fail(bucket_not_found(name));
+}
+
+Access access_of(http::Method method) {
+  return method == http::Method::get || method == http::Method::head ? Access::read : Access::write;
+}
+
+Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
+                                       const Answering& answering, const std::string& uname,
+                                       Access access) {
+  const cluster::Node* owner = cluster::owner_of(state.map, uname);
+  if (owner == nullptr) return fail(Errc::unavailable, "no storage target has joined the cluster");
+  if (!answering.contains(owner->id))
+    return fail(Errc::unavailable, "target t[{}], which owns {}, does not answer now", owner->id,
+                uname);
+  if (access == Access::write && !state.live.contains(owner->id))
+    return fail(Errc::unavailable, "target t[{}], which owns {}, has no lease now", owner->id,
+                uname);
+  return owner;
+}
+
+Status check_body_framing(const http::RequestHead& head, Passage passage,
+                          std::string_view relay_url) {
+  if (head.method == http::Method::put && !head.content_length && !head.chunked)
+    return fail(Errc::length_required,
+                "a PUT needs a Content-Length (0 for an empty object) or chunked encoding");
+  if (passage == Passage::redirected && head.chunked && !head.expects_continue)
+    return fail(Errc::length_required,
+                "chunks without 'Expect: 100-continue' cannot be redirected safely: send a "
+                "Content-Length, or send Expect and wait, or use the relay listener {}",
+                relay_url);
+  return {};
+}
+
+Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
+                                std::string bucket, std::string object) {
+  CO_TRY_OK(api::check_bucket_name(bucket));
+  CO_TRY_OK(api::check_object_name(object));
+  CO_TRY(const api::Bucket name, api::bucket_from(bucket, request.query()));
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  const auto access = access_of(request.head().method);
+  const auto answering = services.suspects.answering();
+  CO_TRY(const cluster::Node* target,
+         owner_for(*known.state, *answering, name.uname(object), access));
+  std::string path = sign_for(services, request, *known.state, *target, name, object);
+  co_return Assignment{known.state, target, std::move(path), name.display() + "/" + object};
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/api/request_path.h"
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/state.h"
+#include "common/http/exchange.h"
+#include "common/http/router.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// A bucket that exists, in the state of the cluster in which it does.
+struct KnownBucket {
+  std::shared_ptr<const cluster::ClusterState> state;
+  const cluster::BucketRecord* record = nullptr;  ///< within `state`
+};
+/// Looks in the last state, and reads the meta store before it says that there is no such bucket:
+/// bucket_not_found, with the call that makes one. unavailable when the store is out of reach.
+Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name);
+/// The bucket that a path without provider and namespace means.
+[[nodiscard]] api::Bucket plain_bucket(std::string name);
+[[nodiscard]] Error bucket_not_found(const api::Bucket& name);
+
+enum class Access : std::uint8_t { read, write };
+[[nodiscard]] Access access_of(http::Method method);
+
+/// The target that owns `uname`, if a client may be sent there: not when it does not answer, and
+/// for writes not without a lease. unavailable (503) otherwise: the name is there, just not now.
+[[nodiscard]] Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
+                                                     const Answering& answering,
+                                                     const std::string& uname, Access access);
+
+/// How the body of a request reaches the node that stores it.
+enum class Passage : std::uint8_t { redirected, relayed };
+/// Refuses with length_required what would be stored as something else than was meant: a PUT with
+/// neither length nor chunks and, when redirected, chunks from a client that does not wait for
+/// `100 Continue`: behind an early answer it could send the rest of its generator only.
+Status check_body_framing(const http::RequestHead& head, Passage passage,
+                          std::string_view relay_url);
+
+/// Who serves a request for an object, and with which words to ask there.
+struct Assignment {
+  std::shared_ptr<const cluster::ClusterState> state;
+  const cluster::Node* target = nullptr;  ///< within `state`
+  std::string path_and_query;             ///< "/v1/objects/B/O?provider=ais&...&u=SIGNATURE"
+  std::string display;                    ///< "ais://B/O"
+};
+/// Checks the names, finds bucket and owner, and signs. Errors: invalid_argument, bucket_not_found,
+/// unavailable.
+Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
+                                std::string bucket, std::string object);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,163 @@
+#include "proxy/buckets.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/random.h"
+#include "common/obs/log.h"
+#include "proxy/action.h"
+#include "proxy/assign.h"
+#include "proxy/list.h"
+#include "proxy/list_codec.h"
+#include "proxy/staleness.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMsgpack = "application/msgpack";
+/// Longer than a lease: a target that does not acknowledge has lost its own by then.
+constexpr std::chrono::seconds kAcknowledgeWait{15};
+constexpr std::size_t kListingIdLength = 12;
+
+/// The bucket that a path and its query name, its name checked.
+Result<api::Bucket> bucket_of(const http::Request& request, const std::string& name) {
+  TRY_OK(api::check_bucket_name(name));
+  return api::bucket_from(name, request.query());
+}
+
+Error not_yet(const std::string& action) {
+  return {Errc::unsupported, fmt::format("action '{}' belongs to later work", action)};
+}
+
+Task<Status> answer_empty(http::Exchange& exchange) {
+  const Status sent = co_await exchange.respond(http::Response(200));
+  co_return sent;
+}
+
+Task<Status> create_bucket(const Services& services, http::Exchange& exchange, api::Bucket name,
+                           const Action& action) {
+  if (name.provider != "ais" || !name.ns_uuid.empty())
+    co_return fail(Errc::unsupported,
+                   "bucket \"{}\" cannot be made: upstream buckets belong to later work",
+                   name.display());
+  CO_TRY(cluster::BucketProps props, cluster::props_from_request(action.value));
+  CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,
+                                                            props, services.clock));
+  obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
+                         name.display(), raw(record.id), services.view.state()->bmd.version);
+  const Status sent = co_await answer_empty(exchange);
+  co_return sent;
+}
+
+Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, api::Bucket name) {
+  const Status destroyed = co_await cluster::destroy_bucket(services.store, services.view, name);
+  if (!destroyed && destroyed.error().code == Errc::bucket_not_found)
+    co_return fail(bucket_not_found(name));
+  CO_TRY_OK(destroyed);
+  const auto state = services.view.state();
+  const Status seen = co_await cluster::wait_acknowledged(services.store, services.view,
+                                                          state->bmd.version, kAcknowledgeWait);
+  if (!seen)
+    co_return fail(Errc::unavailable,
+                   "bucket \"{}\" is destroyed, but not all targets know yet: {}", name.display(),
+                   seen.error().message);
+  obs::log("proxy").info("bucket destroyed req={} bucket={} bmd={}", exchange.request_id(),
+                         name.display(), state->bmd.version);
+  const Status sent = co_await answer_empty(exchange);
+  co_return sent;
+}
+
+bool accepts_msgpack(const http::RequestHead& head) {
+  return head.field("Accept").find(kMsgpack) != std::string_view::npos;
+}
+
+}  // namespace
+
+Task<Status> list_buckets(const Services& services, http::Request& request) {
+  CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
+  CO_TRY(const api::Bucket wanted, api::bucket_from("", request.query()));
+  const bool any_provider = request.query().get("provider").empty();
+  const bool any_namespace = request.query().get("namespace").empty();
+
+  const auto state = services.view.state();
+  json out = json::array();
+  for (const auto& [name, record] : state->bmd.buckets) {
+    if (!any_provider && name.provider != wanted.provider) continue;
+    if (!any_namespace && (name.ns_uuid != wanted.ns_uuid || name.ns_name != wanted.ns_name))
+      continue;
+    out.push_back(name);
+  }
+  http::Response response(200, http::kJson, out.dump() + "\n");
+  CO_TRY_OK(mark_staleness(services, request.head(), response));
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> list_objects(const Services& services, http::Request& request, std::string bucket) {
+  CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
+  CO_TRY(ListRequest wanted, parse_list_request(action.value));
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  CO_TRY(const ListedEntries listed, co_await list_entries(services, known, wanted));
+
+  ListPage page;
+  page.uuid = wanted.uuid.empty() ? random_id(kListingIdLength) : wanted.uuid;
+  page.token = listed.more ? listed.entries.back().name : "";
+  page.entries = &listed.entries;
+  http::Response response = accepts_msgpack(request.head())
+                                ? http::Response(200, kMsgpack, to_msgpack(page, wanted))
+                                : http::Response(200, http::kJson, to_json_text(page, wanted));
+  CO_TRY_OK(mark_staleness(services, request.head(), response));
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> head_bucket(const Services& services, http::Request& request, std::string bucket) {
+  CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  http::Response response(200);
+  response.set("Ais-Bucket-Props", cluster::aistore_props(*known.record).dump());
+  CO_TRY_OK(mark_staleness(services, request.head(), response));
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> post_bucket(const Services& services, http::Request& request, std::string bucket) {
+  CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (action.action.empty())
+    co_return fail(Errc::invalid_argument,
+                   "a POST to a bucket needs a body such as {{\"action\":\"create-bck\"}}");
+  if (action.action != "create-bck") co_return fail(not_yet(action.action));
+  const Status done = co_await create_bucket(services, request.exchange, name, action);
+  co_return done;
+}
+
+Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket) {
+  CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (action.action == "evict-remote-bck")
+    co_return fail(Errc::invalid_argument,
+                   "bucket \"{}\" is no upstream bucket: it can be destroyed "
+                   "(destroy-bck), not evicted",
+                   name.display());
+  // Nobody shall destroy a bucket by a DELETE that forgot the object's name.
+  if (action.action.empty())
+    co_return fail(Errc::invalid_argument,
+                   "a DELETE of a bucket needs the body {{\"action\":\"destroy-bck\"}}");
+  if (action.action != "destroy-bck") co_return fail(not_yet(action.action));
+  const Status done = co_await destroy_bucket(services, request.exchange, name);
+  co_return done;
+}
+
+Task<Status> patch_bucket(const Services& services, http::Request& request, std::string bucket) {
+  CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY(const Action action, co_await read_action(request.exchange));
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  co_return fail(not_yet(action.action));
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,86 @@
+// tarn-proxy: the gateway of a Tarn cluster. Command line, signals, exit codes.
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/process.h"
+#include "common/base/settings.h"
+#include "common/obs/log.h"
+#include "proxy/options.h"
+#include "proxy/proxy.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int complain(const std::string& message, int code) {
+  std::fprintf(stderr, "tarn-proxy: %s\n", message.c_str());
+  return code;
+}
+
+int run(tarn::proxy::Options options) {
+  tarn::proxy::Proxy proxy(std::move(options), tarn::system_clock());
+  const tarn::Status started = proxy.start();
+  if (!started) {
+    proxy.stop();
+    return complain(started.error().message, kFailed);
+  }
+  const char* signal = tarn::wait_for_stop();
+  tarn::obs::log("proxy").info("stopping signal={}", signal);
+  proxy.stop();
+  tarn::obs::log("proxy").info("stopped");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tarn::proxy::Options options;
+  tarn::Settings settings;
+  options.bind(settings);
+
+  CLI::App app{"tarn-proxy: sends each request to the storage target that owns the object"};
+  std::vector<std::string> assignments;
+  std::string dir;
+  bool help_settings = false;
+  app.set_version_flag("--version", std::string("tarn-proxy ") + TARN_VERSION);
+  auto* dir_option =
+      app.add_option("--dir", dir, "directory of this proxy's state; made if missing");
+  app.add_option("--listen", options.listen, "address that redirects clients to targets")
+      ->capture_default_str();
+  app.add_option("--relay", options.relay, "address that relays for clients without redirects")
+      ->capture_default_str();
+  app.add_option("--internal", options.internal, "address for the nodes of the cluster")
+      ->capture_default_str();
+  app.add_option("--advertise", options.advertise,
+                 "URL by which clients reach --listen (default: what is bound)");
+  app.add_option("--threads", options.threads, "event loops (default: one a core)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--set", assignments, "KEY=VALUE, may be repeated; see --help-settings")
+      ->allow_extra_args(false);
+  app.add_flag("--help-settings", help_settings, "print the keys of --set and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return complain(problem.what(), kUsage);
+  }
+  if (help_settings) {
+    std::fputs(settings.table().c_str(), stdout);
+    return 0;
+  }
+  if (dir_option->count() == 0) return complain("--dir is required", kUsage);
+  options.dir = std::filesystem::absolute(dir);
+  if (const auto applied = settings.apply(assignments); !applied)
+    return complain(applied.error().message, kUsage);
+  if (const auto leveled = tarn::obs::set_log_level(options.service.log_level); !leveled)
+    return complain(leveled.error().message, kUsage);
+
+  tarn::prepare_process();
+  return run(std::move(options));
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "common/base/settings.h"
+#include "common/http/service_settings.h"
+
+namespace tarn::proxy {
+
+/// How a proxy was told to run: the flags of its command line and the settings behind --set.
+struct Options {
+  std::filesystem::path dir;  ///< absolute; its state: identity, secret, embedded store
+  std::string listen = "127.0.0.1:8080";
+  std::string relay = "127.0.0.1:8081";
+  std::string internal = "127.0.0.1:8180";
+  std::string advertise;    ///< URL that clients reach `listen` by; empty: what is bound
+  std::size_t threads = 0;  ///< event loops; 0: one a core
+
+  http::ServiceSettings service;
+  std::uint64_t redirect_put_status = 307;
+  std::string default_bucket = "data";
+
+  /// Binds every key of `--set`. `this` must outlive `settings`.
+  void bind(Settings& settings);
+};
+
+}  // namespace tarn::proxy

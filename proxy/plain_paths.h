@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// Serves a request for one object: redirect_object or relay_object.
+using ObjectHandler = Task<Status> (*)(const Services&, http::Request&, std::string bucket,
+                                       std::string object);
+
+/// Paths as people write them, without /v1.
+
+/// /<name>: the bucket of that name if there is one (GET and HEAD are sent on to /<name>/,
+/// everything else is a conflict), else the object of that name in the default bucket.
+Task<Status> serve_one_segment(const Services& services, ObjectHandler object,
+                               http::Request& request, std::string name);
+/// /<bucket>/<object>: the object. With nothing behind the bucket, or a '/' at the end: a page for
+/// GET and HEAD.
+Task<Status> serve_plain_path(const Services& services, ObjectHandler object,
+                              http::Request& request, std::string bucket, std::string rest);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,190 @@
+#include "proxy/proxy.h"
+
+#include <algorithm>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+#include "common/base/node_file.h"
+#include "common/base/run_blocking.h"
+#include "common/http/node_auth_filter.h"
+#include "common/http/request_metrics.h"
+#include "common/obs/log.h"
+#include "common/security/purposes.h"
+#include "proxy/meta_gateway.h"
+#include "proxy/redirect.h"
+#include "proxy/relay.h"
+#include "proxy/routes.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr double kStopSeconds = 10;
+
+/// What the cluster map says of this proxy.
+cluster::Node node_of(const std::string& id, const Options& options, const http::Server& listener,
+                      const http::Server& relay, const http::Server& internal) {
+  cluster::Node node;
+  node.id = id;
+  node.role = cluster::Role::proxy;
+  node.public_url = options.advertise.empty() ? listener.url() : options.advertise;
+  while (node.public_url.ends_with('/')) node.public_url.pop_back();
+  node.relay_url = relay.url();
+  node.internal_url = internal.url();
+  return node;
+}
+
+}  // namespace
+
+Proxy::Proxy(Options options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
+
+Proxy::~Proxy() { stop(); }
+
+Status Proxy::start() {
+  TRY_OK(open_store());
+  loops_ = std::make_unique<http::Loops>(options_.threads);
+  TRY_OK(load_cluster());
+  TRY_OK(listen());
+  TRY_OK(join());
+  open_routes();
+  return publish();
+}
+
+/// Whoever has the store open is the one proxy of this directory: only then is anything in it
+/// touched.
+Status Proxy::open_store() {
+  std::error_code error;
+  std::filesystem::create_directories(options_.dir, error);
+  if (error) return fail(Errc::io, "--dir {}: {}", options_.dir.string(), error.message());
+  TRY(store_, cluster::EmbeddedStore::open(options_.dir / "meta", clock_));
+  TRY_OK(remove_node_file(options_.dir));
+  TRY(id_, load_or_create_node_id(options_.dir, "proxy"));
+  TRY(const auto secret, security::ClusterSecret::load_or_create(options_.dir / "cluster.secret"));
+  signer_.emplace(secret.derive(security::kRedirectPurpose));
+  auth_.emplace(secret.derive(security::kNodeAuthPurpose), id_, clock_);
+  return {};
+}
+
+Status Proxy::load_cluster() {
+  const auto loop = loops_->at(0).executor();
+  TRY(const std::string uuid,
+      run_blocking(loop, cluster::bootstrap(*store_, options_.default_bucket, clock_)));
+  view_.emplace(*store_, clock_);
+  TRY_OK(run_blocking(loop, view_->load()));
+  suspects_.emplace(*view_, client_, *auth_, metrics_);
+  suspects_->start(loops_->at(0));
+  followers_ = std::make_unique<http::TaskGroup>();
+  followers_->spawn(loop, view_->follow());
+  obs::log("proxy").info("cluster loaded node={} cluster={} smap={}", id_, uuid,
+                         view_->state()->map.version);
+  return {};
+}
+
+Status Proxy::listen() {
+  TRY_OK(listen_on(public_, "public", options_.listen));
+  TRY_OK(listen_on(relay_, "relay", options_.relay));
+  TRY_OK(listen_on(internal_, "internal", options_.internal));
+  return {};
+}
+
+Status Proxy::listen_on(Front& front, std::string name, const std::string& address) {
+  front.name = name;
+  http::Server::Options server;
+  server.name = name;
+  server.address = address;
+  server.node = "p[" + id_ + "]";
+  server.limits = options_.service.limits;
+  server.handler = handler_of(front);
+  server.observer = http::observe_requests(metrics_, name);
+  front.server = std::make_unique<http::Server>(*loops_, std::move(server));
+  TRY_OK(front.server->start());
+  http::export_server(metrics_, name, *front.server);
+  return {};
+}
+
+/// Only nodes of the cluster are heard on the internal listener, whatever they ask.
+http::Handler Proxy::handler_of(Front& front) {
+  http::Handler handler = [&front](http::Exchange& exchange) { return serve(front, exchange); };
+  return &front == &internal_ ? http::authenticated(*auth_, std::move(handler)) : handler;
+}
+
+Task<Status> Proxy::serve(Front& front, http::Exchange& exchange) {
+  const http::Router* router = front.open.load(std::memory_order_acquire);
+  if (router == nullptr) co_return fail(Errc::unavailable, "this proxy is starting or stopping");
+  const Status served = co_await (*router)(exchange);
+  co_return served;
+}
+
+Status Proxy::join() {
+  const auto loop = loops_->at(0).executor();
+  membership_.emplace(*store_, *view_,
+                      node_of(id_, options_, *public_.server, *relay_.server, *internal_.server),
+                      clock_);
+  TRY_OK(run_blocking(loop, membership_->join()));
+  keeper_ = std::make_unique<http::TaskGroup>();
+  keeper_->spawn(loop, membership_->keep());
+  return {};
+}
+
+void Proxy::open_routes() {
+  services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
+                             *signer_, *auth_, relay_.server->url()});
+  context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, clock_.boot_time(),
+                                        [this] { return readiness(); }});
+  const auto open = [](Front& front, std::vector<http::Route> routes) {
+    front.router = std::make_unique<http::Router>(std::move(routes));
+    front.open.store(front.router.get(), std::memory_order_release);
+  };
+  const auto with_node_routes = [this](std::vector<http::Route> routes) {
+    auto all = cluster::node_routes(*context_);
+    std::move(routes.begin(), routes.end(), std::back_inserter(all));
+    return all;
+  };
+  open(internal_, meta_gateway_routes(*store_));
+  open(public_, with_node_routes(client_routes(*services_, redirect_object)));
+  open(relay_, with_node_routes(client_routes(*services_, relay_object)));
+}
+
+Status Proxy::readiness() const {
+  if (!membership_->lease().valid())
+    return fail(Errc::unavailable, "no lease for {} s: the meta store cannot be reached",
+                membership_->lease().stale_seconds());
+  return {};
+}
+
+Status Proxy::publish() {
+  const cluster::Node& self = membership_->self();
+  TRY_OK(write_node_file(options_.dir, {.id = id_,
+                                        .role = "proxy",
+                                        .public_url = self.public_url,
+                                        .relay_url = self.relay_url,
+                                        .internal_url = self.internal_url,
+                                        .drives = {}}));
+  obs::log("proxy").info("proxy ready node={} public={} relay={} internal={}", id_, self.public_url,
+                         self.relay_url, self.internal_url);
+  return {};
+}
+
+void Proxy::stop() {
+  if (std::exchange(stopped_, true)) return;
+  // Clients first, both listeners at once: each may take the whole grace.
+  std::vector<std::thread> stopping;
+  for (Front* front : {&public_, &relay_})
+    if (front->server)
+      stopping.emplace_back(
+          [this, front] { front->server->stop(options_.service.shutdown_grace); });
+  for (auto& thread : stopping) thread.join();
+  if (keeper_) keeper_->close(kStopSeconds);
+  if (membership_ && loops_) run_blocking(loops_->at(0).executor(), membership_->leave());
+  if (suspects_) suspects_->stop();
+  if (store_) store_->end_watches();
+  if (internal_.server) internal_.server->stop(std::chrono::milliseconds(0));
+  if (followers_) followers_->close(kStopSeconds);
+  if (loops_) {
+    loops_->run_on_each([this](http::Loop&) { client_.close_idle(); });
+    loops_->stop();
+  }
+  if (store_) static_cast<void>(remove_node_file(options_.dir));
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/embedded_store.h"
+#include "common/cluster/membership.h"
+#include "common/cluster/node_routes.h"
+#include "common/http/client.h"
+#include "common/http/loops.h"
+#include "common/http/router.h"
+#include "common/http/server.h"
+#include "common/obs/metrics.h"
+#include "common/security/cluster_secret.h"
+#include "common/security/node_auth.h"
+#include "common/security/redirect_token.h"
+#include "proxy/options.h"
+#include "proxy/services.h"
+#include "proxy/suspects.h"
+
+namespace tarn::proxy {
+
+/// One proxy process: made, started, stopped, in that order, from the main thread. The members
+/// stand in the order in which they start; stop() goes the other way round.
+class Proxy {
+ public:
+  Proxy(Options options, Clock& clock);
+  ~Proxy();
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  /// Everything up to node.json. On an error stop() still has to be called.
+  [[nodiscard]] Status start();
+  /// Finishes running transfers, for at most shutdown.grace, and ends everything. Idempotent.
+  void stop();
+
+ private:
+  /// A listener that answers 503 until it has a route table: its port must be known before that.
+  struct Front {
+    std::string name;
+    std::unique_ptr<http::Server> server;
+    std::unique_ptr<http::Router> router;
+    std::atomic<const http::Router*> open{nullptr};
+  };
+
+  Status open_store();
+  Status load_cluster();
+  Status listen();
+  Status listen_on(Front& front, std::string name, const std::string& address);
+  [[nodiscard]] http::Handler handler_of(Front& front);
+  Status join();
+  void open_routes();
+  [[nodiscard]] Status readiness() const;
+  Status publish();
+  static Task<Status> serve(Front& front, http::Exchange& exchange);
+
+  Options options_;
+  Clock& clock_;
+  std::string id_;
+  obs::Metrics metrics_;
+  std::unique_ptr<cluster::EmbeddedStore> store_;
+  std::optional<security::RedirectSigner> signer_;
+  std::optional<security::NodeAuth> auth_;
+  std::unique_ptr<http::Loops> loops_;
+  http::Client client_;
+  std::optional<cluster::ClusterView> view_;
+  std::optional<Suspects> suspects_;
+  std::unique_ptr<http::TaskGroup> followers_;
+  Front public_;
+  Front relay_;
+  Front internal_;
+  std::optional<cluster::Membership> membership_;
+  std::unique_ptr<http::TaskGroup> keeper_;
+  std::optional<Services> services_;
+  std::optional<cluster::NodeContext> context_;
+  bool stopped_ = false;
+};
+
+}  // namespace tarn::proxy

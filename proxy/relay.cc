@@ -1,0 +1,190 @@
+#include "proxy/relay.h"
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "common/api/status.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "proxy/assign.h"
+
+namespace tarn::proxy {
+namespace {
+
+/// What of a client's head reaches a target. Everything else (Host, framing, Connection,
+/// credentials, what calls itself internal) is the proxy's own or left out.
+constexpr std::array<std::string_view, 15> kRequestFields{"Range",
+                                                          "If-Match",
+                                                          "If-None-Match",
+                                                          "If-Modified-Since",
+                                                          "If-Unmodified-Since",
+                                                          "If-Range",
+                                                          "Cache-Control",
+                                                          "Content-Type",
+                                                          "Content-MD5",
+                                                          "Ais-Checksum-Type",
+                                                          "Ais-Checksum-Value",
+                                                          "x-amz-checksum-crc32",
+                                                          "x-amz-checksum-crc32c",
+                                                          "x-amz-checksum-sha1",
+                                                          "x-amz-checksum-sha256"};
+
+constexpr std::array<std::string_view, 23> kAnswerFields{"Content-Type",
+                                                         "Content-Range",
+                                                         "Accept-Ranges",
+                                                         "ETag",
+                                                         "Last-Modified",
+                                                         "Cache-Control",
+                                                         "Retry-After",
+                                                         "Allow",
+                                                         "X-Content-Type-Options",
+                                                         "Hdr-Error",
+                                                         "Tarn-Stale",
+                                                         "Tarn-Durability",
+                                                         "Ais-Checksum-Type",
+                                                         "Ais-Checksum-Value",
+                                                         "Ais-Version",
+                                                         "Ais-Atime",
+                                                         "Ais-Name",
+                                                         "Ais-Bucket-Name",
+                                                         "Ais-Bucket-Provider",
+                                                         "Ais-Present",
+                                                         "Ais-Location",
+                                                         "Ais-Mirror-Copies",
+                                                         "Ais-Mirror-Paths"};
+constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
+
+constexpr std::size_t kErrorBytesMax = 64 * 1024;
+/// A target may sync for long before it acknowledges.
+constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+
+http::ClientRequest request_to_target(const http::RequestHead& head, std::string path_and_query) {
+  http::ClientRequest out;
+  out.method = head.method;
+  out.target = std::move(path_and_query);
+  for (const std::string_view name : kRequestFields)
+    if (const auto value = head.field(name); !value.empty())
+      out.fields.push_back({std::string(name), std::string(value)});
+  // So that a target which refuses says so before the body has crossed the network twice.
+  if (head.has_body()) out.fields.push_back({"Expect", "100-continue"});
+  return out;
+}
+
+/// None means chunks.
+std::optional<std::uint64_t> length_for_target(const http::RequestHead& head) {
+  if (head.chunked) return std::nullopt;
+  const bool takes_body = head.method == http::Method::put || head.method == http::Method::post ||
+                          head.method == http::Method::patch;
+  return takes_body ? head.content_length.value_or(0) : head.content_length;
+}
+
+http::Response answer_to_client(const http::ClientResponse& head) {
+  http::Response out(head.status);
+  for (const std::string_view name : kAnswerFields)
+    if (const auto value = head.field(name); !value.empty()) out.set(name, value);
+  for (const http::Field& field : head.fields)
+    if (iequals(field.name, kCustomMetadata)) out.set(kCustomMetadata, field.value);
+  return out;
+}
+
+/// What a client hears when its target could not be asked, or went away before it answered. Whether
+/// a write was done is then not known; doing it again is safe.
+Error target_lost(const Assignment& assignment, const Error& cause) {
+  return {Errc::unavailable, fmt::format("target t[{}], which owns {}, did not answer: {}",
+                                         assignment.target->id, assignment.display, cause.message)};
+}
+
+/// Passes the body on until it ends or the target answers early. The answer's head in both cases.
+Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::ClientStream& stream,
+                                             const Assignment& assignment, PooledBuffer& buffer) {
+  auto answer = co_await stream.read_head();
+  if (!answer) co_return fail(target_lost(assignment, answer.error()));
+  if (answer->status >= 200) co_return std::move(*answer);
+
+  while (!stream.answer_ready()) {
+    CO_TRY(const std::size_t got, co_await exchange.read_some(buffer.span()));
+    Status sent;
+    if (got == 0)
+      sent = co_await stream.finish();
+    else
+      sent = co_await stream.write(buffer.span().first(got));
+    // A target that closed may have said why: the answer tells.
+    if (got == 0 || !sent) break;
+  }
+  auto final_answer = co_await stream.read_head();
+  if (!final_answer) co_return fail(target_lost(assignment, final_answer.error()));
+  co_return std::move(*final_answer);
+}
+
+/// An answer without payload, or an error with its few lines of text.
+Task<Status> pass_small_answer(http::Exchange& exchange, http::ClientStream& stream,
+                               const http::ClientResponse& head, PooledBuffer& buffer) {
+  http::Response out = answer_to_client(head);
+  const bool is_head = exchange.head().method == http::Method::head;
+  if (is_head) {
+    if (const auto length = stream.content_length())
+      out.set("Content-Length", std::to_string(*length));
+  } else if (head.status != 304) {
+    while (out.body.size() < kErrorBytesMax) {
+      CO_TRY(const std::size_t got, co_await stream.read_some(buffer.span()));
+      if (got == 0) break;
+      out.body.append(reinterpret_cast<const char*>(buffer.span().data()), got);
+    }
+  }
+  const Status sent = co_await exchange.respond(std::move(out));
+  co_return sent;
+}
+
+Task<Status> pass_payload(http::Exchange& exchange, http::ClientStream& stream,
+                          const http::ClientResponse& head, PooledBuffer& buffer) {
+  CO_TRY_OK(co_await exchange.begin(answer_to_client(head), stream.content_length()));
+  while (true) {
+    CO_TRY(const std::size_t got, co_await stream.read_some(buffer.span()));
+    if (got == 0) break;
+    CO_TRY_OK(co_await exchange.write(buffer.span().first(got)));
+  }
+  const Status ended = co_await exchange.finish();
+  co_return ended;
+}
+
+}  // namespace
+
+Task<Status> relay_object(const Services& services, http::Request& request, std::string bucket,
+                          std::string object) {
+  http::Exchange& exchange = request.exchange;
+  const http::RequestHead& head = request.head();
+  CO_TRY_OK(check_body_framing(head, Passage::relayed, services.relay_url));
+  CO_TRY(const Assignment assignment,
+         co_await assign(services, request, std::move(bucket), std::move(object)));
+
+  CO_TRY(http::Url address, http::parse_url(assignment.target->public_url));
+  http::ClientRequest ours = request_to_target(head, assignment.path_and_query);
+  auto opened = co_await services.client.open(std::move(address), std::move(ours),
+                                              length_for_target(head), kLimits);
+  if (!opened) co_return fail(target_lost(assignment, opened.error()));
+  http::ClientStream stream = std::move(*opened);
+
+  PooledBuffer buffer(PooledBuffer::kSmallBytes);
+  http::ClientResponse answer;
+  if (head.has_body()) {
+    CO_TRY(answer, co_await pass_body(exchange, stream, assignment, buffer));
+  } else {
+    auto got = co_await stream.read_head();
+    if (!got) co_return fail(target_lost(assignment, got.error()));
+    answer = std::move(*got);
+  }
+  if (answer.status >= 300 && answer.status < 400 && answer.status != 304)
+    co_return fail(Errc::unavailable, "target t[{}] does not own {} any more",
+                   assignment.target->id, assignment.display);
+  const bool has_payload =
+      head.method == http::Method::get && (answer.status == 200 || answer.status == 206);
+  if (!has_payload) {
+    const Status passed = co_await pass_small_answer(exchange, stream, answer, buffer);
+    co_return passed;
+  }
+  const Status passed = co_await pass_payload(exchange, stream, answer, buffer);
+  co_return passed;
+}
+
+}  // namespace tarn::proxy

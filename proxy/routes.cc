@@ -1,0 +1,96 @@
+#include "proxy/routes.h"
+
+#include "proxy/buckets.h"
+#include "proxy/pages.h"
+
+namespace tarn::proxy {
+namespace {
+
+using http::Request;
+using http::RouteHandler;
+
+// Services outlive the listeners, so the handlers keep a reference.
+
+RouteHandler plain(const Services& services, Task<Status> (*function)(const Services&, Request&)) {
+  return [&services, function](Request& request) { return function(services, request); };
+}
+
+/// For patterns with one star: the bucket.
+RouteHandler bucket(const Services& services,
+                    Task<Status> (*function)(const Services&, Request&, std::string)) {
+  return [&services, function](Request& request) {
+    return function(services, request, request.parts[0]);
+  };
+}
+
+RouteHandler object_of(const Services& services, ObjectHandler function) {
+  return [&services, function](Request& request) {
+    return function(services, request, request.parts[0], request.parts[1]);
+  };
+}
+
+RouteHandler one_segment(const Services& services, ObjectHandler function) {
+  return [&services, function](Request& request) {
+    return serve_one_segment(services, function, request, request.parts[0]);
+  };
+}
+
+RouteHandler plain_path(const Services& services, ObjectHandler function) {
+  return [&services, function](Request& request) {
+    return serve_plain_path(services, function, request, request.parts[0], request.parts[1]);
+  };
+}
+
+Task<Status> refuse(Error error) { co_return fail(std::move(error)); }
+
+RouteHandler later(std::string what) {
+  return [what = std::move(what)](Request&) {
+    return refuse({Errc::unsupported, what + " belongs to later work"});
+  };
+}
+
+RouteHandler wrong(Errc code, std::string why) {
+  return [code, why = std::move(why)](Request&) { return refuse({code, why}); };
+}
+
+constexpr std::string_view kAll = "GET HEAD PUT POST DELETE PATCH";
+
+}  // namespace
+
+std::vector<http::Route> client_routes(const Services& services, ObjectHandler object) {
+  return {
+      // AIStore's paths
+      {kAll, "/v1/objects/*/**", "an object: on its target", object_of(services, object)},
+      {"GET", "/v1/buckets", "the buckets", plain(services, list_buckets)},
+      {"POST DELETE", "/v1/buckets", "a bucket without a name",
+       wrong(Errc::invalid_argument, "the bucket's name is missing: /v1/buckets/NAME")},
+      {"GET", "/v1/buckets/*", "a page of a bucket's objects", bucket(services, list_objects)},
+      {"HEAD", "/v1/buckets/*", "a bucket's properties", bucket(services, head_bucket)},
+      {"POST", "/v1/buckets/*", "create-bck", bucket(services, post_bucket)},
+      {"DELETE", "/v1/buckets/*", "destroy-bck", bucket(services, delete_bucket)},
+      {"PATCH", "/v1/buckets/*", "properties of a bucket: later", bucket(services, patch_bucket)},
+      {kAll, "/v1/**", "the rest of AIStore's API: later", later("this path of AIStore's API")},
+      // Words of the URL space
+      {kAll, "/s3/**", "S3: later", later("S3 (/s3)")},
+      {kAll, "/ui/**", "the dashboard: later", later("the dashboard (/ui)")},
+      {"GET HEAD", "/favicon.ico", "none", wrong(Errc::not_found, "there is no favicon.ico")},
+      // AIStore's easy URLs
+      {"GET", "/ais", "the buckets", plain(services, list_buckets)},
+      {"GET", "/ais/*", "as /v1/buckets/*", bucket(services, list_objects)},
+      {"HEAD", "/ais/*", "as /v1/buckets/*", bucket(services, head_bucket)},
+      {"POST", "/ais/*", "as /v1/buckets/*", bucket(services, post_bucket)},
+      {"DELETE", "/ais/*", "as /v1/buckets/*", bucket(services, delete_bucket)},
+      {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
+      {kAll, "/ais/*/**", "as /v1/objects/*/**", object_of(services, object)},
+      {kAll, "/gs/**", "upstream buckets: later", later("Google's upstream buckets (/gs)")},
+      {kAll, "/az/**", "upstream buckets: later", later("Azure's upstream buckets (/az)")},
+      {kAll, "/ht/**", "upstream buckets: later", later("web servers as buckets (/ht)")},
+      // Paths as people write them
+      {"GET HEAD", "/", "a page of all buckets", plain(services, root_page)},
+      {kAll, "/*", "a bucket's page, or an object of the default bucket",
+       one_segment(services, object)},
+      {kAll, "/*/**", "an object; with a '/' at the end a page", plain_path(services, object)},
+  };
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/membership.h"
+#include "common/cluster/meta_store.h"
+#include "common/http/client.h"
+#include "common/security/node_auth.h"
+#include "common/security/redirect_token.h"
+#include "proxy/options.h"
+#include "proxy/suspects.h"
+
+namespace tarn::proxy {
+
+/// What the handlers of a proxy work with. All of it outlives the listeners, and all is
+/// thread-safe.
+struct Services {
+  const Options& options;
+  Clock& clock;
+  cluster::MetaStore& store;
+  cluster::ClusterView& view;
+  const cluster::Membership& membership;
+  const Suspects& suspects;
+  http::Client& client;
+  const security::RedirectSigner& signer;
+  const security::NodeAuth& auth;
+  std::string relay_url;  ///< of this proxy, for lines that people read
+
+  [[nodiscard]] const std::string& node_id() const { return membership.self().id; }
+};
+
+}  // namespace tarn::proxy

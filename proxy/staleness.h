@@ -1,0 +1,15 @@
+#pragma once
+
+#include "common/base/error.h"
+#include "common/http/message.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// An answer to a read that this proxy gives without a lease says how old its knowledge may be, in
+/// `Tarn-Stale: <seconds>`. unavailable when the client does not want such an answer
+/// (`Cache-Control: no-cache`).
+Status mark_staleness(const Services& services, const http::RequestHead& head,
+                      http::Response& response);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,128 @@
+#include "proxy/suspects.h"
+
+#include <array>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/random.h"
+#include "common/obs/log.h"
+
+namespace tarn::proxy {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view kPath = "/v1/internal/heartbeat";
+constexpr milliseconds kSilenceMax{2'000};
+constexpr milliseconds kReconnect{200};
+constexpr std::size_t kLineBytesMax = 4096;
+
+Task<void> pause_before_reconnect() {
+  const milliseconds jitter(random_u64() % 50);
+  asio::steady_timer timer(co_await asio::this_coro::executor, kReconnect + jitter);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+std::optional<bool> is_ready_line(std::string_view line) {
+  const auto parsed = nlohmann::json::parse(line, nullptr, false);
+  if (!parsed.is_object()) return std::nullopt;
+  const auto ready = parsed.find("ready");
+  if (ready == parsed.end() || !ready->is_boolean()) return std::nullopt;
+  return ready->get<bool>();
+}
+
+Suspects::Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
+                   obs::Metrics& metrics)
+    : view_(view), client_(client), auth_(auth), metrics_(metrics) {}
+
+Suspects::~Suspects() = default;
+
+void Suspects::start(http::Loop& loop) {
+  loop_ = &loop;
+  view_.on_change([this](const cluster::ClusterState&, const cluster::ClusterState& state) {
+    follow_new(state);
+  });
+  follow_new(*view_.state());
+}
+
+void Suspects::stop() { tasks_.close(10); }
+
+void Suspects::follow_new(const cluster::ClusterState& state) {
+  for (const auto& [id, node] : state.map.nodes) {
+    if (node.role != cluster::Role::target) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!followed_.insert(id).second) continue;
+    }
+    metrics_
+        .gauge("tarn_target_suspect", "1 for a target that does not answer now.", {{"target", id}})
+        .Set(1);
+    tasks_.spawn(loop_->executor(), follow(id));
+  }
+}
+
+std::string Suspects::url_of(const std::string& id) const {
+  const auto state = view_.state();
+  const cluster::Node* node = state->map.find(id);
+  return node == nullptr ? "" : node->internal_url;
+}
+
+Task<void> Suspects::follow(std::string id) {
+  // A target that starts again may have other addresses: look them up each time.
+  for (std::string url = url_of(id); !url.empty(); url = url_of(id)) {
+    const Status ended = co_await listen(id, url);
+    set_answering(id, false, ended ? "the stream ended" : ended.error().message);
+    co_await pause_before_reconnect();
+  }
+  const std::lock_guard lock(mutex_);
+  followed_.erase(id);
+}
+
+/// Reads lines until the stream ends in whatever way.
+Task<Status> Suspects::listen(std::string id, std::string url) {
+  CO_TRY(http::Url address, http::parse_url(url));
+  http::ClientRequest request;
+  request.target = kPath;
+  request.fields.push_back({std::string(security::NodeAuth::kHeader), auth_.sign("GET", kPath)});
+  const http::CallLimits limits{.connect = kSilenceMax, .stall = kSilenceMax};
+  CO_TRY(http::ClientStream stream,
+         co_await client_.open(std::move(address), std::move(request), std::nullopt, limits));
+  CO_TRY(const http::ClientResponse head, co_await stream.read_head());
+  if (head.status != 200)
+    co_return fail(Errc::unavailable, "heartbeat answered with status {}", head.status);
+  std::string line;
+  std::array<std::byte, 1024> piece{};
+  while (true) {
+    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    if (got == 0) co_return Status();
+    line.append(reinterpret_cast<const char*>(piece.data()), got);
+    for (auto end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
+      const auto ready = is_ready_line(std::string_view(line).substr(0, end));
+      if (!ready) co_return fail(Errc::corrupt, "a heartbeat that is no JSON with \"ready\"");
+      set_answering(id, *ready, *ready ? "" : "it is not ready");
+      line.erase(0, end + 1);
+    }
+    if (line.size() > kLineBytesMax)
+      co_return fail(Errc::corrupt, "a heartbeat line of more than {} bytes", kLineBytesMax);
+  }
+}
+
+void Suspects::set_answering(const std::string& id, bool answers, std::string_view reason) {
+  const auto now = answering_.get();  // only loop_ writes
+  if (now->contains(id) == answers) return;
+  auto next = std::make_shared<Answering>(*now);
+  if (answers) {
+    next->insert(id);
+    obs::log("proxy").info("target answers node={}", id);
+  } else {
+    next->erase(id);
+    obs::log("proxy").warn("target suspect node={} err={}", id, reason);
+  }
+  answering_.set(std::move(next));
+  metrics_.gauge("tarn_target_suspect", "", {{"target", id}}).Set(answers ? 0 : 1);
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/snapshot.h"
+#include "common/cluster/cluster_view.h"
+#include "common/http/client.h"
+#include "common/http/loops.h"
+#include "common/obs/metrics.h"
+#include "common/security/node_auth.h"
+
+namespace tarn::proxy {
+
+/// The ids of targets that answer now.
+using Answering = std::set<std::string>;
+
+/// Knows which targets answer. Holds one long-lived call to each registered target,
+/// `GET /v1/internal/heartbeat`, on which the target writes a line a second:
+///
+///   {"ready":true,"map":12,"bmd":3}
+///
+/// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
+/// when no line came for 2 s (a stopped process, a cut network), while it says that it is not
+/// ready, and before its first line. It is trusted again with the next line that says ready.
+/// Thread-safe between start() and stop().
+class Suspects {
+ public:
+  Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
+           obs::Metrics& metrics);
+  ~Suspects();
+
+  /// Begins to follow all targets of the map, also those that join later. The view must have loaded
+  /// and must not follow any more when this object goes.
+  void start(http::Loop& loop);
+  /// Ends all calls and waits for that. Not from a loop.
+  void stop();
+
+  /// Taken once a request, as the cluster's state is.
+  [[nodiscard]] std::shared_ptr<const Answering> answering() const { return answering_.get(); }
+
+ private:
+  void follow_new(const cluster::ClusterState& state);
+  Task<void> follow(std::string id);
+  Task<Status> listen(std::string id, std::string url);
+  void set_answering(const std::string& id, bool answers, std::string_view reason);
+  [[nodiscard]] std::string url_of(const std::string& id) const;
+
+  cluster::ClusterView& view_;
+  http::Client& client_;
+  const security::NodeAuth& auth_;
+  obs::Metrics& metrics_;
+  http::Loop* loop_ = nullptr;
+  http::TaskGroup tasks_;
+  Snapshot<Answering> answering_;
+  std::mutex mutex_;
+  std::set<std::string> followed_;  // guarded by mutex_
+};
+
+/// What one line of a heartbeat says. Nothing for a line that is none.
+[[nodiscard]] std::optional<bool> is_ready_line(std::string_view line);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,253 @@
+// What a proxy decides without asking anybody: whom to send a client to, which bodies it may
+// redirect, what it reads out of JSON bodies, and what its pages look like.
+
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/cluster/hrw.h"
+#include "proxy/action.h"
+#include "proxy/assign.h"
+#include "proxy/list_request.h"
+#include "proxy/options.h"
+#include "proxy/pages.h"
+#include "proxy/suspects.h"
+
+using namespace tarn;
+using namespace tarn::proxy;
+using nlohmann::json;
+
+namespace {
+
+cluster::ClusterState three_targets() {
+  cluster::ClusterState state;
+  for (const char* id : {"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"}) {
+    cluster::Node node;
+    node.id = id;
+    node.digest = cluster::placement_digest(id);
+    state.map.nodes.emplace(id, node);
+    state.live.insert(id);
+  }
+  return state;
+}
+
+http::RequestHead head(http::Method method) {
+  http::RequestHead out;
+  out.method = method;
+  return out;
+}
+
+ListRequest list_request(const json& value) {
+  auto parsed = parse_list_request(value);
+  INFO((parsed ? "" : parsed.error().message));
+  REQUIRE(parsed);
+  return *parsed;
+}
+
+Errc list_problem(const json& value) {
+  const auto parsed = parse_list_request(value);
+  REQUIRE_FALSE(parsed);
+  return parsed.error().code;
+}
+
+constexpr std::string_view kRelay = "http://127.0.0.1:8081";
+
+}  // namespace
+
+TEST_CASE("a client is sent to the owner by HRW when it answers", "[proxy]") {
+  const auto state = three_targets();
+  const std::string uname = "ais/@#/data/x";
+  const auto owner =
+      owner_for(state, {"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"}, uname, Access::write);
+  REQUIRE(owner);
+  CHECK((*owner)->id == cluster::owner_of(state.map, uname)->id);
+}
+
+TEST_CASE("nobody is sent to another target when the owner does not answer", "[proxy]") {
+  const auto state = three_targets();
+  const std::string uname = "ais/@#/data/x";
+  Answering answering{"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"};
+  answering.erase(cluster::owner_of(state.map, uname)->id);
+  for (const auto access : {Access::read, Access::write}) {
+    const auto owner = owner_for(state, answering, uname, access);
+    REQUIRE_FALSE(owner);
+    CHECK(owner.error().code == Errc::unavailable);
+    CHECK_THAT(owner.error().message, Catch::Contains("does not answer"));
+  }
+}
+
+TEST_CASE("without a lease a target gets reads, no writes", "[proxy]") {
+  auto state = three_targets();
+  state.live.clear();
+  const Answering answering{"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"};
+  CHECK(owner_for(state, answering, "ais/@#/data/x", Access::read));
+  const auto owner = owner_for(state, answering, "ais/@#/data/x", Access::write);
+  REQUIRE_FALSE(owner);
+  CHECK(owner.error().code == Errc::unavailable);
+}
+
+TEST_CASE("without targets everything is unavailable, not missing", "[proxy]") {
+  CHECK(owner_for({}, {}, "ais/@#/data/x", Access::read).error().code == Errc::unavailable);
+}
+
+TEST_CASE("a PUT without length and chunks is refused everywhere", "[proxy]") {
+  const auto put = head(http::Method::put);
+  CHECK(check_body_framing(put, Passage::redirected, kRelay).error().code == Errc::length_required);
+  CHECK(check_body_framing(put, Passage::relayed, kRelay).error().code == Errc::length_required);
+  auto empty = put;
+  empty.content_length = 0;
+  CHECK(check_body_framing(empty, Passage::redirected, kRelay));
+  CHECK(check_body_framing(head(http::Method::get), Passage::redirected, kRelay));
+  CHECK(check_body_framing(head(http::Method::del), Passage::redirected, kRelay));
+}
+
+TEST_CASE("chunks without Expect are relayed, never redirected", "[proxy]") {
+  for (const auto method : {http::Method::put, http::Method::post, http::Method::patch}) {
+    auto chunked = head(method);
+    chunked.chunked = true;
+    const auto refused = check_body_framing(chunked, Passage::redirected, kRelay);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::length_required);
+    CHECK_THAT(refused.error().message, Catch::Contains(std::string(kRelay)));
+    CHECK(check_body_framing(chunked, Passage::relayed, kRelay));
+    chunked.expects_continue = true;
+    CHECK(check_body_framing(chunked, Passage::redirected, kRelay));
+  }
+}
+
+TEST_CASE("a missing bucket is named as AIStore's clients parse it", "[proxy]") {
+  const Error error = bucket_not_found(plain_bucket("photos"));
+  CHECK(error.code == Errc::bucket_not_found);
+  CHECK_THAT(error.message, Catch::StartsWith("bucket \"ais://photos\" does not exist"));
+  CHECK_THAT(error.message, Catch::Contains("create-bck"));
+  CHECK_THAT(error.message, Catch::Contains("tarn bucket create photos"));
+}
+
+TEST_CASE("an action is read with keys in any case", "[proxy]") {
+  const auto action = parse_action(R"({"Action":"list","NAME":"","Value":{"a":1},"other":2})");
+  REQUIRE(action);
+  CHECK(action->action == "list");
+  CHECK(action->value == json{{"a", 1}});
+  CHECK(parse_action("")->action.empty());
+  CHECK(parse_action(R"({"action":null})")->value.is_null());
+  for (const char* bad : {"[]", "list", "{", R"({"action":1})", "7"})
+    CHECK(parse_action(bad).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("a list request without a message asks for names and sizes", "[proxy][list]") {
+  const ListRequest wanted = list_request(nullptr);
+  CHECK(wanted.limit == 10'000);
+  CHECK(wanted.recursive);
+  CHECK(wanted.fields == ListFields{.size = true});
+  CHECK(list_request(json::object()).fields == wanted.fields);
+}
+
+TEST_CASE("a list request takes what AIStore's clients send", "[proxy][list]") {
+  const ListRequest wanted = list_request({{"uuid", "abc"},
+                                           {"props", "name,size, checksum,version,atime,location"},
+                                           {"prefix", "dir/*"},
+                                           {"start_after", "dir/b"},
+                                           {"continuation_token", "dir/a"},
+                                           {"flags", "2048"},
+                                           {"pagesize", 7},
+                                           {"time_format", "2006-01-02T15:04:05Z07:00"},
+                                           {"target", ""}});
+  CHECK(wanted.uuid == "abc");
+  CHECK(wanted.prefix == "dir/");
+  CHECK(wanted.after == "dir/b");
+  CHECK(wanted.limit == 7);
+  CHECK_FALSE(wanted.recursive);
+  CHECK(wanted.time_format == TimeFormat::rfc3339);
+  CHECK(
+      wanted.fields ==
+      ListFields{.size = true, .checksum = true, .version = true, .atime = true, .location = true});
+}
+
+TEST_CASE("flags of a list choose its fields", "[proxy][list]") {
+  CHECK(list_request({{"flags", "16"}}).fields == ListFields{.size = false});
+  CHECK(list_request({{"flags", "32"}, {"props", "checksum"}}).fields == ListFields{.size = true});
+  CHECK(list_request({{"flags", 1}}).fields ==
+        ListFields{.size = true, .checksum = true, .atime = true});
+  CHECK(list_request({{"flags", "8192"}}).recursive);
+  CHECK(list_request({{"props", "name"}}).fields == ListFields{.size = false});
+}
+
+TEST_CASE("a page is never longer than 10,000 names", "[proxy][list]") {
+  CHECK(list_request({{"pagesize", 0}}).limit == 10'000);
+  CHECK(list_request({{"pagesize", 10'001}}).limit == 10'000);
+  CHECK(list_request({{"pagesize", "12"}}).limit == 12);
+}
+
+TEST_CASE("what a list cannot answer is refused", "[proxy][list]") {
+  CHECK(list_problem({{"flags", "8"}}) == Errc::unsupported);     // archives
+  CHECK(list_problem({{"flags", "4096"}}) == Errc::unsupported);  // diff with upstream
+  CHECK(list_problem({{"flags", "512"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"flags", "65536"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"flags", "-1"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"props", "name,colour"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"prefix", "../x"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"prefix", 5}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"pagesize", -5}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"time_format", "YYYY"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"target", "t1"}}) == Errc::unsupported);
+  CHECK(list_problem("list") == Errc::invalid_argument);
+}
+
+TEST_CASE("times are written in the formats of Go that clients name", "[proxy][list]") {
+  constexpr std::int64_t kTime = 1'795'255'872'123'456'789;  // 2026-11-21 10:11:12 UTC
+  CHECK(format_time(kTime, TimeFormat::rfc822) == "21 Nov 26 10:11 UTC");
+  CHECK(format_time(kTime, TimeFormat::rfc1123) == "Sat, 21 Nov 2026 10:11:12 UTC");
+  CHECK(format_time(kTime, TimeFormat::rfc3339) == "2026-11-21T10:11:12Z");
+  CHECK(format_time(kTime, TimeFormat::rfc3339_nano) == "2026-11-21T10:11:12.123456789Z");
+  CHECK(format_time(kTime, TimeFormat::stamp_milli) == "Nov 21 10:11:12.123");
+}
+
+TEST_CASE("a page escapes names in text and in links", "[proxy][pages]") {
+  ListedEntries listed;
+  ListEntry entry;
+  entry.name = "d/<script>\"&'x y?#%.tar";
+  entry.size = 12;
+  listed.entries.push_back(entry);
+  const std::string page = render_directory("data", "d/", listed);
+  CHECK_THAT(page, Catch::Contains("<a href=\"/data/d/%3Cscript%3E%22%26%27x%20y%3F%23%25.tar\">"
+                                   "&lt;script&gt;&quot;&amp;&#39;x y?#%.tar</a>"));
+  CHECK_THAT(page, !Catch::Contains("<script>"));
+  CHECK_THAT(page, Catch::Contains("<a href=\"/data/\">../</a>"));
+}
+
+TEST_CASE("a page links to the next one, and above a bucket to nothing", "[proxy][pages]") {
+  ListedEntries listed;
+  ListEntry entry;
+  entry.name = "a&b/";
+  listed.entries.push_back(entry);
+  listed.more = true;
+  const std::string page = render_directory("data", "", listed);
+  CHECK_THAT(page, Catch::Contains("<a href=\"/data/?after=a%26b%2F\">next page</a>"));
+  CHECK_THAT(page, Catch::Contains("<a href=\"/data/a%26b/\">a&amp;b/</a>"));
+  CHECK_THAT(page, !Catch::Contains("../"));
+  CHECK_THAT(render_directory("data", "a/b/", {}), Catch::Contains("href=\"/data/a/\""));
+  CHECK_THAT(render_directory("data", "", {}), Catch::Contains("Nothing here"));
+}
+
+TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
+  CHECK(is_ready_line(R"({"ready":true,"map":12,"bmd":3})") == true);
+  CHECK(is_ready_line(R"({"ready":false})") == false);
+  for (const char* bad : {"", "{}", "[true]", "true", R"({"ready":1})", R"({"ready":tru)"})
+    CHECK_FALSE(is_ready_line(bad).has_value());
+}
+
+TEST_CASE("settings of a proxy are checked", "[proxy][settings]") {
+  Options options;
+  Settings settings;
+  options.bind(settings);
+  const std::vector<std::string> good{"redirect_put_status=302", "default_bucket=shards",
+                                      "http.idle_timeout=5s", "log.level=debug"};
+  REQUIRE(settings.apply(good));
+  CHECK(options.redirect_put_status == 302);
+  CHECK(options.default_bucket == "shards");
+  CHECK(options.service.limits.idle_timeout == std::chrono::seconds(5));
+  const std::vector<std::string> bad{"redirect_put_status=301", "default_bucket=v1"};
+  CHECK_THAT(settings.apply(bad).error().message,
+             Catch::Contains("redirect_put_status: ") && Catch::Contains("default_bucket: "));
+}
