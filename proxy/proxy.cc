@@ -177,9 +177,9 @@ void Proxy::stop() {
   if (keeper_) keeper_->close(kStopSeconds);
   if (membership_ && loops_) run_blocking(loops_->at(0).executor(), membership_->leave());
   if (suspects_) suspects_->stop();
+  if (followers_) followers_->close(kStopSeconds);
   if (store_) store_->end_watches();
   if (internal_.server) internal_.server->stop(std::chrono::milliseconds(0));
-  if (followers_) followers_->close(kStopSeconds);
   if (loops_) {
     loops_->run_on_each([this](http::Loop&) { client_.close_idle(); });
     loops_->stop();

@@ -15,11 +15,11 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kPath = "/v1/internal/heartbeat";
 constexpr milliseconds kSilenceMax{2'000};
-constexpr milliseconds kReconnect{200};
+constexpr milliseconds kReconnect{50};
 constexpr std::size_t kLineBytesMax = 4096;
 
 Task<void> pause_before_reconnect() {
-  const milliseconds jitter(random_u64() % 50);
+  const milliseconds jitter(random_u64() % 25);
   asio::steady_timer timer(co_await asio::this_coro::executor, kReconnect + jitter);
   co_await timer.async_wait(asio::use_awaitable);
 }

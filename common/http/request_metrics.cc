@@ -55,7 +55,9 @@ spdlog::level::level_enum level_of(const Exchange& exchange, const Status& resul
   if (result) return spdlog::level::debug;
   const Errc code = result.error().code;
   if (code == Errc::internal) return spdlog::level::err;
-  if (code == Errc::disconnected || code == Errc::cancelled) return spdlog::level::debug;
+  const bool is_clients =
+      code == Errc::disconnected || code == Errc::cancelled || code == Errc::unsupported;
+  if (is_clients) return spdlog::level::debug;
   const bool was_cut = exchange.response_started() && !exchange.response_complete();
   const bool is_bad = was_cut || exchange.response_status() >= 500;
   return is_bad && limiter.allow() ? spdlog::level::warn : spdlog::level::debug;
