@@ -152,7 +152,7 @@ Result<UniqueFd> lock(const fs::path& directory) {
 
 Status make_directory(const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);
+  fs::create_directories(directory / "db", error);
   if (error) return fail(Errc::io, "create {}: {}", directory.string(), error.message());
   const fs::path parent = fs::absolute(directory).parent_path();
   const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
