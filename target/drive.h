@@ -182,6 +182,8 @@ class Drive {
     std::atomic<std::uint64_t> bytes_verified{0};
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
+  bool run_idle(double seconds) { return threads_->drain(seconds); }
   /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
   void stop(double seconds);
 

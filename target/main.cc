@@ -1,0 +1,381 @@
+// tarn-target: a storage node. Start order: loops, meta store, drives, listeners, membership; stop in
+// reverse.
+
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/node_file.h"
+#include "common/base/random.h"
+#include "common/cluster/gateway_store.h"
+#include "common/cluster/node_routes.h"
+#include "common/http/node_auth_filter.h"
+#include "common/http/request_metrics.h"
+#include "common/http/server.h"
+#include "common/obs/log.h"
+#include "common/security/cluster_secret.h"
+#include "common/security/node_auth.h"
+#include "common/security/purposes.h"
+#include "target/drive_identity.h"
+#include "target/node.h"
+#include "target/options.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::size_t kIndexCacheBytes = 32U << 20U;
+constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
+constexpr auto kProbeEvery = std::chrono::seconds(1);
+
+spdlog::logger& log() { return obs::log("target"); }
+
+/// Runs `task` on a loop and waits for its result here.
+template <class T>
+T await_on(http::Loop& loop, Task<T> task) {
+  return asio::co_spawn(loop.context(), std::move(task), asio::use_future).get();
+}
+
+/// The drives of this start: opened, and those that are missing.
+struct OpenedDrives {
+  std::string node_id;
+  std::vector<std::unique_ptr<Drive>> drives;
+  std::map<std::string, std::string> missing;
+};
+
+Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterState& state,
+                                 const IndexMemory& memory) {
+  std::vector<FoundDrive> found;
+  std::map<std::string, std::unique_ptr<io::FileSystem>> files;
+  for (const std::string& path : options.drives) {
+    TRY(auto file_system, io::FileSystem::open(path));
+    TRY(FoundDrive drive, inspect_drive(*file_system));
+    found.push_back(std::move(drive));
+    files[path] = std::move(file_system);
+  }
+  TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
+  OpenedDrives opened{plan.node, {}, plan.missing};
+  for (const auto& [path, why] : plan.missing) log().error("drive missing path={} why={}", path, why);
+  for (const DrivePlan::Use& use : plan.use) {
+    io::FileSystem& file_system = *files[use.path];
+    TRY_OK(write_identity(file_system, use.identity));
+    TRY_OK(probe_file_system(file_system));
+    Drive::Options its;
+    its.path = use.path;
+    its.uuid = use.identity.drive;
+    its.threads = options.drive_threads;
+    its.space = options.space;
+    its.space.high_watermark = static_cast<double>(options.high_watermark);
+    its.space.out_of_space = static_cast<double>(options.out_of_space);
+    its.may_hold_foreign = use.may_hold_foreign;
+    its.dead_buckets = state.bmd.dead;
+    its.files = std::move(files[use.path]);
+    TRY(auto drive, Drive::open(std::move(its), memory));
+    const RecoveryReport& report = drive->recovery();
+    log().info(
+        "drive open drive={} id={} objects={} adopted={} work_files={} stale_files={} "
+        "lost_records={} unreadable_files={}",
+        use.path, use.identity.drive, report.records, report.adopted, report.work_files,
+        report.stale_files, report.lost_records, report.unreadable_files);
+    opened.drives.push_back(std::move(drive));
+  }
+  return opened;
+}
+
+void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
+  for (const auto& drive : store.drives()) {
+    const obs::Labels labels{{"drive", drive->path()}};
+    const auto gauge = [&](const char* name, const char* help) -> prometheus::Gauge& {
+      return metrics.gauge(name, help, labels);
+    };
+    auto& up = gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+    auto& total = gauge("tarn_drive_bytes", "size of the drive's file system");
+    auto& free = gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
+    auto& read_errors = gauge("tarn_drive_read_errors", "reads that failed since the start");
+    auto& write_errors = gauge("tarn_drive_write_errors", "writes that failed since the start");
+    auto& sync_errors = gauge("tarn_drive_sync_errors", "syncs that failed since the start");
+    auto& corrupt = gauge("tarn_drive_corrupt_blocks",
+                          "blocks that did not match their checksum since the start");
+    gauge("tarn_drive_adopted", "files adopted at the start")
+        .Set(static_cast<double>(drive->recovery().adopted));
+    metrics.before_scrape([&, &its = *drive] {
+      up.Set(its.usable() ? 1 : 0);
+      total.Set(static_cast<double>(its.space().total));
+      free.Set(static_cast<double>(its.space().free));
+      read_errors.Set(static_cast<double>(its.counters().read_errors.load()));
+      write_errors.Set(static_cast<double>(its.counters().write_errors.load()));
+      sync_errors.Set(static_cast<double>(its.counters().sync_errors.load()));
+      corrupt.Set(static_cast<double>(its.counters().corrupt_blocks.load()));
+    });
+  }
+}
+
+/// Looks after one drive, once a second.
+Task<void> watch_drive(Drive& drive) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    timer.expires_after(kProbeEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    static_cast<void>(co_await drive.probe());
+  }
+}
+
+/// What a change of the cluster's state means for the drives.
+void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
+                   const cluster::ClusterState& after) {
+  for (const BucketId bucket : after.bmd.dead)
+    if (!before.bmd.dead.contains(bucket))
+      for (const auto& drive : store.drives()) drive->forget_bucket(bucket);
+  if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
+  nlohmann::json buckets = nlohmann::json::array();
+  for (const auto& [name, bucket] : after.bmd.buckets) buckets.push_back(bucket);
+  std::vector<std::uint64_t> dead;
+  for (const BucketId bucket : after.bmd.dead) dead.push_back(raw(bucket));
+  const nlohmann::json saved{{"uuid", after.uuid},
+                             {"map", after.map},
+                             {"bmd", {{"version", after.bmd.version},
+                                      {"buckets", std::move(buckets)},
+                                      {"dead", std::move(dead)}}}};
+  for (const auto& drive : store.drives()) drive->save_cluster_state(saved.dump(1));
+}
+
+/// Loads the cluster's state, waiting for a meta store that is not there yet.
+Task<Status> load_patiently(cluster::ClusterView& view) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  bool told = false;
+  while (true) {
+    const Status loaded = co_await view.load();
+    if (loaded || (loaded.error().code != Errc::unavailable && loaded.error().code != Errc::timeout))
+      co_return loaded;
+    if (!std::exchange(told, true))
+      log().warn("waiting for the meta store err={}", loaded.error().message);
+    timer.expires_after(std::chrono::milliseconds(200));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+/// Everything of a running target, in the order of its making.
+class Target {
+ public:
+  explicit Target(const Options& options) : options_(options), loops_(options.threads) {}
+
+  Status start();
+  void stop();
+
+ private:
+  http::Server::Options server_options(const char* name, const std::string& address);
+  cluster::Node self(const std::string& id) const;
+  Status start_listeners();
+
+  const Options& options_;
+  Clock& clock_ = system_clock();
+  BootTime started_ = clock_.boot_time();
+  obs::Metrics metrics_;
+  http::Loops loops_;
+  http::Client client_;
+  http::TaskGroup tasks_;
+  std::optional<security::ClusterSecret> secret_;
+  std::optional<security::NodeAuth> auth_;
+  std::optional<security::RedirectSigner> signer_;
+  std::optional<cluster::GatewayStore> meta_;
+  std::optional<cluster::ClusterView> view_;
+  std::optional<IndexMemory> memory_;
+  std::optional<ObjectStore> store_;
+  std::optional<cluster::Membership> membership_;
+  std::optional<TargetNode> node_;
+  std::optional<cluster::NodeContext> context_;
+  std::optional<http::Router> public_router_;
+  std::optional<http::Router> internal_router_;
+  std::optional<http::Server> public_;
+  std::optional<http::Server> internal_;
+  std::string id_;
+  std::atomic<bool> joined_{false};
+};
+
+cluster::Node Target::self(const std::string& id) const {
+  cluster::Node node;
+  node.id = id;
+  node.role = cluster::Role::target;
+  node.public_url = options_.advertise.empty() ? public_->url() : options_.advertise;
+  node.internal_url = internal_->url();
+  node.digest = cluster::placement_digest(id);
+  return node;
+}
+
+http::Server::Options Target::server_options(const char* name, const std::string& address) {
+  http::Server::Options its;
+  its.name = name;
+  its.address = address;
+  its.node = "t[" + id_ + "]";
+  its.limits = options_.service.limits;
+  its.observer = http::observe_requests(metrics_, name);
+  return its;
+}
+
+/// The listeners are bound before the node joins (the map needs their ports) and answer 503 until then.
+Status Target::start_listeners() {
+  const auto gated = [this](std::optional<http::Router>& router) -> http::Handler {
+    return [this, &router](http::Exchange& exchange) -> Task<Status> {
+      if (!joined_)
+        co_return fail(Errc::unavailable, "this target is starting");
+      co_return co_await (*router)(exchange);
+    };
+  };
+  auto its = server_options("public", options_.listen);
+  its.handler = gated(public_router_);
+  public_.emplace(loops_, std::move(its));
+  TRY_OK(public_->start());
+  its = server_options("internal", options_.internal);
+  its.handler = http::authenticated(*auth_, gated(internal_router_));
+  internal_.emplace(loops_, std::move(its));
+  return internal_->start();
+}
+
+Status Target::start() {
+  std::error_code problem;
+  std::filesystem::create_directories(options_.dir, problem);
+  if (problem)
+    return fail(Errc::io, "directory {}: {}", options_.dir.string(), problem.message());
+  TRY_OK(remove_node_file(options_.dir));
+  TRY(auto secret, security::ClusterSecret::load(options_.secret_file));
+  secret_.emplace(std::move(secret));
+  signer_.emplace(secret_->derive(security::kRedirectPurpose));
+  const std::string auth_key = secret_->derive(security::kNodeAuthPurpose);
+  auth_.emplace(auth_key, "joining", clock_);
+  meta_.emplace(client_, std::vector{options_.join}, [this](http::ClientRequest& request) {
+    request.fields.push_back({std::string(security::NodeAuth::kHeader),
+                              auth_->sign(http::to_string(request.method), request.target)});
+  });
+  view_.emplace(*meta_, clock_);
+  http::Loop& loop = loops_.at(0);
+  TRY_OK(await_on(loop, load_patiently(*view_)));
+
+  memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
+  TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
+  id_ = opened.node_id;
+  store_.emplace(std::move(opened.drives), std::move(opened.missing));
+  export_drives(metrics_, *store_);
+  view_->on_change([this](const auto& before, const auto& after) {
+    act_on_change(*store_, before, after);
+  });
+  TRY_OK(start_listeners());
+  membership_.emplace(*meta_, *view_, self(id_), clock_);
+  TRY_OK(await_on(loop, membership_->join()));
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_, metrics_,
+                options_.checksum_verify == "always");
+  context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
+                                        [this] { return readiness(*node_); }});
+  auto routes = public_routes(*node_);
+  for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
+  public_router_.emplace(std::move(routes));
+  internal_router_.emplace(internal_routes(*node_));
+  http::export_server(metrics_, "public", *public_);
+  http::export_server(metrics_, "internal", *internal_);
+  act_on_change(*store_, cluster::ClusterState(), *view_->state());
+  joined_ = true;
+  tasks_.spawn(loop.executor(), membership_->keep());
+  tasks_.spawn(loop.executor(), view_->follow());
+  for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
+  NodeFile file{id_, "target", membership_->self().public_url, "", internal_->url(), options_.drives};
+  TRY_OK(write_node_file(options_.dir, file));
+  log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());
+  return {};
+}
+
+void Target::stop() {
+  log().info("stopping node={}", id_);
+  if (public_) public_->stop(options_.service.shutdown_grace);
+  if (joined_) await_on(loops_.at(0), [](cluster::Membership& its) -> Task<bool> {
+    co_await its.leave();
+    co_return true;
+  }(*membership_));
+  if (internal_) internal_->stop(std::chrono::seconds(2));
+  tasks_.close(5);
+  if (store_)
+    for (const auto& drive : store_->drives()) drive->stop(5);
+  static_cast<void>(remove_node_file(options_.dir));
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{"tarn-target: a storage node of Tarn"};
+  std::string dir;
+  std::string secret;
+  std::vector<std::string> assignments;
+  bool help_settings = false;
+  app.set_version_flag("--version", TARN_VERSION);
+  app.add_option("--dir", dir, "directory of this node's own files (node.json)");
+  app.add_option("--drive", options.drives, "a drive: one directory on a file system of its own");
+  app.add_option("--replace-drive", options.replace_drives,
+                 "give up the old drive at this path for lost and use the empty one there");
+  app.add_option("--listen", options.listen, "IP:port for clients");
+  app.add_option("--internal", options.internal, "IP:port for other nodes");
+  app.add_option("--advertise", options.advertise, "URL by which clients reach --listen");
+  app.add_option("--join", options.join, "internal URL of the proxy, http://IP:port");
+  app.add_option("--secret-file", secret, "the cluster's secret (cluster.secret of the proxy)");
+  app.add_option("--threads", options.threads, "event loops; 0: one a core");
+  app.add_option("--set", assignments, "key=value, see --help-settings")->allow_extra_args(false);
+  app.add_flag("--help-settings", help_settings, "print all settings");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  Settings settings;
+  options.bind(settings);
+  if (help_settings) {
+    std::cout << settings.table();
+    return 0;
+  }
+  if (const Status applied = settings.apply(assignments); !applied) {
+    std::cerr << "tarn-target: " << applied.error().message << "\n";
+    return 2;
+  }
+  if (dir.empty() || options.drives.empty() || options.join.empty() || secret.empty()) {
+    std::cerr << "tarn-target: --dir, --drive, --join and --secret-file are required (see --help)\n";
+    return 2;
+  }
+  options.dir = std::filesystem::absolute(dir);
+  options.secret_file = std::filesystem::absolute(secret);
+  for (std::string& drive : options.drives)
+    drive = std::filesystem::absolute(drive).lexically_normal().string();
+  for (auto* paths : {&options.drives, &options.replace_drives})
+    for (std::string& path : *paths)
+      while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (const Status level = obs::set_log_level(options.service.log_level); !level) {
+    std::cerr << "tarn-target: " << level.error().message << "\n";
+    return 2;
+  }
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
+  signal(SIGPIPE, SIG_IGN);
+
+  Target target(options);
+  const Status started = target.start();
+  if (!started) {
+    std::cerr << "tarn-target: " << started.error().message << "\n";
+    std::cerr.flush();
+    std::_Exit(1);  // half-started: nothing to finish
+  }
+  int received = 0;
+  sigwait(&signals, &received);
+  target.stop();
+  std::cerr.flush();
+  std::_Exit(0);  // all is durable; a drive that hangs must not keep the process
+}
+
+}  // namespace
+}  // namespace tarn::target
+
+int main(int argc, char** argv) { return tarn::target::run(argc, argv); }

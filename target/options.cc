@@ -1,0 +1,35 @@
+#include "target/options.h"
+
+#include "common/base/encoding.h"
+
+namespace tarn::target {
+
+Status parse_reserve(std::string_view text, SpaceLimits& limits) {
+  if (text.ends_with('%')) {
+    const auto percent = parse_u64(text.substr(0, text.size() - 1));
+    if (!percent || *percent > 50)
+      return fail(Errc::invalid_argument, "'{}' is not a percentage from 0% to 50%", text);
+    limits.reserve_percent = static_cast<double>(*percent);
+    limits.reserve_bytes = 0;
+    return {};
+  }
+  TRY(limits.reserve_bytes, parse_size(text));
+  return {};
+}
+
+void Options::bind(Settings& settings) {
+  service.bind(settings);
+  settings.custom(
+      "space.reserve", "1%", "size or percent",
+      [this](std::string_view value) { return parse_reserve(value, space); },
+      "room on each drive that data never takes: the index lives in it");
+  settings.integer("space.high_watermark", high_watermark, 1, 100, "percent",
+                   "a drive fuller than this passes new files to the next drive");
+  settings.integer("space.out_of_space", out_of_space, 1, 100, "percent",
+                   "a drive fuller than this takes no new files");
+  settings.word("checksum.verify", checksum_verify, {"cold", "always"},
+                "compare blocks with their checksums when the drive brings them, or at every read");
+  settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
+}
+
+}  // namespace tarn::target

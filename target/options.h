@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/settings.h"
+#include "common/http/service_settings.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+
+/// How a target was told to run: the flags of its command line and the settings behind --set.
+struct Options {
+  std::filesystem::path dir;                ///< absolute; node.json
+  std::vector<std::string> drives;          ///< absolute, without a trailing slash
+  std::vector<std::string> replace_drives;  ///< whose old drive is given up for lost
+  std::string listen = "127.0.0.1:8200";
+  std::string internal = "127.0.0.1:8201";
+  std::string advertise;            ///< URL that clients reach `listen` by; empty: what is bound
+  std::string join;                 ///< "http://127.0.0.1:8180": the proxy's internal listener
+  std::filesystem::path secret_file;
+  std::size_t threads = 0;  ///< event loops; 0: one a core
+
+  http::ServiceSettings service;
+  SpaceLimits space;
+  std::uint64_t high_watermark = 90;
+  std::uint64_t out_of_space = 95;
+  std::uint64_t drive_threads = 8;
+  std::string checksum_verify = "cold";
+
+  /// Binds every key of `--set`. `this` must outlive `settings`.
+  void bind(Settings& settings);
+};
+
+/// "1%" or a size as "256MiB".
+Status parse_reserve(std::string_view text, SpaceLimits& limits);
+
+}  // namespace tarn::target

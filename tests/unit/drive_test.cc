@@ -1,0 +1,352 @@
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "target/drive.h"
+#include "target/drive_identity.h"
+
+using namespace tarn;
+using namespace tarn::target;
+
+namespace {
+
+/// A directory on a real file system that goes away with the test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "tarn-drive-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Fails the n-th call of one kind.
+class FailingFileSystem final : public io::FileSystem {
+ public:
+  FailingFileSystem(const std::string& root, UniqueFd fd) : io::FileSystem(root, std::move(fd)) {}
+  bool fail_sync = false;
+  bool fail_write = false;
+  std::uint64_t pretend_free = 0;
+  Status sync(int fd) override {
+    if (fail_sync) return fail_errno(EIO, "fsync");
+    return io::FileSystem::sync(fd);
+  }
+  Status write(int fd, std::span<const std::byte> bytes, std::uint64_t offset) override {
+    if (fail_write) return fail_errno(ENOSPC, "write");
+    return io::FileSystem::write(fd, bytes, offset);
+  }
+  Result<io::Space> space() override {
+    TRY(auto now, io::FileSystem::space());
+    if (pretend_free != 0) now.free = pretend_free;
+    return now;
+  }
+};
+
+template <class T>
+T wait_for(Task<T> task) {
+  asio::io_context context;
+  auto future = asio::co_spawn(context, std::move(task), asio::use_future);
+  context.run();
+  return future.get();
+}
+
+struct Fixture {
+  TemporaryDirectory directory;
+  IndexMemory memory{8U << 20U, 8U << 20U};
+  FailingFileSystem* files = nullptr;
+  std::unique_ptr<Drive> drive;
+  std::uint64_t counter = 0;
+
+  Fixture() { open(); }
+  void open(std::set<BucketId> dead = {}) {
+    drive.reset();
+    auto real = io::FileSystem::open(directory.path());
+    REQUIRE(real.has_value());
+    auto failing = std::make_unique<FailingFileSystem>(
+        directory.path(), UniqueFd(::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY)));
+    files = failing.get();
+    Drive::Options options;
+    options.path = directory.path();
+    options.uuid = "drive";
+    options.threads = 2;
+    options.dead_buckets = std::move(dead);
+    options.files = std::move(failing);
+    auto opened = Drive::open(std::move(options), memory);
+    INFO((opened ? "" : opened.error().message));
+    REQUIRE(opened.has_value());
+    drive = std::move(*opened);
+  }
+
+  Status put(const std::string& name, const std::string& content) {
+    return wait_for(put_task(name, content));
+  }
+  Task<Status> put_task(std::string name, std::string content) {
+    CO_TRY(auto file, co_await drive->create(content.size(), true));
+    const auto bytes = std::as_bytes(std::span(content));
+    CO_TRY_OK(co_await drive->write(*file, bytes, 0).get());
+    io::ObjectAttribute attribute;
+    attribute.bucket_id = BucketId(1);
+    attribute.bucket.name = "b";
+    attribute.name = name;
+    attribute.record.generation = {1, 1, ++counter};
+    attribute.record.file = file->name();
+    attribute.record.size = content.size();
+    attribute.record.xxh64 = xxh64(content);
+    std::vector<std::uint32_t> blocks;
+    for (std::size_t at = 0; at < content.size(); at += kBlockBytes)
+      blocks.push_back(crc32c(std::string_view(content).substr(at, kBlockBytes)));
+    CO_TRY(auto old, co_await drive->find(BucketId(1), name));
+    co_return co_await drive->publish(*file, attribute, blocks, old, false);
+  }
+  Status remove(const std::string& name) {
+    io::ObjectRecord tombstone;
+    tombstone.kind = io::ObjectRecord::Kind::tombstone;
+    tombstone.generation = {1, 1, ++counter};
+    tombstone.modified_ns = system_clock().wall_time().count();
+    return wait_for(drive->remove(BucketId(1), name, tombstone, true));
+  }
+  /// The content, or nothing when there is no such object.
+  Result<std::optional<std::string>> get(const std::string& name) {
+    return wait_for(get_task(name));
+  }
+  Task<Result<std::optional<std::string>>> get_task(std::string name) {
+    CO_TRY(auto object, co_await drive->open_object(BucketId(1), name));
+    if (!object) co_return std::optional<std::string>();
+    std::string content;
+    std::string block(kBlockBytes, '\0');
+    for (std::uint64_t i = 0; i < blocks_of(object->record().size); ++i) {
+      CO_TRY(const auto got,
+             co_await object->read_block(i, std::as_writable_bytes(std::span(block))));
+      content.append(block, 0, got);
+    }
+    co_return std::optional(content);
+  }
+  [[nodiscard]] std::vector<std::filesystem::path> data_files() const {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(directory.path() + "/data"))
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    return found;
+  }
+  void quiesce() { REQUIRE(drive->run_idle(5)); }
+  void lose_index() {
+    drive.reset();
+    files = nullptr;
+    std::filesystem::remove_all(directory.path() + "/.tarn/index");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("drive: what was put is read, replaced and deleted", "[target][drive]") {
+  Fixture f;
+  const std::string big(3 * kBlockBytes + 17, 'x');
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(f.put("big", big));
+  CHECK(**f.get("a") == "one");
+  CHECK(**f.get("big") == big);
+  REQUIRE(f.put("a", "two"));
+  CHECK(**f.get("a") == "two");
+  REQUIRE(f.remove("a"));
+  CHECK_FALSE(f.get("a")->has_value());
+  f.quiesce();
+  CHECK(f.data_files().size() == 1);
+}
+
+TEST_CASE("drive: an object of no bytes is an object", "[target][drive]") {
+  Fixture f;
+  REQUIRE(f.put("empty", ""));
+  CHECK(**f.get("empty") == "");
+  f.lose_index();
+  f.open();
+  CHECK(**f.get("empty") == "");
+}
+
+TEST_CASE("drive: a lost index is made again from the files", "[target][drive][recovery]") {
+  Fixture f;
+  for (int i = 0; i < 50; ++i) REQUIRE(f.put("n" + std::to_string(i), "v" + std::to_string(i)));
+  REQUIRE(f.put("n7", "newer"));
+  REQUIRE(f.remove("n8"));
+  f.quiesce();
+  f.lose_index();
+  f.open();
+  CHECK(f.drive->recovery().adopted == 49);
+  CHECK(**f.get("n7") == "newer");
+  CHECK_FALSE(f.get("n8")->has_value());
+  CHECK(**f.get("n49") == "v49");
+}
+
+TEST_CASE("drive: a file without attribute is removed at the next start",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  std::ofstream(f.data_files().front().parent_path() / "00000000000000ff") << "half a body";
+  f.open();
+  CHECK(f.drive->recovery().work_files == 1);
+  CHECK(f.data_files().size() == 1);
+  CHECK(**f.get("a") == "one");
+}
+
+TEST_CASE("drive: of two files of one name the higher generation wins, in either order",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "old"));
+  const auto old = f.data_files().front();
+  const auto kept = f.directory.path() + "/kept";
+  // A second name for the same file: the unlink of the replaced file then does not destroy it.
+  std::filesystem::create_hard_link(old, kept);
+  REQUIRE(f.put("a", "new"));
+  f.quiesce();
+  REQUIRE(f.data_files().size() == 1);
+  std::filesystem::create_hard_link(kept, old);
+  SECTION("with the index") {}
+  SECTION("without the index") { f.lose_index(); }
+  f.open();
+  CHECK(**f.get("a") == "new");
+  CHECK(f.data_files().size() == 1);
+}
+
+TEST_CASE("drive: a deleted object does not come back when its file does",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "gone"));
+  const auto file = f.data_files().front();
+  const auto kept = f.directory.path() + "/kept";
+  std::filesystem::create_hard_link(file, kept);
+  REQUIRE(f.remove("a"));
+  std::filesystem::create_hard_link(kept, file);
+  f.open();
+  CHECK_FALSE(f.get("a")->has_value());
+  CHECK(f.data_files().empty());
+}
+
+TEST_CASE("drive: a record without its file gives way to an older file that is there",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "old"));
+  const auto old = f.data_files().front();
+  const auto kept = f.directory.path() + "/kept";
+  std::filesystem::create_hard_link(old, kept);
+  REQUIRE(f.put("a", "new"));
+  f.quiesce();
+  std::filesystem::remove(f.data_files().front());
+  std::filesystem::create_hard_link(kept, old);
+  f.open();
+  CHECK(f.drive->recovery().lost_records == 1);
+  CHECK(**f.get("a") == "old");
+}
+
+TEST_CASE("drive: files of a destroyed bucket are not adopted", "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  f.lose_index();
+  f.open({BucketId(1)});
+  CHECK_FALSE(f.get("a")->has_value());
+  CHECK(f.data_files().empty());
+}
+
+TEST_CASE("drive: a flipped byte is never served", "[target][drive][checksum]") {
+  Fixture f;
+  const std::string content(kBlockBytes + 100, 'y');
+  REQUIRE(f.put("a", content));
+  bool adopted = false;
+  SECTION("with block checksums") {}
+  SECTION("adopted, so without block checksums") { adopted = true; }
+  const auto file = f.data_files().front();
+  {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(kBlockBytes + 50);
+    bytes.put('z');
+  }
+  if (adopted) {
+    f.lose_index();
+    f.open();
+  }
+  const auto got = f.get("a");
+  REQUIRE_FALSE(got.has_value());
+  CHECK(got.error().code == Errc::corrupt);
+}
+
+TEST_CASE("drive: after a failed sync the drive is out and nothing is acknowledged",
+          "[target][drive][fault]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  f.files->fail_sync = true;
+  CHECK_FALSE(f.put("a", "two"));
+  f.files->fail_sync = false;
+  CHECK_FALSE(f.drive->usable());
+  CHECK_FALSE(f.put("b", "x"));
+  f.open();
+  CHECK(**f.get("a") == "one");
+}
+
+TEST_CASE("drive: a full drive refuses a new file and keeps the old one",
+          "[target][drive][fault]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  f.files->pretend_free = 4096;
+  const Status full = f.put("a", "two");
+  REQUIRE_FALSE(full);
+  CHECK(full.error().code == Errc::no_space);
+  CHECK(**f.get("a") == "one");
+  REQUIRE(f.remove("a"));
+  f.files->pretend_free = 0;
+  REQUIRE(f.put("a", "three"));
+  CHECK(**f.get("a") == "three");
+}
+
+TEST_CASE("drive: an unfinished work file leaves nothing", "[target][drive]") {
+  Fixture f;
+  {
+    auto file = wait_for(f.drive->create(1000, true));
+    REQUIRE(file.has_value());
+    CHECK(f.data_files().size() == 1);
+  }
+  f.quiesce();
+  CHECK(f.data_files().empty());
+}
+
+TEST_CASE("drives: foreign, doubled and non-empty ones are refused", "[target][identity]") {
+  const DriveIdentity ours{1, "cluster", "d1", "t1", "/d1", {{"d1", "/d1"}}};
+  auto other = ours;
+  other.cluster = "another";
+  CHECK_FALSE(plan_drives({{"/d1", other, true}}, "cluster", {}, "new"));
+  other = ours;
+  other.drive = "d2";
+  other.node = "t2";
+  CHECK_FALSE(plan_drives({{"/d1", ours, true}, {"/d2", other, true}}, "cluster", {}, "new"));
+  CHECK_FALSE(plan_drives({{"/d1", ours, true}, {"/d2", ours, true}}, "cluster", {}, "new"));
+  CHECK_FALSE(plan_drives({{"/d1", std::nullopt, true}}, "cluster", {}, "new"));
+}
+
+TEST_CASE("drives: an empty drive in the place of a known one is not taken for it",
+          "[target][identity]") {
+  const DriveIdentity first{1, "c", "d1", "t1", "/d1", {{"d1", "/d1"}, {"d2", "/d2"}}};
+  const auto plan = plan_drives({{"/d1", first, true}, {"/d2", std::nullopt, false}}, "c", {}, "n");
+  REQUIRE(plan.has_value());
+  CHECK(plan->node == "t1");
+  CHECK(plan->use.size() == 1);
+  CHECK(plan->missing.count("/d2") == 1);
+  const auto given_up =
+      plan_drives({{"/d1", first, true}, {"/d2", std::nullopt, false}}, "c", {"/d2"}, "n");
+  REQUIRE(given_up.has_value());
+  CHECK(given_up->use.size() == 2);
+  CHECK(given_up->missing.empty());
+  CHECK(given_up->use.front().may_hold_foreign);
+}

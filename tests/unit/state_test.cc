@@ -1,0 +1,222 @@
+#include "common/cluster/state.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/cluster/hrw.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/membership.h"
+#include "common/cluster/state_builder.h"
+
+namespace tarn::cluster {
+namespace {
+
+using nlohmann::json;
+
+Node node(const std::string& id, Role role) {
+  Node out;
+  out.id = id;
+  out.role = role;
+  out.public_url = "http://10.0.0.6:8081";
+  out.internal_url = "http://10.0.0.6:9081";
+  out.digest = placement_digest(id);
+  return out;
+}
+
+Smap small_map() {
+  Smap map;
+  map.version = 12;
+  map.uuid = "Lx3kPq9wZ";
+  map.creation_time = "2026-08-21 10:11:12";
+  map.nodes["prxAAAA1"] = node("prxAAAA1", Role::proxy);
+  map.nodes["prxAAAA1"].relay_url = "http://10.0.0.6:8082";
+  map.nodes["tgtBBBB2"] = node("tgtBBBB2", Role::target);
+  map.primary = "prxAAAA1";
+  return map;
+}
+
+BucketRecord bucket(const std::string& name, std::uint64_t id) {
+  BucketRecord out;
+  out.id = BucketId{id};
+  out.name.name = name;
+  out.created_ns = 1'755'770'000'000'000'000;
+  return out;
+}
+
+TEST_CASE("The cluster map's document is frozen", "[cluster][state]") {
+  const json written = small_map();
+  CHECK(
+      written.dump() ==
+      R"({"creation_time":"2026-08-21 10:11:12","nodes":[)"
+      R"({"flags":0,"id":"prxAAAA1","internal_url":"http://10.0.0.6:9081",)"
+      R"("public_url":"http://10.0.0.6:8081","relay_url":"http://10.0.0.6:8082","role":"proxy","weight":1.0},)"
+      R"({"flags":0,"id":"tgtBBBB2","internal_url":"http://10.0.0.6:9081",)"
+      R"("public_url":"http://10.0.0.6:8081","role":"target","weight":1.0}],)"
+      R"("primary":"prxAAAA1","uuid":"Lx3kPq9wZ","version":12})");
+  const auto read = written.get<Smap>();
+  CHECK(json(read) == written);
+  CHECK(read.nodes.at("tgtBBBB2").digest == 11958113081091981865U);
+}
+
+TEST_CASE("A map with an unknown role or a weight of nothing is refused", "[cluster][state]") {
+  json document = small_map();
+  document["nodes"][0]["role"] = "witness";
+  CHECK_THROWS(document.get<Smap>());
+  document = small_map();
+  document["nodes"][0]["weight"] = 0.0;
+  CHECK_THROWS(document.get<Smap>());
+}
+
+TEST_CASE("The map has AIStore's JSON", "[cluster][state]") {
+  const json out = aistore_json(small_map());
+  CHECK(out["version"] == "12");
+  CHECK(out["uuid"] == "Lx3kPq9wZ");
+  CHECK(out["proxy_si"]["daemon_id"] == "prxAAAA1");
+  CHECK(out["pmap"]["prxAAAA1"]["flags"] == 2);
+  const json& target = out["tmap"]["tgtBBBB2"];
+  CHECK(target["daemon_type"] == "target");
+  CHECK(target["id_digest"] == 11958113081091981865U);
+  CHECK(target["public_net"] == json({{"node_ip_addr", "10.0.0.6"},
+                                      {"daemon_port", "8081"},
+                                      {"direct_url", "http://10.0.0.6:8081"}}));
+  CHECK(target["intra_data_net"]["direct_url"] == "http://10.0.0.6:9081");
+  CHECK(aistore_json(Smap{})["proxy_si"].is_object());
+}
+
+TEST_CASE("A bucket's document is frozen, and its props are AIStore's tree", "[cluster][state]") {
+  const json written = bucket("photos", 7);
+  CHECK(written.dump() ==
+        R"({"bucket":{"name":"photos","namespace":{"name":"","uuid":""},"provider":"ais"},)"
+        R"("created_ns":1755770000000000000,"durability":"full","id":7,"versioning":true})");
+  CHECK(json(written.get<BucketRecord>()) == written);
+  auto relaxed = written;
+  relaxed["durability"] = "none";
+  CHECK_THROWS(relaxed.get<BucketRecord>());
+
+  const json props = aistore_props(bucket("photos", 7));
+  for (const char* key :
+       {"backend_bck", "write_policy", "provider", "checksum", "extra", "rate_limit", "ec",
+        "chunks", "mirror", "lru", "access", "features", "bid", "created", "versioning"})
+    CHECK(props.contains(key));
+  CHECK(props["bid"] == "7");
+  CHECK(props["created"] == "1755770000000000000");
+
+  Bmd bmd;
+  bmd.version = 3;
+  bmd.buckets[bucket("photos", 7).name] = bucket("photos", 7);
+  const json all = aistore_json(bmd);
+  CHECK(all["version"] == "3");
+  CHECK(all["providers"]["ais"]["@#"]["photos"]["bid"] == "7");
+  CHECK(bmd.find(BucketId{7})->name.name == "photos");
+  CHECK(bmd.find(BucketId{8}) == nullptr);
+  CHECK(bmd.find(bucket("photos", 0).name) != nullptr);
+  CHECK(bmd.find(bucket("other", 0).name) == nullptr);
+}
+
+TEST_CASE("Properties that cannot be had are refused by name", "[cluster][state]") {
+  CHECK(props_from_request(nullptr)->versioning);
+  CHECK(props_from_request(json::object())->versioning);
+  CHECK_FALSE(props_from_request(json::parse(R"({"versioning":{"enabled":false}})"))->versioning);
+  CHECK(props_from_request(json::parse(R"({"Mirror":{"Enabled":false,"copies":2},"force":true})")));
+  CHECK(props_from_request(json::parse(R"({"durability":"full"})")));
+  const auto error = [](const char* text) { return props_from_request(json::parse(text)).error(); };
+  CHECK(error(R"({"ec":{"enabled":true}})").code == Errc::unsupported);
+  CHECK(error(R"({"ec":{"enabled":true}})").message.find("ec.enabled") != std::string::npos);
+  CHECK(error(R"({"durability":"none"})").code == Errc::unsupported);
+  CHECK(error(R"({"mirror":{"copies":3}})").code == Errc::unsupported);
+  CHECK(error(R"({"colour":"red"})").code == Errc::invalid_argument);
+  CHECK(error(R"({"ec":true})").code == Errc::invalid_argument);
+  CHECK(error(R"({"versioning":{"enabled":"yes"}})").code == Errc::invalid_argument);
+  CHECK(error("[]").code == Errc::invalid_argument);
+}
+
+TEST_CASE("Admitting a node changes the map only when it says something new", "[cluster][state]") {
+  Smap map;
+  map.version = 1;
+  CHECK(admit(map, node("tgtBBBB2", Role::target)));
+  CHECK(map.version == 2);
+  CHECK(map.primary.empty());
+  CHECK_FALSE(admit(map, node("tgtBBBB2", Role::target)));
+  CHECK(map.version == 2);
+  CHECK(admit(map, node("prxAAAA1", Role::proxy)));
+  CHECK(map.primary == "prxAAAA1");
+  map.nodes["tgtBBBB2"].weight = 3;
+  map.nodes["tgtBBBB2"].flags = 4;
+  auto moved = node("tgtBBBB2", Role::target);
+  moved.public_url = "http://10.0.0.7:8081";
+  CHECK(admit(map, moved));
+  CHECK(map.version == 4);
+  CHECK(map.nodes["tgtBBBB2"].public_url == "http://10.0.0.7:8081");
+  CHECK(map.nodes["tgtBBBB2"].weight == 3);
+  CHECK(map.nodes["tgtBBBB2"].flags == 4);
+}
+
+RangeResult stored() {
+  RangeResult all;
+  const auto add = [&](std::string key, std::string value) {
+    all.items.push_back({std::move(key), std::move(value), 1, 1, 0});
+  };
+  add("/tarn/cluster", "Lx3kPq9wZ");
+  add("/tarn/schema", "1");
+  add("/tarn/map", json(small_map()).dump());
+  add("/tarn/version/bmd", "5");
+  add(keys::bucket(BucketId{4}), json(bucket("photos", 4)).dump());
+  add(keys::dead_bucket(BucketId{3}), "5");
+  add(keys::live("tgtBBBB2"), encode(LiveRecord{Role::target, 12, 5}));
+  add("/tarn/later/feature", "?");
+  all.revision = 40;
+  return all;
+}
+
+TEST_CASE("A state is built from the keys of the store", "[cluster][state]") {
+  StateBuilder builder;
+  CHECK(builder.build().error().code == Errc::not_found);
+  builder.reset(stored());
+  auto state = builder.build().value();
+  CHECK(state->revision == 40);
+  CHECK(state->uuid == "Lx3kPq9wZ");
+  CHECK(state->map.version == 12);
+  CHECK(state->bmd.version == 5);
+  CHECK(state->bmd.find(BucketId{4})->name.name == "photos");
+  CHECK(state->bmd.dead.contains(BucketId{3}));
+  CHECK(state->live.contains("tgtBBBB2"));
+
+  WatchBatch batch;
+  batch.events.push_back({WatchEvent::Type::del, {keys::live("tgtBBBB2"), "", 0, 41, 0}});
+  batch.events.push_back({WatchEvent::Type::put, {"/tarn/version/bmd", "6", 1, 42, 0}});
+  batch.revision = 42;
+  builder.apply(batch);
+  state = builder.build().value();
+  CHECK(state->revision == 42);
+  CHECK(state->live.empty());
+  CHECK(state->bmd.version == 6);
+}
+
+TEST_CASE("Documents that cannot be read, or of a newer format, are no state", "[cluster][state]") {
+  const auto built = [](const char* key, const char* value) {
+    auto all = stored();
+    all.items.push_back({key, value, 1, 1, 0});
+    StateBuilder builder;
+    builder.reset(all);
+    return builder.build();
+  };
+  CHECK(built("/tarn/map", "{").error().code == Errc::corrupt);
+  CHECK(built("/tarn/version/bmd", "x").error().code == Errc::corrupt);
+  CHECK(built("/tarn/bucket/9", "{}").error().code == Errc::corrupt);
+  CHECK(built("/tarn/schema", "2").error().code == Errc::unsupported);
+}
+
+TEST_CASE("Names of buckets are distinct keys", "[cluster][state]") {
+  api::Bucket plain;
+  plain.name = "photos";
+  api::Bucket blue = plain;
+  blue.ns_name = "blue";
+  CHECK(keys::bucket_name(plain) == "/tarn/bucket-name/ais/@#/photos");
+  CHECK(keys::bucket_name(blue) == "/tarn/bucket-name/ais/@#blue/photos");
+  CHECK(prefix_end("/tarn/") == "/tarn0");
+  CHECK(prefix_end("a\xff") == "b");
+  CHECK(prefix_end("\xff") == std::string(1, '\0'));
+}
+
+}  // namespace
+}  // namespace tarn::cluster
