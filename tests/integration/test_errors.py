@@ -9,7 +9,7 @@ from harness.waiting import wait_until
 
 def assert_error(answer, status, *says):
     assert answer.status == status, answer
-    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Content-Type"].partition(";")[0] == "application/json"
     error = answer.json()
     assert error["status"] == status and error["method"] and error["url_path"]
     for text in says:
@@ -85,17 +85,16 @@ def test_a_signature_is_worth_nothing_for_anything_else(cluster, bucket):
     other_name = location.replace("/mine?", "/yours?")
     signature = location.rpartition("u=")[2].partition("&")[0]
     flipped = location.replace(signature, ("B" if signature[0] == "A" else "A") + signature[1:])
-    assert client.request("PUT", other_name, b"12345").status == 400
-    assert client.request("DELETE", location).status == 400
-    assert client.request("PUT", location.replace("len=5", "len=6"), b"123456").status == 400
-    assert client.request("PUT", flipped, b"12345").status == 400
+    for method, url, body in (("PUT", other_name, b"12345"), ("DELETE", location, None), ("PUT", flipped, b"12345"),
+                              ("PUT", location.replace("len=5", "len=6"), b"123456")):
+        assert client.request(method, url, body).status in (400, 403), (method, url)
     assert cluster.names(bucket) == []
     assert client.request("PUT", location, b"12345").status == 200
 
 
 def test_unknown_paths_and_methods(cluster, bucket):
     answer = client.request("GET", f"{cluster.endpoint}/v1/no/such/thing")
-    assert answer.status in (400, 404) and answer.json()["message"]
+    assert answer.status in (400, 404, 501) and answer.json()["message"]
     answer = client.request("POST", cluster.url(bucket, "x"), b"", expect=False)
     assert answer.status in (400, 405, 501), answer
     answer = client.request("TRACE", cluster.url(bucket, "x"))
