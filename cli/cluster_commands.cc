@@ -1,0 +1,93 @@
+#include <chrono>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cluster_health.h"
+#include "cli/commands.h"
+#include "cli/printing.h"
+#include "common/base/settings.h"
+
+namespace tarn::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kAnswerLimit{2'000};
+constexpr std::chrono::milliseconds kPollEvery{200};
+
+nlohmann::ordered_json json_of(const ClusterHealth& health) {
+  auto nodes = nlohmann::ordered_json::array();
+  for (const NodeHealth& node : health.nodes)
+    nodes.push_back({{"id", node.id},
+                     {"role", node.role},
+                     {"state", to_string(node.state)},
+                     {"reason", node.reason},
+                     {"map_version", node.map_version},
+                     {"url", node.url}});
+  return {{"uuid", health.uuid},
+          {"primary", health.primary},
+          {"map_version", health.map_version},
+          {"nodes", nodes}};
+}
+
+Exit status(Session& session, bool json) {
+  const auto health = session.run(cluster_health(session, kAnswerLimit));
+  if (!health) return complain("cluster status", health.error());
+  if (json) {
+    print_json(json_of(*health));
+    return Exit::ok;
+  }
+  fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
+  Table table({"NODE", "ROLE", "STATE", "MAP", "URL", ""});
+  for (const NodeHealth& node : health->nodes)
+    table.add({printable(node.id), node.role, std::string(to_string(node.state)),
+               node.map_version > 0 ? std::to_string(node.map_version) : "-", printable(node.url),
+               printable(node.reason)});
+  table.print();
+  return Exit::ok;
+}
+
+/// Empty when the cluster is settled, else why it was not when `until` came.
+Task<std::string> wait_settled(Session& session, std::chrono::steady_clock::time_point until) {
+  while (true) {
+    const auto health = co_await cluster_health(session, kAnswerLimit);
+    std::string complaint = health ? health->complaint() : health.error().message;
+    if (complaint.empty()) co_return complaint;
+    if (std::chrono::steady_clock::now() + kPollEvery > until) co_return complaint;
+    asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
+    static_cast<void>(co_await timer.async_wait(kTuple));
+  }
+}
+
+Exit wait(Session& session, const std::string& timeout) {
+  const auto limit = parse_duration(timeout);
+  if (!limit)
+    return complain("cluster wait",
+                    {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
+  const auto until = std::chrono::steady_clock::now() + *limit;
+  const std::string complaint = session.run(wait_settled(session, until));
+  if (complaint.empty()) return Exit::ok;
+  return complain("cluster wait",
+                  {Errc::timeout, fmt::format("not settled within {}: {}", timeout, complaint)});
+}
+
+}  // namespace
+
+void add_cluster_commands(const CommandLine& line) {
+  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it");
+  group->require_subcommand(1);
+
+  auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
+  line.on_session(show, "cluster status", [&options = line.options](Session& session) {
+    return status(session, options.json);
+  });
+
+  auto* settle = group->add_subcommand(
+      "wait",
+      "Wait until every node is ready and holds the newest map; 124 when it takes too long");
+  const auto timeout = std::make_shared<std::string>("60s");
+  settle->add_option("--timeout", *timeout, "how long at most (60s)");
+  line.on_session(settle, "cluster wait",
+                  [timeout](Session& session) { return wait(session, *timeout); });
+}
+
+}  // namespace tarn::cli

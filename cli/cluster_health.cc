@@ -1,0 +1,98 @@
+#include "cli/cluster_health.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+
+namespace tarn::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMapPath = "/v1/daemon?what=smap";
+
+std::uint64_t version_of(const json& map) {
+  const auto found = map.find("version");
+  if (found == map.end()) return 0;
+  if (found->is_string()) return parse_u64(found->get<std::string>()).value_or(0);
+  return found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+Result<ClusterHealth> health_from(std::string_view body) {
+  const json map = json::parse(body, nullptr, false);
+  try {
+    ClusterHealth out;
+    out.uuid = map.value("uuid", "");
+    out.map_version = version_of(map);
+    if (const auto primary = map.find("proxy_si"); primary != map.end() && primary->is_object())
+      out.primary = primary->value("daemon_id", "");
+    for (const auto& [key, role] : {std::pair("pmap", "proxy"), std::pair("tmap", "target")})
+      for (const auto& [id, node] : map.at(key).items())
+        out.nodes.push_back({.id = id,
+                             .role = role,
+                             .url = node.at("public_net").at("direct_url").get<std::string>(),
+                             .reason = {}});
+    return out;
+  } catch (const json::exception& problem) {
+    return fail(Errc::io, "the cluster map is malformed: {}", problem.what());
+  }
+}
+
+/// Fills in what the node says of itself.
+Task<void> ask(Session& session, NodeHealth& node, std::chrono::milliseconds limit) {
+  const auto ready = co_await session.ask_node(node.url, "/readyz", limit);
+  if (!ready) {
+    node.reason = ready.error().message;
+    co_return;
+  }
+  node.state = ready->status == 200 ? NodeHealth::State::up : NodeHealth::State::not_ready;
+  if (node.state != NodeHealth::State::up) node.reason = trim(error_of(*ready).message);
+  const auto map = co_await session.ask_node(node.url, kMapPath, limit);
+  if (!map) co_return;
+  const json parsed = json::parse(map->body, nullptr, false);
+  if (parsed.is_object()) node.map_version = version_of(parsed);
+}
+
+}  // namespace
+
+std::string_view to_string(NodeHealth::State state) {
+  switch (state) {
+    case NodeHealth::State::up: return "up";
+    case NodeHealth::State::not_ready: return "not ready";
+    case NodeHealth::State::down: break;
+  }
+  return "down";
+}
+
+std::string ClusterHealth::complaint() const {
+  std::string out;
+  for (const NodeHealth& node : nodes) {
+    std::string wrong;
+    if (node.state != NodeHealth::State::up)
+      wrong = fmt::format("{} ({})", to_string(node.state), node.reason);
+    else if (node.map_version < map_version)
+      wrong = fmt::format("has map {} of {}", node.map_version, map_version);
+    if (!wrong.empty())
+      out += fmt::format("{}{} {} is {}", out.empty() ? "" : "; ", node.role, node.id, wrong);
+  }
+  return out;
+}
+
+Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::milliseconds limit) {
+  const std::string endpoint = "http://" + session.endpoint().authority();
+  const auto answer = co_await session.ask_node(endpoint, kMapPath, limit);
+  if (!answer)
+    co_return fail(answer.error().code, "no cluster map from {}: {}", endpoint,
+                   answer.error().message);
+  if (answer->status >= 400) co_return fail(error_of(*answer));
+  CO_TRY(ClusterHealth health, health_from(answer->body));
+  for (NodeHealth& node : health.nodes) {
+    co_await ask(session, node, limit);
+    health.map_version = std::max(health.map_version, node.map_version);
+  }
+  co_return health;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.h"
+#include "cli/session.h"
+
+namespace tarn::cli {
+
+/// What the command line asked for; runs after all of it has been read.
+using Action = std::function<Exit()>;
+
+/// Where a group of commands puts itself: options in `options` are complete when an Action runs.
+struct CommandLine {
+  CLI::App& app;
+  const GlobalOptions& options;
+  Action& chosen;
+
+  /// A command that needs the cluster. Errors of `run` are printed under the name `command`.
+  void on_session(CLI::App* command, const std::string& name,
+                  std::function<Exit(Session&)> run) const;
+};
+
+void add_object_commands(const CommandLine& line);   ///< put, get, cat, rm
+void add_list_command(const CommandLine& line);      ///< ls
+void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
+void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
+void add_export_command(const CommandLine& line);    ///< export
+void add_later_commands(const CommandLine& line);    ///< words that are refused, with a line
+
+}  // namespace tarn::cli

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+
+namespace tarn::cli {
+
+/// A data file that says which object it is.
+struct FoundFile {
+  std::string path;
+  BucketId bucket_id{};
+  Generation generation;
+  std::uint64_t size = 0;
+  std::uint64_t xxh64 = 0;
+  std::int64_t modified_ns = 0;
+};
+
+/// The newest files of every object of a set of drives, read without a cluster: from the files
+/// alone, as docs/on-disk-layout.md describes. Blocking.
+class DriveScan {
+ public:
+  using ObjectKey = std::pair<std::string, std::string>;  ///< folder of the bucket, name
+  using Problem = std::function<void(const Error&)>;
+
+  /// `problem` is told of each file that cannot be read; the scan goes on.
+  explicit DriveScan(Problem problem) : problem_(std::move(problem)) {}
+
+  /// Reads the attributes of all files below DRIVE/data. not_found when it is no drive of Tarn,
+  /// conflict when it is one of another cluster than the drives before.
+  Status add(const std::string& drive);
+
+  /// Files of equal, newest generation, in the order of bucket and name. Of buckets of one name
+  /// only the last one made counts.
+  [[nodiscard]] const std::map<ObjectKey, std::vector<FoundFile>>& objects() const {
+    return objects_;
+  }
+  /// Files without attribute: writes that were never finished.
+  [[nodiscard]] std::uint64_t unfinished() const { return unfinished_; }
+
+ private:
+  Status check_identity(const std::string& drive);
+  void scan_directory(const std::string& directory);
+  void take(const std::string& path);
+  void keep(ObjectKey key, FoundFile file);
+
+  Problem problem_;
+  std::string cluster_;
+  std::map<std::string, BucketId> newest_bucket_;
+  std::map<ObjectKey, std::vector<FoundFile>> objects_;
+  std::uint64_t unfinished_ = 0;
+};
+
+}  // namespace tarn::cli

@@ -1,0 +1,97 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/drive_scan.h"
+#include "cli/export_files.h"
+#include "cli/printing.h"
+
+namespace tarn::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> drives;
+  std::string directory;
+  std::string bucket;
+};
+
+/// What an export did, and the worst of what went wrong.
+struct Report {
+  std::uint64_t written = 0;
+  std::uint64_t already_there = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t unfinished = 0;
+  bool damaged = false;
+
+  void problem(const Error& error) {
+    complain("export", error);
+    ++failed;
+    damaged |= error.code == Errc::corrupt;
+  }
+};
+
+/// Any one good copy will do; when there is none, each gets its line.
+void export_object(ExportDirectory& directory, const DriveScan::ObjectKey& key,
+                   const std::vector<FoundFile>& copies, Report& report) {
+  std::vector<Error> errors;
+  for (const FoundFile& copy : copies) {
+    const auto outcome = directory.write(key.first, key.second, copy);
+    if (outcome) {
+      const bool written = *outcome == ExportDirectory::Outcome::written;
+      ++(written ? report.written : report.already_there);
+      report.bytes += written ? copy.size : 0;
+      return;
+    }
+    errors.push_back(outcome.error());
+  }
+  for (const Error& error : errors) report.problem(error);
+}
+
+Exit finish(const Report& report, const Arguments& arguments, bool json) {
+  if (json)
+    print_json({{"written", report.written},
+                {"already_there", report.already_there},
+                {"bytes", report.bytes},
+                {"failed", report.failed},
+                {"unfinished", report.unfinished}});
+  else
+    fmt::print(
+        "{} objects ({} bytes) written to {}, {} already there, {} failed, {} unfinished "
+        "uploads left out\n",
+        report.written, report.bytes, printable(arguments.directory), report.already_there,
+        report.failed, report.unfinished);
+  if (report.damaged) return Exit::integrity;
+  return report.failed > 0 ? Exit::partial : Exit::ok;
+}
+
+Exit export_drives(const Arguments& arguments, bool json) {
+  Report report;
+  DriveScan scan([&](const Error& error) { report.problem(error); });
+  for (const std::string& drive : arguments.drives)
+    if (const Status added = scan.add(drive); !added) return complain("export", added.error());
+  auto directory = ExportDirectory::open(arguments.directory);
+  if (!directory) return complain("export", directory.error());
+  for (const auto& [key, copies] : scan.objects())
+    if (arguments.bucket.empty() || key.first == arguments.bucket)
+      export_object(*directory, key, copies, report);
+  report.unfinished = scan.unfinished();
+  if (const Status synced = directory->sync(); !synced) report.problem(synced.error());
+  return finish(report, arguments, json);
+}
+
+}  // namespace
+
+void add_export_command(const CommandLine& line) {
+  auto* command = line.app.add_subcommand(
+      "export", "Read drives without a cluster: every object becomes a file DIR/BUCKET/OBJECT");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("DRIVE", arguments->drives, "directories that targets had as --drive")
+      ->required();
+  command->add_option("--to", arguments->directory, "where to write")->required();
+  command->add_option("--bucket", arguments->bucket, "only this bucket");
+  command->callback([arguments, &options = line.options, &chosen = line.chosen] {
+    chosen = [arguments, &options] { return export_drives(*arguments, options.json); };
+  });
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,38 @@
+#include <array>
+
+#include "cli/commands.h"
+
+namespace tarn::cli {
+namespace {
+
+constexpr std::array kLater{
+    "stat",    "cp",       "mv",         "du",       "cmp",   "tarls",      "shards",
+    "plan",    "bench",    "redundancy", "job",      "node",  "drive",      "layout",
+    "config",  "user",     "token",      "meta",     "log",   "completion", "doctor",
+    "status",  "upstream", "prefetch",   "archive",  "index", "rebalance",  "scrub",
+    "rebuild", "resilver", "evict",      "download", "auth",  "etl"};
+constexpr std::array kLaterOfBucket{"set", "evict", "summary", "mv", "cp"};
+constexpr std::array kLaterOfCluster{"recover", "move-metadata", "add", "rebalance", "drain"};
+
+void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {
+  auto* command = group.add_subcommand(word, "belongs to later work")->group("");
+  command->allow_extras()->prefix_command()->fallthrough(false);
+  command->callback([&chosen, name = prefix + word] {
+    chosen = [name] {
+      return complain(name, {Errc::unsupported,
+                             "this belongs to later work; `tarn --help` lists what there is"});
+    };
+  });
+}
+
+}  // namespace
+
+void add_later_commands(const CommandLine& line) {
+  for (const char* word : kLater) refuse(line.app, "", word, line.chosen);
+  for (const char* word : kLaterOfBucket)
+    refuse(*line.app.get_subcommand("bucket"), "bucket ", word, line.chosen);
+  for (const char* word : kLaterOfCluster)
+    refuse(*line.app.get_subcommand("cluster"), "cluster ", word, line.chosen);
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,105 @@
+// tarn: the command line of a cluster.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/printing.h"
+
+namespace tarn::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Objects are named BUCKET/OBJECT, tarn://BUCKET/OBJECT or ais://BUCKET/OBJECT.\n"
+    "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 denied, 5 temporary, 6 conflict,\n"
+    "7 some failed, 8 checksum, 124 timeout.";
+
+std::string default_endpoint() {
+  for (const char* name : {"TARN_ENDPOINT", "AIS_ENDPOINT"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  return "http://127.0.0.1:8080";
+}
+
+Exit print_version(bool json) {
+  if (json)
+    print_json({{"version", TARN_VERSION}});
+  else
+    fmt::print("tarn {}\n", TARN_VERSION);
+  return Exit::ok;
+}
+
+void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
+  options.endpoint = default_endpoint();
+  app.add_option("--endpoint", options.endpoint,
+                 "URL of a proxy; else TARN_ENDPOINT, AIS_ENDPOINT, http://127.0.0.1:8080");
+  app.add_option("--retry-for", options.retry_for,
+                 "go on trying that long while nodes are away, without progress (30s)");
+  app.add_flag("--json", options.json, "print tables as JSON");
+  app.set_version_flag("--version", std::string("tarn ") + TARN_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kFooter);
+
+  const CommandLine line{app, options, chosen};
+  add_object_commands(line);
+  add_list_command(line);
+  add_bucket_commands(line);
+  add_cluster_commands(line);
+  add_export_command(line);
+  app.add_subcommand("version", "Print the version")->callback([&options, &chosen] {
+    chosen = [&options] { return print_version(options.json); };
+  });
+  add_later_commands(line);
+}
+
+Exit run(int argc, char** argv) {
+  CLI::App app("tarn: the command line of a Tarn cluster", "tarn");
+  GlobalOptions options;
+  Action chosen;
+  add_everything(app, options, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    app.exit(wanted);
+    return Exit::ok;
+  } catch (const CLI::ParseError& wrong) {
+    const auto unknown =
+        app.get_subcommands().empty() ? app.remaining() : std::vector<std::string>();
+    fmt::print(
+        stderr, "tarn: {} (tarn --help)\n",
+        printable(unknown.empty() ? wrong.what() : "there is no command " + unknown.front()));
+    return Exit::usage;
+  }
+  const Exit code = chosen();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "tarn: write to the standard output: {}\n", std::strerror(errno));
+  return code == Exit::ok ? Exit::error : code;
+}
+
+}  // namespace
+
+void CommandLine::on_session(CLI::App* command, const std::string& name,
+                             std::function<Exit(Session&)> run_command) const {
+  command->callback([&its_options = options, &its_chosen = chosen, name, run_command] {
+    its_chosen = [&its_options, name, run_command] {
+      const auto session = Session::open(its_options);
+      return session ? run_command(**session) : complain(name, session.error());
+    };
+  });
+}
+
+}  // namespace tarn::cli
+
+int main(int argc, char** argv) {
+  try {
+    return static_cast<int>(tarn::cli::run(argc, argv));
+  } catch (const std::exception& problem) {
+    fmt::print(stderr, "tarn: {}\n", tarn::cli::printable(problem.what()));
+    return static_cast<int>(tarn::cli::Exit::error);
+  }
+}

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/client.h"
+
+namespace tarn::cli {
+
+/// How long one command goes on trying while nodes are away. Gives up at once when nobody has
+/// answered yet (the endpoint is wrong, or nothing runs there), and after `limit` without progress.
+class Patience {
+ public:
+  explicit Patience(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  /// An answer came; remembers its Retry-After.
+  void heard(const http::ClientResponse& answer);
+  /// Bytes came: the time begins anew.
+  void progressed();
+  [[nodiscard]] bool heard_anything() const { return heard_; }
+
+  /// Whether to try again after `error`: waits as long as the server asked for, or longer each
+  /// time.
+  Task<bool> again(Error error);
+
+ private:
+  std::chrono::milliseconds limit_;
+  std::optional<std::chrono::steady_clock::time_point> failing_since_;
+  std::optional<std::chrono::seconds> asked_for_;
+  unsigned failures_ = 0;
+  bool heard_ = false;
+};
+
+}  // namespace tarn::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tarn::cli {
+
+/// `text` on one line of a terminal: names and messages may hold control characters, which become
+/// \xNN.
+[[nodiscard]] std::string printable(std::string_view text);
+
+/// "4.2GiB", "17KiB", "512B": at most one digit behind the point.
+[[nodiscard]] std::string readable_size(std::uint64_t bytes);
+
+/// `value` on stdout, indented, with a newline. Bytes that are no UTF-8 are replaced.
+void print_json(const nlohmann::ordered_json& value);
+
+/// Columns of text on stdout, as wide as their widest cell.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void print() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace tarn::cli

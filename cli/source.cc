@@ -1,0 +1,58 @@
+#include "cli/source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tarn::cli {
+
+Result<Source> Source::open(const std::string& path) {
+  Source source;
+  const bool standard = path == "-";
+  source.path_ = standard ? "standard input" : path;
+  source.fd_ = UniqueFd(standard ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source.fd_.valid() && errno == ENOENT)
+    return fail(Errc::not_found, "there is no file '{}'", path);
+  if (!source.fd_.valid()) return fail_errno(errno, "open " + source.path_);
+  struct stat info{};
+  if (::fstat(source.fd_.get(), &info) != 0) return fail_errno(errno, "stat " + source.path_);
+  if (S_ISDIR(info.st_mode))
+    return fail(Errc::invalid_argument,
+                "'{}' is a directory: send its files one by one, or as a tar: "
+                "tar -cf - {} | tarn put - BUCKET/NAME.tar",
+                path, path);
+  if (!S_ISREG(info.st_mode)) return source;
+  const off_t at = ::lseek(source.fd_.get(), 0, SEEK_CUR);
+  source.start_ = at > 0 ? static_cast<std::uint64_t>(at) : 0;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  source.length_ = size - std::min(size, source.start_);
+  return source;
+}
+
+bool Source::rewind() {
+  if (!length_) return read_ == 0;
+  read_ = 0;
+  return true;
+}
+
+Result<std::size_t> Source::read(std::span<std::byte> into) {
+  if (length_) into = into.first(std::min<std::uint64_t>(into.size(), *length_ - read_));
+  if (into.empty()) return std::size_t{0};
+  while (true) {
+    const auto at = static_cast<off_t>(start_ + read_);
+    const ssize_t got = length_ ? ::pread(fd_.get(), into.data(), into.size(), at)
+                                : ::read(fd_.get(), into.data(), into.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, "read " + path_);
+    if (got == 0 && length_)
+      return fail(Errc::conflict, "'{}' became shorter while it was sent: {} bytes, not {}", path_,
+                  read_, *length_);
+    read_ += static_cast<std::uint64_t>(got);
+    return static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/unique_fd.h"
+
+namespace tarn::cli {
+
+/// The bytes that `put` sends: of a file, which can be read again, or of a stream, which cannot.
+/// Blocks.
+class Source {
+ public:
+  /// "-" is the standard input (which may be a file, too). not_found when there is no such file.
+  [[nodiscard]] static Result<Source> open(const std::string& path);
+
+  /// Of a file: how many bytes there are. A stream has none.
+  [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
+  /// Back to the first byte. False when bytes of a stream are gone.
+  [[nodiscard]] bool rewind();
+  /// 0 is the end. A file that has become shorter since open() is an error: conflict.
+  Result<std::size_t> read(std::span<std::byte> into);
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+  std::optional<std::uint64_t> length_;
+  std::uint64_t start_ = 0;  ///< where a file was when we got it
+  std::uint64_t read_ = 0;
+};
+
+}  // namespace tarn::cli
