@@ -99,7 +99,8 @@ std::string error_json(const Error& error, const ErrorScene& scene) {
   if (const auto name = tcode(error.code); !name.empty()) out["tcode"] = name;
   out["message"] = error.message;
   out["method"] = scene.method;
-  out["url_path"] = scene.url_path;
+  // Without the query, which may hold a signature.
+  out["url_path"] = scene.url_path.substr(0, scene.url_path.find('?'));
   out["remote_addr"] = scene.remote_address;
   out["caller"] = "";
   out["node"] = scene.node;

@@ -15,7 +15,7 @@ namespace tarn::api {
 /// What an answer of another node with `status` means here: the table read backwards.
 [[nodiscard]] Errc errc_of_status(unsigned status) noexcept;
 
-/// Where an error happened, for its JSON.
+/// Where an error happened, for its JSON. The query of `url_path` is left out of it.
 struct ErrorScene {
   std::string_view method;
   std::string_view url_path;

@@ -416,7 +416,7 @@ Task<void> Connection::refuse(const Error& error) {
   timed_out_ = false;
   Exchange exchange(*this, std::move(nothing));
   const api::ErrorScene scene{"", "", remote_, shared_.options.node};
-  Response response(api::http_status(error.code), kJson, api::error_json(error, scene) + "\n");
+  Response response(api::http_status(error.code), kErrorJson, api::error_json(error, scene) + "\n");
   if (error.code == Errc::timeout) response.status = 408;
   if (error.code == Errc::unsupported) response.status = 505;
   static_cast<void>(co_await exchange.respond(std::move(response)));
@@ -432,10 +432,11 @@ Task<void> Connection::serve(Exchange& exchange) {
     result = fail(Errc::internal, "internal error, request {}", exchange.request_id());
   }
   if (!result && !exchange.response_started() && result.error().code != Errc::disconnected) {
-    const api::ErrorScene scene{exchange.head().method_text, exchange.head().target, remote_,
-                                shared_.options.node};
+    const std::string_view target = exchange.head().target;  // its query may hold a signature
+    const api::ErrorScene scene{exchange.head().method_text, target.substr(0, target.find('?')),
+                                remote_, shared_.options.node};
     const std::string body = api::error_json(result.error(), scene);
-    Response response(api::http_status(result.error().code), kJson, body + "\n");
+    Response response(api::http_status(result.error().code), kErrorJson, body + "\n");
     response.set("X-Content-Type-Options", "nosniff");
     if (response.status == 503) response.set("Retry-After", "1");
     if (result.error().code == Errc::timeout && exchange.head().has_body() &&

@@ -60,6 +60,7 @@ struct Response {
 };
 
 inline constexpr std::string_view kJson = "application/json; charset=utf-8";
+inline constexpr std::string_view kErrorJson = "application/json";  ///< as AIStore's errors
 inline constexpr std::string_view kText = "text/plain; charset=utf-8";
 inline constexpr std::string_view kBytes = "application/octet-stream";
 

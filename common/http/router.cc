@@ -123,7 +123,7 @@ Task<Status> Router::refuse_method(Exchange& exchange, std::string_view methods)
                     fmt::format("{} is not for this path: {} are", head.method_text, allow)};
   const api::ErrorScene scene{head.method_text, head.target, exchange.remote_address(), ""};
   const std::string text = api::error_json(error, scene);
-  Response response(405, kJson, head.method == Method::head ? "" : text + "\n");
+  Response response(405, kErrorJson, head.method == Method::head ? "" : text + "\n");
   response.set("Allow", allow).set("X-Content-Type-Options", "nosniff");
   if (head.method == Method::head) response.set("Hdr-Error", text);
   const Status sent = co_await exchange.respond(std::move(response));
