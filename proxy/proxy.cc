@@ -127,8 +127,9 @@ Status Proxy::join() {
 }
 
 void Proxy::open_routes() {
+  auto& redirects = metrics_.counter("tarn_redirects_total", "Requests sent on to a target.");
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
-                             *signer_, *auth_, relay_.server->url()});
+                             *signer_, *auth_, redirects, relay_.server->url()});
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, clock_.boot_time(),
                                         [this] { return readiness(); }});
   const auto open = [](Front& front, std::vector<http::Route> routes) {

@@ -40,6 +40,7 @@ Task<Status> redirect_object(const Services& services, http::Request& request, s
   response.set("Cache-Control", "no-store");
   if (access_of(head.method) == Access::read) CO_TRY_OK(mark_staleness(services, head, response));
   const Status sent = co_await request.exchange.respond(std::move(response));
+  if (sent) services.redirects.Increment();
   co_return sent;
 }
 

@@ -7,6 +7,7 @@
 #include "common/cluster/membership.h"
 #include "common/cluster/meta_store.h"
 #include "common/http/client.h"
+#include "common/obs/metrics.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
 #include "proxy/options.h"
@@ -26,6 +27,7 @@ struct Services {
   http::Client& client;
   const security::RedirectSigner& signer;
   const security::NodeAuth& auth;
+  prometheus::Counter& redirects;
   std::string relay_url;  ///< of this proxy, for lines that people read
 
   [[nodiscard]] const std::string& node_id() const { return membership.self().id; }
