@@ -80,13 +80,17 @@ class Nemesis(threading.Thread):
     def __init__(self, cluster, rng, kills):
         super().__init__()
         self.cluster, self.rng, self.kills = cluster, rng, kills
+        self.name_on = {node: cluster.names_owned_by(node, "data", 1)[0] for node in cluster.targets()}
         self.error = None
 
     def run(self):
         try:
-            for _ in range(self.kills):
+            for kill in range(self.kills):
                 victim = self.rng.choice(self.cluster.targets())
                 self.cluster.kill(victim)
+                if kill % 2:  # every other time it stays away until the cluster says so to its clients
+                    name = self.name_on[victim]
+                    wait_until(lambda: self.cluster.get("data", name, follow=False).status == 503, 10, "a 503")
                 self.cluster.start(victim)
         except BaseException as error:  # reported by the test's own thread
             self.error = error

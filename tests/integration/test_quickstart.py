@@ -1,0 +1,85 @@
+"""deploy/quickstart: the demonstration works with a directory given, says what failed, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+from harness.cluster import PROGRAMS, REPOSITORY, processes_naming
+from harness.waiting import scaled, wait_until
+
+QUICKSTART = REPOSITORY / "deploy" / "quickstart"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts quickstart with its temporary files below the test's directory."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    started = []
+
+    def start(*words, programs=PROGRAMS):
+        process = subprocess.Popen([QUICKSTART, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=os.environ | {"TMPDIR": str(temporary), "TARN_BIN": str(programs)},
+                                   start_new_session=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()
+    assert not processes_naming(str(temporary))
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for i in range(300):
+        (folder / f"{i % 7}.{i}.some name").write_bytes(rng.randbytes(rng.randrange(30_000)))
+    return folder
+
+
+def test_it_moves_a_directory_through_a_cluster_and_compares(start, files, tmp_path):
+    process = start(files)
+    output, _ = process.communicate(timeout=scaled(120))
+    assert process.returncode == 0, output
+    assert "300 samples, each once, every byte equal" in output
+    assert "kill -9 t" in output and "its names answer 503 with Retry-After" in output
+    commands = output.partition("Try next:\n")[2].splitlines()
+    assert commands[0].split("#")[0].split()[:2] == ["deploy/local-cluster", "up"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_is_not_a_directory_is_refused(start, tmp_path):
+    process = start(tmp_path / "nowhere")
+    output, _ = process.communicate(timeout=scaled(30))
+    assert process.returncode == 2 and "is not a directory" in output
+
+
+def test_a_failure_names_the_step_and_the_logs(start, files, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "tarn-target").symlink_to(PROGRAMS / "tarn-target")
+    (programs / "tarn-proxy").write_text("#!/bin/sh\necho the disk is on fire >&2\nexit 1\n")
+    (programs / "tarn-proxy").chmod(0o755)
+    process = start(files, programs=programs)
+    output, _ = process.communicate(timeout=scaled(60))
+    assert process.returncode == 1
+    assert 'failed at "start one proxy' in output and "the disk is on fire" in output and "/log" in output
+
+
+def test_an_interrupt_stops_everything(start, files, tmp_path):
+    process = start(files)
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("== send them"):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    output = "".join(lines) + process.stdout.read()
+    assert process.wait(scaled(60)) == 130, output
+    assert "interrupted" in output
+    wait_until(lambda: list((tmp_path / "tmp").iterdir()) == [], 5, "its directory is removed")
