@@ -15,7 +15,9 @@ namespace {
 /// The address without port, brackets and scope; an IPv4 address mapped into IPv6 as IPv4.
 std::string host_of(std::string_view address) {
   if (address.starts_with('[')) {
-    address = address.substr(1, address.find(']') - 1);
+    const auto end = address.find(']');
+    if (end == std::string_view::npos) return {};
+    address = address.substr(1, end - 1);
   } else if (const auto colon = address.find(':');
              colon != std::string_view::npos &&
              address.find(':', colon + 1) == std::string_view::npos) {

@@ -1,0 +1,353 @@
+#include "common/cluster/membership.h"
+
+#include <atomic>
+
+#include <catch2/catch.hpp>
+
+#include "common/cluster/embedded_store.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/state_builder.h"
+#include "tests/unit/run_task.h"
+
+namespace tarn::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using test::TaskRunner;
+using test::TemporaryDirectory;
+
+/// The store, seen through a network that can lose calls, or the answers to those that change
+/// things.
+class Flaky final : public MetaStore {
+ public:
+  explicit Flaky(MetaStore& store) : store_(store) {}
+  std::atomic<int> lost_answers{0};  ///< of this many commits the outcome stays unknown
+  std::atomic<bool> away{false};
+
+  Task<Result<RangeResult>> range(RangeRequest request) override {
+    if (away) co_return gone();
+    co_return co_await store_.range(std::move(request));
+  }
+  Task<Result<TransactionResult>> commit(Transaction transaction) override {
+    if (away) co_return gone();
+    auto done = co_await store_.commit(std::move(transaction));
+    if (lost_answers-- > 0) co_return gone();
+    lost_answers = 0;
+    co_return done;
+  }
+  Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
+    if (away) co_return gone();
+    co_return co_await store_.grant(ttl);
+  }
+  Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
+    if (away) co_return gone();
+    co_return co_await store_.keep_alive(lease);
+  }
+  Task<Status> revoke(LeaseId lease) override { co_return co_await store_.revoke(lease); }
+  Task<Result<LeaseState>> time_to_live(LeaseId lease) override {
+    co_return co_await store_.time_to_live(lease);
+  }
+  Task<Status> watch(std::string prefix, Revision from,
+                     std::function<bool(WatchBatch)> sink) override {
+    co_return co_await store_.watch(std::move(prefix), from, std::move(sink));
+  }
+
+ private:
+  static tl::unexpected<Error> gone() { return fail(Errc::unavailable, "lost on the way"); }
+  MetaStore& store_;
+};
+
+Node node(const std::string& id, Role role) {
+  Node out;
+  out.id = id;
+  out.role = role;
+  out.public_url = "http://127.0.0.1:8080";
+  out.internal_url = "http://127.0.0.1:8180";
+  return out;
+}
+
+api::Bucket bucket(const std::string& name) {
+  api::Bucket out;
+  out.name = name;
+  return out;
+}
+
+struct Cluster {
+  Cluster()
+      : store(EmbeddedStore::open(directory.path(), clock).value()),
+        flaky(*store),
+        view(flaky, clock) {}
+
+  Result<BucketRecord> create(const std::string& name) {
+    return run(create_bucket(flaky, view, bucket(name), {}, clock));
+  }
+  Status destroy(const std::string& name) { return run(destroy_bucket(flaky, view, bucket(name))); }
+  std::vector<KeyValue> live() {
+    RangeRequest request{std::string(keys::kLive), prefix_end(std::string(keys::kLive)), 0};
+    return run(store->range(request))->items;
+  }
+
+  TemporaryDirectory directory;
+  TaskRunner run;
+  SystemClock clock;
+  std::unique_ptr<EmbeddedStore> store;
+  Flaky flaky;
+  ClusterView view;
+};
+
+/// A node of the cluster with its background work, which ends with it.
+struct Member {
+  Member(Cluster& c, const std::string& id, Role role)
+      : cluster(c), view(c.flaky, c.clock), membership(c.flaky, view, node(id, role), c.clock) {}
+  void start() {
+    REQUIRE(cluster.run(membership.join()));
+    tasks.spawn(cluster.run.executor(), view.follow());
+    tasks.spawn(cluster.run.executor(), membership.keep());
+  }
+  ~Member() { CHECK(tasks.close(5)); }
+
+  Cluster& cluster;
+  ClusterView view;
+  Membership membership;
+  http::TaskGroup tasks;
+};
+
+TEST_CASE("A lease is counted from when its renewal was sent, and ends half a second early",
+          "[cluster][membership]") {
+  ManualClock clock;
+  LeaseClock lease(clock);
+  CHECK_FALSE(lease.valid());
+  CHECK(lease.stale_seconds() == 1);
+  const BootTime sent = clock.boot_time();
+  clock.advance(1s);
+  lease.renewed(sent);
+  CHECK(lease.valid());
+  CHECK(lease.stale_seconds() == 0);
+  clock.advance(2499ms);
+  CHECK(lease.valid());
+  clock.advance(1ms);
+  CHECK_FALSE(lease.valid());
+  CHECK(lease.stale_seconds() == 1);
+  clock.advance(3s);
+  CHECK(lease.stale_seconds() == 3);
+  lease.renewed(clock.boot_time());
+  clock.advance(1s);
+  lease.lost();
+  CHECK_FALSE(lease.valid());
+  clock.advance(1500ms);
+  CHECK(lease.stale_seconds() == 2);
+  lease.lost();  // a second word of it does not move the end
+  CHECK(lease.stale_seconds() == 2);
+}
+
+TEST_CASE("A cluster is made once", "[cluster][membership]") {
+  Cluster cluster;
+  CHECK(cluster.run(cluster.view.load()).error().code == Errc::not_found);
+  const auto uuid = cluster.run(bootstrap(cluster.flaky, "data", cluster.clock));
+  REQUIRE(uuid);
+  CHECK(cluster.run(bootstrap(cluster.flaky, "other", cluster.clock)) == *uuid);
+  REQUIRE(cluster.run(cluster.view.load()));
+  const auto state = cluster.view.state();
+  CHECK(state->uuid == *uuid);
+  CHECK(state->map.uuid == *uuid);
+  CHECK(state->map.version == 1);
+  CHECK(state->bmd.buckets.size() == 1);
+  CHECK(state->bmd.find(bucket("data")) != nullptr);
+}
+
+TEST_CASE("A cluster whose making had an unknown outcome is made once", "[cluster][membership]") {
+  Cluster cluster;
+  cluster.flaky.lost_answers = 1;
+  const auto uuid = cluster.run(bootstrap(cluster.flaky, "data", cluster.clock));
+  REQUIRE(uuid);
+  REQUIRE(cluster.run(cluster.view.load()));
+  CHECK(cluster.view.state()->uuid == *uuid);
+}
+
+TEST_CASE("A bucket is created once and destroyed once, and its id never comes back",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  const auto first = cluster.create("photos");
+  REQUIRE(first);
+  CHECK(cluster.view.state()->bmd.find(first->id)->name.name == "photos");
+  const auto again = cluster.create("photos");
+  CHECK(again.error().code == Errc::bucket_exists);
+  CHECK(again.error().message.find("ais://photos") != std::string::npos);
+  const auto version = cluster.view.state()->bmd.version;
+  REQUIRE(cluster.destroy("photos"));
+  CHECK(cluster.view.state()->bmd.version == version + 1);
+  CHECK(cluster.view.state()->bmd.dead.contains(first->id));
+  CHECK(cluster.view.state()->bmd.find(bucket("photos")) == nullptr);
+  CHECK(cluster.destroy("photos").error().code == Errc::bucket_not_found);
+  const auto second = cluster.create("photos");
+  REQUIRE(second);
+  CHECK(raw(second->id) > raw(first->id));
+  CHECK(cluster.create("bad..name").error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("Changes of buckets whose outcome was unknown are resolved", "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  cluster.flaky.lost_answers = 1;
+  const auto made = cluster.create("photos");
+  REQUIRE(made);
+  CHECK(cluster.view.state()->bmd.find(made->id) != nullptr);
+  CHECK(cluster.view.state()->bmd.find(made->id)->created_ns == made->created_ns);
+  CHECK(cluster.view.state()->bmd.buckets.size() == 2);
+  cluster.flaky.lost_answers = 1;
+  CHECK(cluster.destroy("photos"));
+  CHECK(cluster.view.state()->bmd.buckets.size() == 1);
+  cluster.flaky.away = true;
+  CHECK(cluster.create("later").error().code == Errc::unavailable);
+}
+
+TEST_CASE("A view never goes back, and reads the store for what it has not got",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  ClusterView other(*cluster.store, cluster.clock);
+  REQUIRE(cluster.run(other.load()));
+  const auto old = other.state();
+  REQUIRE(cluster.create("photos"));
+  CHECK(other.state() == old);
+  const auto newer = cluster.run(other.at_least(1, 2));
+  REQUIRE(newer);
+  CHECK((*newer)->bmd.find(bucket("photos")) != nullptr);
+  CHECK(cluster.run(other.at_least(1, 3)).error().code == Errc::unavailable);
+  CHECK(cluster.run(other.fresh()).value()->bmd.version == 2);
+}
+
+TEST_CASE("A follower sees changes as they happen and tells each to its listeners",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  std::atomic<std::uint64_t> told{0};
+  std::atomic<bool> in_order{true};
+  cluster.view.on_change([&](const ClusterState& before, const ClusterState& now) {
+    if (now.revision <= before.revision || before.bmd.version != told) in_order = false;
+    told = now.bmd.version;
+  });
+  http::TaskGroup tasks;
+  tasks.spawn(cluster.run.executor(), cluster.view.follow());
+  CHECK(eventually([&] { return told == 1; }));
+  ClusterView other(*cluster.store, cluster.clock);
+  const auto begun = std::chrono::steady_clock::now();
+  REQUIRE(cluster.run(create_bucket(*cluster.store, other, bucket("photos"), {}, cluster.clock)));
+  CHECK(eventually([&] { return told == 2; }));
+  CHECK(std::chrono::steady_clock::now() - begun < 900ms);  // by the watch, not by the poll
+  // One that another read brought is told all the same.
+  REQUIRE(cluster.create("second"));
+  CHECK(eventually([&] { return told == 3; }));
+  CHECK(in_order);
+  CHECK(tasks.close(5));
+}
+
+TEST_CASE("A node joins, and a restart changes the map only when it moved",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  std::uint64_t incarnation = 0;
+  {
+    Membership first(cluster.flaky, cluster.view, node("tgtBBBB2", Role::target), cluster.clock);
+    REQUIRE(cluster.run(first.join()));
+    incarnation = first.incarnation();
+    CHECK(incarnation > 0);
+    CHECK(first.lease().valid());
+    CHECK(cluster.view.state()->map.version == 2);
+    CHECK(cluster.view.state()->live.contains("tgtBBBB2"));
+    cluster.run(first.leave());
+    CHECK_FALSE(first.lease().valid());
+    CHECK(cluster.live().empty());
+  }
+  Membership second(cluster.flaky, cluster.view, node("tgtBBBB2", Role::target), cluster.clock);
+  cluster.flaky.lost_answers = 1;
+  REQUIRE(cluster.run(second.join()));
+  CHECK(cluster.view.state()->map.version == 2);
+  CHECK(second.incarnation() > incarnation);
+  CHECK(second.incarnation() == static_cast<std::uint64_t>(cluster.live().at(0).mod_revision));
+  cluster.run(second.leave());
+}
+
+TEST_CASE("Joining ends at once where no repetition helps, and waits for a cluster to be made",
+          "[cluster][membership]") {
+  Cluster cluster;
+  Membership target(cluster.flaky, cluster.view, node("tgtBBBB2", Role::target), cluster.clock);
+  auto joining = asio::co_spawn(cluster.run.executor(), target.join(), asio::use_future);
+  CHECK(joining.wait_for(100ms) == std::future_status::timeout);
+  REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
+  CHECK(joining.get());
+  cluster.run(target.leave());
+
+  Transaction damage;
+  damage.puts.push_back({std::string(keys::kMap), "{", 0});
+  REQUIRE(cluster.run(cluster.store->commit(damage)));
+  CHECK(cluster.run(target.join()).error().code == Errc::corrupt);
+}
+
+TEST_CASE("A node acknowledges what it has put in force, and the wait for it ends then",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  std::atomic<std::uint64_t> in_force{1};
+  Member target(cluster, "tgtBBBB2", Role::target);
+  target.membership.acknowledge_with([&] { return std::pair(std::uint64_t{2}, in_force.load()); });
+  target.start();
+  Member proxy(cluster, "prxAAAA1", Role::proxy);
+  proxy.start();
+  REQUIRE(cluster.create("photos"));
+  const auto wait = [&](std::chrono::milliseconds limit) {
+    return cluster.run(wait_acknowledged(cluster.flaky, cluster.view, 2, limit));
+  };
+  const auto late = wait(200ms);
+  CHECK(late.error().code == Errc::timeout);
+  CHECK(late.error().message.find("tgtBBBB2") != std::string::npos);
+  in_force = 2;
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK(wait(5s));
+  CHECK(std::chrono::steady_clock::now() - begun < 500ms);
+}
+
+TEST_CASE("A node whose lease is gone takes a new one and keeps its incarnation",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  Member target(cluster, "tgtBBBB2", Role::target);
+  target.start();
+  const auto incarnation = target.membership.incarnation();
+  const KeyValue before = cluster.live().at(0);
+  REQUIRE(cluster.run(cluster.store->revoke(before.lease)));
+  CHECK(eventually([&] {
+    const auto now = cluster.live();
+    return !now.empty() && now[0].lease != before.lease;
+  }));
+  CHECK(eventually([&] { return target.membership.lease().valid(); }));
+  CHECK(target.membership.incarnation() == incarnation);
+  CHECK(eventually([&] { return target.view.state()->live.contains("tgtBBBB2"); }));
+}
+
+TEST_CASE(
+    "A node without its store knows the end of its lease before the store does, and comes back",
+    "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  Member target(cluster, "tgtBBBB2", Role::target);
+  target.start();
+  cluster.flaky.away = true;
+  std::atomic<bool> early{false};
+  CHECK(eventually([&] {
+    const bool valid = target.membership.lease().valid();
+    if (valid && cluster.live().empty()) early = true;
+    return !valid;
+  }));
+  CHECK_FALSE(early);
+  CHECK_FALSE(cluster.live().empty());  // the store still counts it as alive
+  CHECK(eventually([&] { return cluster.live().empty(); }));
+  cluster.flaky.away = false;
+  CHECK(eventually([&] { return target.membership.lease().valid(); }));
+  CHECK(cluster.live().size() == 1);
+}
+
+}  // namespace
+}  // namespace tarn::cluster
