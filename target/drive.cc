@@ -127,6 +127,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     TRY(files, io::FileSystem::open(options.path));
   }
   TRY_OK(files->make_directory(".tarn"));
+  TRY_OK(files->make_directory(".tarn/index"));
   TRY_OK(files->make_directory("data"));
   // Through the open root: nothing lands below the mount point when the drive is unmounted under us.
   TRY(auto opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
@@ -579,9 +580,19 @@ void Drive::forget_bucket(BucketId bucket) {
 }
 
 void Drive::save_cluster_state(std::string json) {
-  threads_->post([this, json = std::move(json)] {
-    if (!usable()) return;
-    if (const Status saved = files_->write_file(".tarn/cluster.json", json); !saved)
+  {
+    const std::lock_guard lock(mutex_);
+    cluster_state_ = std::move(json);
+  }
+  threads_->post([this] {
+    const std::lock_guard one_writer(cluster_file_mutex_);
+    std::string newest;
+    {
+      const std::lock_guard lock(mutex_);
+      newest = std::exchange(cluster_state_, std::string());
+    }
+    if (newest.empty() || !usable()) return;  // another thread has written something newer
+    if (const Status saved = files_->write_file(".tarn/cluster.json", newest); !saved)
       drive_log().warn("cluster.json not written drive={} err={}", options_.path,
                        saved.error().message);
   });

@@ -222,7 +222,9 @@ class Drive {
   std::atomic<bool> foreign_{false};
   Counters counters_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  std::mutex cluster_file_mutex_;  // one writer of cluster.json
+  mutable std::mutex mutex_;       // guards what follows
+  std::string cluster_state_; // to be written to .tarn/cluster.json; empty when it has been
   std::string out_;           // why the drive is out; empty while it is in
   io::Space space_;
   std::uint32_t directory_ = 0;

@@ -144,7 +144,9 @@ class SpdlogLogger final : public rocksdb::Logger {
   void Logv(const char* format, va_list arguments) override {
     std::array<char, 1024> line{};
     std::vsnprintf(line.data(), line.size(), format, arguments);
-    obs::log("index").warn("rocksdb drive={} text={}", drive_, line.data());
+    std::string_view text(line.data());
+    while (text.ends_with('\n') || text.ends_with(' ')) text.remove_suffix(1);
+    obs::log("index").warn("rocksdb drive={} text={}", drive_, text);
   }
   void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
     if (level >= rocksdb::InfoLogLevel::WARN_LEVEL && level != rocksdb::InfoLogLevel::HEADER_LEVEL)
