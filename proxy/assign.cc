@@ -101,8 +101,13 @@ Task<Result<Assignment>> assign(const Services& services, const http::Request& r
   CO_TRY_OK(api::check_bucket_name(bucket));
   CO_TRY_OK(api::check_object_name(object));
   CO_TRY(const api::Bucket name, api::bucket_from(bucket, request.query()));
-  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  CO_TRY(KnownBucket known, co_await find_bucket(services, name));
   const auto access = access_of(request.head().method);
+  if (access == Access::write && !known.state->sealed) {
+    // The first write fixes the set of targets: nothing moves names to a later one yet.
+    CO_TRY_OK(co_await cluster::seal(services.store, services.view));
+    CO_TRY(known, co_await find_bucket(services, name));
+  }
   const auto answering = services.suspects.answering();
   CO_TRY(const cluster::Node* target,
          owner_for(*known.state, *answering, name.uname(object), access));

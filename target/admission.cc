@@ -50,8 +50,7 @@ Task<Result<ObjectRequest>> admit(TargetNode& node, http::Request& request) {
     bucket = admitted.state->bmd.find(parsed.bucket);
   }
   if (bucket == nullptr)
-    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
-                   parsed.bucket.display());
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", parsed.bucket.display());
   admitted.bucket = *bucket;
   admitted.name.bucket = bucket->id;
   const auto* owner = cluster::owner_of(admitted.state->map, admitted.name.uname);
@@ -67,7 +66,8 @@ Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request)
   CO_TRY(auto admitted, co_await admit(node, request));
   if (node.membership.lease().valid()) co_return admitted;
   if (request.head().field("Cache-Control").find("no-cache") != std::string_view::npos)
-    co_return fail(Errc::unavailable, "this target has no lease now and cannot vouch for freshness");
+    co_return fail(Errc::unavailable,
+                   "this target has no lease now and cannot vouch for freshness");
   admitted.stale_seconds = node.membership.lease().stale_seconds();
   co_return admitted;
 }

@@ -1,9 +1,9 @@
 #include "target/body_checksums.h"
 
+#include <optional>
+
 #include <isa-l/crc.h>
 #include <openssl/evp.h>
-
-#include <optional>
 
 #include "common/base/encoding.h"
 #include "common/base/hash.h"
@@ -41,8 +41,8 @@ struct BodyChecksums::Sum {
     } else if (algorithm == "crc32c") {
       crc = crc32c(bytes, crc);
     } else if (algorithm == "crc32") {
-      crc = crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()),
-                            bytes.size());
+      crc =
+          crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     }
   }
   [[nodiscard]] std::string result(std::uint64_t xxh64) const {

@@ -11,8 +11,8 @@
 
 namespace tarn::target {
 
-/// The checksums that a client sent along with a body, computed over what arrived. Content-MD5 (RFC 1864,
-/// base64), Ais-Checksum-Type/-Value (aistore-api.md 1.12, hex), x-amz-checksum-* (base64).
+/// The checksums that a client sent along with a body, computed over what arrived. Content-MD5 (RFC
+/// 1864, base64), Ais-Checksum-Type/-Value (aistore-api.md 1.12, hex), x-amz-checksum-* (base64).
 class BodyChecksums {
  public:
   /// invalid_argument for a type that nobody knows or a value of the wrong form.

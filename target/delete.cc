@@ -1,5 +1,5 @@
-// What happens on a DELETE at the target: under the name's lock, tombstone and unlink every file of the
-// name, durably (drive.cc), then acknowledge.
+// What happens on a DELETE at the target: under the name's lock, tombstone and unlink every file of
+// the name, durably (drive.cc), then acknowledge.
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"

@@ -1,8 +1,7 @@
 #include "target/drive.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <fcntl.h>
 #include <list>
 #include <map>
 
@@ -115,9 +114,9 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       digest_(cluster::placement_digest(options_.path)),
       next_id_(random_u64()),
       verified_cache_(std::make_unique<VerifiedCache>()),
-      threads_(std::make_unique<io::DriveThreads>("drive" + options_.path.substr(
-                                                                options_.path.rfind('/') + 1),
-                                                  options_.threads, kQueueMax)) {}
+      threads_(std::make_unique<io::DriveThreads>(
+          "drive" + options_.path.substr(options_.path.rfind('/') + 1), options_.threads,
+          kQueueMax)) {}
 
 Drive::~Drive() = default;
 
@@ -129,12 +128,13 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   TRY_OK(files->make_directory(".tarn"));
   TRY_OK(files->make_directory(".tarn/index"));
   TRY_OK(files->make_directory("data"));
-  // Through the open root: nothing lands below the mount point when the drive is unmounted under us.
+  // Through the open root: nothing lands below the mount point when the drive is unmounted under
+  // us.
   TRY(auto opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
   TRY(const std::string foreign, opened.index->flag("foreign"));
   const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
-  auto report = reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(),
-                          options.path);
+  auto report =
+      reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
   if (!report && report.error().code == Errc::corrupt) {
     // The index opened, but a block of it is bad: it goes, the files tell all.
     drive_log().warn("index has bad blocks, made anew drive={} err={}", options.path,
@@ -142,8 +142,8 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     opened.index.reset();
     TRY_OK(Index::discard(files->pinned_root() + "/.tarn/index"));
     TRY(opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
-    report = reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(),
-                       options.path);
+    report =
+        reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
   }
   if (!report) return fail(report.error());
   const bool lost_index = opened.damage == Index::Damage::dropped && report->adopted > 0;
@@ -179,8 +179,7 @@ void Drive::take_out(const std::string& why) {
 
 Task<Status> Drive::probe() {
   auto work = [this]() -> Status {
-    if (const Status mounted = files_->check_mounted(); !mounted)
-      take_out(mounted.error().message);
+    if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
     TRY_OK(refresh_space());
     if (const std::string error = index_->background_error(); !error.empty()) {
       // A full drive that has room again; anything else stays out until someone looks.
@@ -218,9 +217,8 @@ Status Drive::check_space(std::uint64_t length, bool above_watermark) {
   const SpaceLimits& limits = options_.space;
   const double limit = above_watermark ? limits.out_of_space : limits.high_watermark;
   const auto total = static_cast<double>(now.total);
-  const auto reserve = limits.reserve_bytes != 0
-                           ? static_cast<double>(limits.reserve_bytes)
-                           : total * limits.reserve_percent / 100;
+  const auto reserve = limits.reserve_bytes != 0 ? static_cast<double>(limits.reserve_bytes)
+                                                 : total * limits.reserve_percent / 100;
   const double free_after = static_cast<double>(now.free) - static_cast<double>(length);
   if (free_after >= reserve && free_after >= total * (100 - limit) / 100) return {};
   return fail(Errc::no_space,
@@ -301,7 +299,8 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
   }
   const std::uint64_t end = offset + bytes.size();
   if (end - file.written_back_ >= kWritebackBytes) {
-    // So that the sync at the end finds little left, and a body of unknown length cannot fill the drive.
+    // So that the sync at the end finds little left, and a body of unknown length cannot fill the
+    // drive.
     files_->start_writeback(file.fd_.get(), file.written_back_, end - file.written_back_);
     file.written_back_ = end;
     TRY_OK(check_space(0, true));
@@ -382,7 +381,8 @@ Task<Status> Drive::publish(WorkFile& file, io::ObjectAttribute attribute,
   co_return co_await threads_->run(work);
 }
 
-/// Unlinks a replaced file. Its note stays in the index until the unlink is durable: a DELETE must know.
+/// Unlinks a replaced file. Its note stays in the index until the unlink is durable: a DELETE must
+/// know.
 void Drive::reap(BucketId bucket, const std::string& name, const io::FileName& file) {
   const auto work = [&]() -> Status {
     TRY_OK(files_->remove(file.path()));
@@ -416,7 +416,8 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
     return batch;
   }));
   FAIL_POINT("delete.before_unlink");
-  // Without these two steps a deleted file comes back after a power cut when the index is lost as well.
+  // Without these two steps a deleted file comes back after a power cut when the index is lost as
+  // well.
   std::set<std::uint32_t> directories;
   for (const io::FileName& file : files) {
     if (SAFETY("safety.delete_unlink")) TRY_OK(files_->remove(file.path()));
@@ -466,8 +467,8 @@ std::shared_ptr<VerifiedBlocks> Drive::verified_blocks(const io::FileName& file,
   return cache.order.front().blocks;
 }
 
-/// Reads an adopted file whole: its bytes must be those of the object's checksum, then every block has
-/// its own.
+/// Reads an adopted file whole: its bytes must be those of the object's checksum, then every block
+/// has its own.
 Result<std::vector<std::uint32_t>> Drive::build_checksums(const io::ObjectRecord& record, int fd,
                                                           const std::string& name) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
@@ -567,8 +568,8 @@ void Drive::forget_bucket_now(BucketId bucket) {
     return index_->commit_lazily(std::move(batch));
   };
   if (const Status done = work(); !done) {
-    drive_log().warn("destroyed bucket not removed yet drive={} bucket_id={} err={}",
-                     options_.path, raw(bucket), done.error().message);
+    drive_log().warn("destroyed bucket not removed yet drive={} bucket_id={} err={}", options_.path,
+                     raw(bucket), done.error().message);
     return;
   }
   drive_log().info("destroyed bucket removed drive={} bucket_id={} objects={}", options_.path,

@@ -32,14 +32,14 @@ inline constexpr std::uint64_t kBlockBytes = 1U << 20U;
 
 /// How full a drive may get. Percentages of the file system.
 struct SpaceLimits {
-  double reserve_percent = 1;         ///< never touched by data: the index needs room to live
-  std::uint64_t reserve_bytes = 0;    ///< instead of the percentage, when not 0
-  double high_watermark = 90;         ///< above: new files go to the next drive
-  double out_of_space = 95;           ///< above: no new files at all
+  double reserve_percent = 1;       ///< never touched by data: the index needs room to live
+  std::uint64_t reserve_bytes = 0;  ///< instead of the percentage, when not 0
+  double high_watermark = 90;       ///< above: new files go to the next drive
+  double out_of_space = 95;         ///< above: no new files at all
 };
 
-/// A data file that nobody sees yet. Dies with its bytes unless published: the file is then unlinked on
-/// the drive's threads.
+/// A data file that nobody sees yet. Dies with its bytes unless published: the file is then
+/// unlinked on the drive's threads.
 class WorkFile {
  public:
   WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
@@ -70,8 +70,8 @@ class VerifiedBlocks {
   std::vector<std::atomic<std::uint8_t>> blocks_;
 };
 
-/// An object opened for reading: it stays readable when the name is overwritten or deleted. The last
-/// owner's end closes the file on the drive's threads.
+/// An object opened for reading: it stays readable when the name is overwritten or deleted. The
+/// last owner's end closes the file on the drive's threads.
 class OpenObject {
  public:
   OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
@@ -82,10 +82,11 @@ class OpenObject {
 
   [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Whether these bytes may be sent by the event loop: in memory, and verified since they came there.
+  /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
+  /// there.
   [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns its
-  /// length. On the drive's threads. corrupt: these bytes are not what was stored.
+  /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns
+  /// its length. On the drive's threads. corrupt: these bytes are not what was stored.
   Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
   io::DriveThreads::Pending<Result<std::size_t>> start_read_block(std::uint64_t block,
                                                                   std::span<std::byte> into);
@@ -100,8 +101,8 @@ class OpenObject {
   std::shared_ptr<VerifiedBlocks> verified_;
 };
 
-/// One drive of a target: files, index, threads (design.md, section 5). The functions that return a Task
-/// hop to the drive's threads and back; the event loop never waits for the drive. Thread-safe.
+/// One drive of a target: files, index, threads (design.md, section 5). The functions that return a
+/// Task hop to the drive's threads and back; the event loop never waits for the drive. Thread-safe.
 class Drive {
  public:
   struct Options {
@@ -124,7 +125,8 @@ class Drive {
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
-  /// Whether records may lie here whose home is another drive (an overflow, or a changed drive set).
+  /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
+  /// set).
   [[nodiscard]] bool may_hold_foreign() const { return foreign_.load(); }
 
   /// unavailable with the reason once the drive is out.
@@ -150,8 +152,8 @@ class Drive {
   Task<Status> publish(WorkFile& file, io::ObjectAttribute attribute,
                        std::vector<std::uint32_t> checksums, std::optional<io::ObjectRecord> old,
                        bool foreign);
-  /// Takes a name away, durably: tombstone, unlink, directory. `tombstone` false: the record is merely
-  /// erased (a leftover of a name that lives on another drive now).
+  /// Takes a name away, durably: tombstone, unlink, directory. `tombstone` false: the record is
+  /// merely erased (a leftover of a name that lives on another drive now).
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
 
@@ -159,8 +161,9 @@ class Drive {
 
   /// The record of a name, tombstones included.
   Task<Result<std::optional<io::ObjectRecord>>> find(BucketId bucket, std::string name);
-  /// The record with its file open. Nothing when there is none or a tombstone. Reads the whole file once
-  /// when it has no block checksums yet (it was adopted), and compares it with the object's checksum.
+  /// The record with its file open. Nothing when there is none or a tombstone. Reads the whole file
+  /// once when it has no block checksums yet (it was adopted), and compares it with the object's
+  /// checksum.
   Task<Result<std::shared_ptr<OpenObject>>> open_object(BucketId bucket, std::string name);
   struct Listing {
     std::vector<Index::Listed> entries;  ///< tombstones included
@@ -224,8 +227,8 @@ class Drive {
 
   std::mutex cluster_file_mutex_;  // one writer of cluster.json
   mutable std::mutex mutex_;       // guards what follows
-  std::string cluster_state_; // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;           // why the drive is out; empty while it is in
+  std::string cluster_state_;      // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;                // why the drive is out; empty while it is in
   io::Space space_;
   std::uint32_t directory_ = 0;
   std::uint32_t files_in_directory_ = 0;

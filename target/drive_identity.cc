@@ -1,8 +1,9 @@
 #include "target/drive_identity.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "common/base/random.h"
 #include "common/io/object_attribute.h"
@@ -16,7 +17,8 @@ constexpr const char* kIdentityFile = ".tarn/drive.json";
 std::map<std::string, std::string> remembered(const std::vector<FoundDrive>& found) {
   std::map<std::string, std::string> all;
   for (const FoundDrive& drive : found)
-    if (drive.identity) all.insert(drive.identity->siblings.begin(), drive.identity->siblings.end());
+    if (drive.identity)
+      all.insert(drive.identity->siblings.begin(), drive.identity->siblings.end());
   return all;
 }
 
@@ -31,10 +33,11 @@ Status check_owner(const FoundDrive& drive, const std::string& cluster, const st
                 "overwritten. Mount the right drive, or empty this one to use it here",
                 drive.path, identity.drive, identity.cluster, cluster);
   if (!node.empty() && identity.node != node)
-    return fail(Errc::conflict,
-                "drive {} (id {}) belongs to target {}, the other drives belong to target {}: it is "
-                "refused, not overwritten",
-                drive.path, identity.drive, identity.node, node);
+    return fail(
+        Errc::conflict,
+        "drive {} (id {}) belongs to target {}, the other drives belong to target {}: it is "
+        "refused, not overwritten",
+        drive.path, identity.drive, identity.node, node);
   return {};
 }
 
@@ -120,16 +123,18 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
     if (const auto lost = plan.missing.find(drive.path);
         !drive.identity && lost != plan.missing.end()) {
       lost->second = fmt::format(
-          "{}: an empty or foreign file system is in its place. Mount the drive again; if it is lost "
+          "{}: an empty or foreign file system is in its place. Mount the drive again; if it is "
+          "lost "
           "for good, start the target once with --replace-drive {}",
           lost->second, drive.path);
       continue;
     }
     if (!drive.identity && drive.has_files)
-      return fail(Errc::conflict,
-                  "{} is not a drive of this cluster and not empty: it is refused. Empty it, or give "
-                  "another directory",
-                  drive.path);
+      return fail(
+          Errc::conflict,
+          "{} is not a drive of this cluster and not empty: it is refused. Empty it, or give "
+          "another directory",
+          drive.path);
     DrivePlan::Use use;
     use.path = drive.path;
     use.fresh = !drive.identity;

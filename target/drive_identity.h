@@ -1,10 +1,11 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "common/base/error.h"
 #include "common/io/file_system.h"
@@ -18,7 +19,8 @@ struct DriveIdentity {
   std::string drive;    ///< uuid of the drive
   std::string node;     ///< id of the target
   std::string path;     ///< where it was mounted when it was last used
-  std::map<std::string, std::string> siblings;  ///< uuid -> path of all drives of the target, this included
+  std::map<std::string, std::string>
+      siblings;  ///< uuid -> path of all drives of the target, this included
 
   auto operator<=>(const DriveIdentity&) const = default;
 };
@@ -42,17 +44,19 @@ struct DrivePlan {
     std::string path;
     DriveIdentity identity;  ///< to be written: siblings and path are up to date
     bool fresh = false;      ///< has no identity yet
-    bool may_hold_foreign = false;  ///< the set of drives or a path changed: names may lie elsewhere
+    bool may_hold_foreign =
+        false;  ///< the set of drives or a path changed: names may lie elsewhere
   };
-  std::string node;       ///< id of the target; empty: a new target
+  std::string node;  ///< id of the target; empty: a new target
   std::vector<Use> use;
-  /// Known drives that are not there, or whose place holds an empty file system: path -> why. The names
-  /// that live there are answered 503.
+  /// Known drives that are not there, or whose place holds an empty file system: path -> why. The
+  /// names that live there are answered 503.
   std::map<std::string, std::string> missing;
 };
 
-/// Pure. `replace`: paths whose old drive the operator gives up for lost. Errors (conflict): a drive of
-/// another cluster or another target, the same drive twice, a directory that holds other files.
+/// Pure. `replace`: paths whose old drive the operator gives up for lost. Errors (conflict): a
+/// drive of another cluster or another target, the same drive twice, a directory that holds other
+/// files.
 [[nodiscard]] Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found,
                                             const std::string& cluster,
                                             const std::vector<std::string>& replace,

@@ -1,6 +1,6 @@
-// What happens on a GET at the target: find the record and open its file on the drive's threads, answer
-// conditions and ranges from the record, then send the bytes, from memory by sendfile on the event loop,
-// else verified block by block by the drive's threads.
+// What happens on a GET at the target: find the record and open its file on the drive's threads,
+// answer conditions and ranges from the record, then send the bytes, from memory by sendfile on the
+// event loop, else verified block by block by the drive's threads.
 
 #include <algorithm>
 
@@ -18,7 +18,9 @@ using http::RangeVerdict;
 
 constexpr std::uint64_t kSendBytes = 2U << 20U;  // asked for residency and sent at once
 
-std::int64_t seconds_of(const io::ObjectRecord& record) { return record.modified_ns / 1'000'000'000; }
+std::int64_t seconds_of(const io::ObjectRecord& record) {
+  return record.modified_ns / 1'000'000'000;
+}
 
 void add_object_fields(http::Response& response, const ObjectRequest& wanted,
                        const io::ObjectRecord& record) {
@@ -37,8 +39,8 @@ void add_object_fields(http::Response& response, const ObjectRequest& wanted,
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
 }
 
-/// Sends part of an object. What is not in memory is read by the drive's threads, the next block while
-/// the last one is on its way.
+/// Sends part of an object. What is not in memory is read by the drive's threads, the next block
+/// while the last one is on its way.
 class Sender {
  public:
   Sender(http::Exchange& exchange, OpenObject& object, bool verify_always)
@@ -88,7 +90,8 @@ class Sender {
     return !verify_always_ && object_.may_send(offset, bytes);
   }
 
-  /// Sends what [at, end) has of the block that `at` is in, from a verified buffer. Returns where to go on.
+  /// Sends what [at, end) has of the block that `at` is in, from a verified buffer. Returns where
+  /// to go on.
   Task<Result<std::uint64_t>> send_block(std::uint64_t at, std::uint64_t end) {
     const std::uint64_t block = at / kBlockBytes;
     PooledBuffer buffer;

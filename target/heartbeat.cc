@@ -1,5 +1,5 @@
-// The stream by which a proxy knows that this target lives: a line a second, through the event loop and
-// the drives' queues. Its end, or its silence, makes the target a suspect.
+// The stream by which a proxy knows that this target lives: a line a second, through the event loop
+// and the drives' queues. Its end, or its silence, makes the target a suspect.
 
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
@@ -20,9 +20,8 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   while (!request.exchange.closing()) {
     const auto state = node.view.state();
     const Status ready = readiness(node);
-    nlohmann::json line{{"ready", ready.has_value()},
-                        {"map", state->map.version},
-                        {"bmd", state->bmd.version}};
+    nlohmann::json line{
+        {"ready", ready.has_value()}, {"map", state->map.version}, {"bmd", state->bmd.version}};
     if (!ready) line["why"] = ready.error().message;
     CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
     timer.expires_after(kBeat);

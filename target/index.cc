@@ -1,5 +1,8 @@
 #include "target/index.h"
 
+#include <filesystem>
+#include <mutex>
+
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -7,9 +10,6 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <rocksdb/write_buffer_manager.h>
-
-#include <filesystem>
-#include <mutex>
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
@@ -310,8 +310,8 @@ Status Index::list(BucketId bucket, std::string_view prefix, std::string_view af
   return to_status(at->status(), "list", impl_->drive);
 }
 
-Status Index::scan(const std::function<void(BucketId, std::string_view,
-                                            const io::ObjectRecord&)>& visit) {
+Status Index::scan(
+    const std::function<void(BucketId, std::string_view, const io::ObjectRecord&)>& visit) {
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   options.readahead_size = 2U << 20U;
@@ -325,8 +325,8 @@ Status Index::scan(const std::function<void(BucketId, std::string_view,
   return to_status(at->status(), "scan", impl_->drive);
 }
 
-Status Index::scan_replaced(const std::function<void(BucketId, std::string_view,
-                                                     const io::FileName&)>& visit) {
+Status Index::scan_replaced(
+    const std::function<void(BucketId, std::string_view, const io::FileName&)>& visit) {
   const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(rocksdb::ReadOptions()));
   const std::string first(1, kReplaced);
   for (at->Seek(first); at->Valid() && at->key().starts_with(first); at->Next()) {

@@ -52,8 +52,8 @@ class IndexBatch {
   std::unique_ptr<rocksdb::WriteBatch> batch_;
 };
 
-/// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name. The files
-/// are the truth; what the index lost can be made again from them (target/recovery.h).
+/// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name. The
+/// files are the truth; what the index lost can be made again from them (target/recovery.h).
 /// Blocking: on the drive's threads only. Thread-safe. Errors: io, no_space, corrupt.
 class Index {
  public:
@@ -78,7 +78,8 @@ class Index {
   static Status discard(const std::string& directory);
   ~Index();
 
-  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find(BucketId bucket, std::string_view name);
+  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find(BucketId bucket,
+                                                             std::string_view name);
   /// Nothing when there are none: the record was made from the file alone.
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
       const io::FileName& file);
@@ -90,19 +91,20 @@ class Index {
   /// Without a sync: for clean-up that a restart would do again.
   Status commit_lazily(IndexBatch batch);
 
-  /// Records of a bucket whose names are greater than `after` and begin with `prefix`, in byte order of
-  /// the names, tombstones included, until `visit` says false.
+  /// Records of a bucket whose names are greater than `after` and begin with `prefix`, in byte
+  /// order of the names, tombstones included, until `visit` says false.
   Status list(BucketId bucket, std::string_view prefix, std::string_view after,
               const std::function<bool(std::string_view name, io::ObjectRecord record)>& visit);
   /// Skips in list(): the least name that does not begin with `prefix`.
   [[nodiscard]] static std::string after_prefix(std::string prefix);
 
-  /// Every record of the index, by bucket and name. Verifies checksums: corrupt when a block is bad.
-  Status scan(const std::function<void(BucketId, std::string_view name,
-                                       const io::ObjectRecord&)>& visit);
+  /// Every record of the index, by bucket and name. Verifies checksums: corrupt when a block is
+  /// bad.
+  Status scan(
+      const std::function<void(BucketId, std::string_view name, const io::ObjectRecord&)>& visit);
   /// Every note of a replaced file.
-  Status scan_replaced(const std::function<void(BucketId, std::string_view name,
-                                                const io::FileName&)>& visit);
+  Status scan_replaced(
+      const std::function<void(BucketId, std::string_view name, const io::FileName&)>& visit);
   /// Removes all records of a bucket.
   Status erase_bucket(BucketId bucket);
   /// After space came back: lets writes go on that a full drive stopped.

@@ -1,13 +1,12 @@
 #include "target/index_env.h"
 
-#include <sys/prctl.h>
-
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <sys/prctl.h>
 #include <thread>
 #include <vector>
 
@@ -21,8 +20,7 @@ class WorkQueue {
  public:
   void set_threads(int count) {
     const std::lock_guard lock(mutex_);
-    while (static_cast<int>(threads_.size()) < count)
-      threads_.emplace_back([this] { serve(); });
+    while (static_cast<int>(threads_.size()) < count) threads_.emplace_back([this] { serve(); });
   }
   [[nodiscard]] int threads() {
     const std::lock_guard lock(mutex_);
@@ -159,9 +157,7 @@ class SpdlogLogger final : public rocksdb::Logger {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_index_env() {
-  return std::make_unique<DriveEnv>();
-}
+std::unique_ptr<rocksdb::Env> make_index_env() { return std::make_unique<DriveEnv>(); }
 
 std::shared_ptr<rocksdb::Logger> make_index_logger(const std::string& drive) {
   return std::make_shared<SpdlogLogger>(drive);

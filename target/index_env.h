@@ -1,18 +1,18 @@
 #pragma once
 
-#include <rocksdb/env.h>
-
 #include <memory>
 #include <string>
 
+#include <rocksdb/env.h>
+
 namespace tarn::target {
 
-/// A RocksDB environment whose background threads belong to one drive. The default environment's pool is
-/// shared by the whole process: there one hung drive would stall the indexes of all others.
+/// A RocksDB environment whose background threads belong to one drive. The default environment's
+/// pool is shared by the whole process: there one hung drive would stall the indexes of all others.
 [[nodiscard]] std::unique_ptr<rocksdb::Env> make_index_env();
 
-/// A RocksDB info log that writes warnings and errors to our log. Not a file on the drive: RocksDB aborts
-/// when its own log cannot be written.
+/// A RocksDB info log that writes warnings and errors to our log. Not a file on the drive: RocksDB
+/// aborts when its own log cannot be written.
 [[nodiscard]] std::shared_ptr<rocksdb::Logger> make_index_logger(const std::string& drive);
 
 }  // namespace tarn::target

@@ -21,10 +21,10 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument, "list: bucket, bmd and limit (1 to {}) are required",
                    kLimitMax);
   CO_TRY_OK(co_await node.view.at_least(0, *bmd_version));
-  CO_TRY(const auto page, co_await node.store.list(BucketId(*bucket),
-                                                   std::string(query.get("prefix")),
-                                                   std::string(query.get("after")), *limit,
-                                                   query.get("delimiter") == "/"));
+  CO_TRY(const auto page,
+         co_await node.store.list(BucketId(*bucket), std::string(query.get("prefix")),
+                                  std::string(query.get("after")), *limit,
+                                  query.get("delimiter") == "/"));
   auto entries = nlohmann::json::array();
   for (const auto& entry : page.entries) {
     if (entry.name.ends_with('/')) {
@@ -40,8 +40,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   }
   const auto bytes =
       nlohmann::json::to_msgpack({{"entries", std::move(entries)}, {"more", page.more}});
-  http::Response response(200, "application/msgpack",
-                          std::string(bytes.begin(), bytes.end()));
+  http::Response response(200, "application/msgpack", std::string(bytes.begin(), bytes.end()));
   co_return co_await request.exchange.respond(std::move(response));
 }
 

@@ -1,16 +1,16 @@
-// tarn-target: a storage node. Start order: loops, meta store, drives, listeners, membership; stop in
-// reverse.
+// tarn-target: a storage node. Start order: loops, meta store, drives, listeners, membership; stop
+// in reverse.
 
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <iostream>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
-#include <cstdio>
-#include <filesystem>
-#include <future>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
@@ -63,7 +63,8 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
   OpenedDrives opened{plan.node, {}, plan.missing};
-  for (const auto& [path, why] : plan.missing) log().error("drive missing path={} why={}", path, why);
+  for (const auto& [path, why] : plan.missing)
+    log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
     io::FileSystem& file_system = *files[use.path];
     TRY_OK(write_identity(file_system, use.identity));
@@ -141,9 +142,10 @@ void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
   for (const BucketId bucket : after.bmd.dead) dead.push_back(raw(bucket));
   const nlohmann::json saved{{"uuid", after.uuid},
                              {"map", after.map},
-                             {"bmd", {{"version", after.bmd.version},
-                                      {"buckets", std::move(buckets)},
-                                      {"dead", std::move(dead)}}}};
+                             {"bmd",
+                              {{"version", after.bmd.version},
+                               {"buckets", std::move(buckets)},
+                               {"dead", std::move(dead)}}}};
   for (const auto& drive : store.drives()) drive->save_cluster_state(saved.dump(1));
 }
 
@@ -153,7 +155,8 @@ Task<Status> load_patiently(cluster::ClusterView& view) {
   bool told = false;
   while (true) {
     const Status loaded = co_await view.load();
-    if (loaded || (loaded.error().code != Errc::unavailable && loaded.error().code != Errc::timeout))
+    if (loaded ||
+        (loaded.error().code != Errc::unavailable && loaded.error().code != Errc::timeout))
       co_return loaded;
     if (!std::exchange(told, true))
       log().warn("waiting for the meta store err={}", loaded.error().message);
@@ -220,12 +223,12 @@ http::Server::Options Target::server_options(const char* name, const std::string
   return its;
 }
 
-/// The listeners are bound before the node joins (the map needs their ports) and answer 503 until then.
+/// The listeners are bound before the node joins (the map needs their ports) and answer 503 until
+/// then.
 Status Target::start_listeners() {
   const auto gated = [this](std::optional<http::Router>& router) -> http::Handler {
     return [this, &router](http::Exchange& exchange) -> Task<Status> {
-      if (!joined_)
-        co_return fail(Errc::unavailable, "this target is starting");
+      if (!joined_) co_return fail(Errc::unavailable, "this target is starting");
       co_return co_await (*router)(exchange);
     };
   };
@@ -242,8 +245,7 @@ Status Target::start_listeners() {
 Status Target::start() {
   std::error_code problem;
   std::filesystem::create_directories(options_.dir, problem);
-  if (problem)
-    return fail(Errc::io, "directory {}: {}", options_.dir.string(), problem.message());
+  if (problem) return fail(Errc::io, "directory {}: {}", options_.dir.string(), problem.message());
   TRY_OK(remove_node_file(options_.dir));
   TRY(auto secret, security::ClusterSecret::load(options_.secret_file));
   secret_.emplace(std::move(secret));
@@ -263,9 +265,8 @@ Status Target::start() {
   id_ = opened.node_id;
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   export_drives(metrics_, *store_);
-  view_->on_change([this](const auto& before, const auto& after) {
-    act_on_change(*store_, before, after);
-  });
+  view_->on_change(
+      [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   TRY_OK(await_on(loop, membership_->join()));
@@ -284,7 +285,8 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
-  NodeFile file{id_, "target", membership_->self().public_url, "", internal_->url(), options_.drives};
+  NodeFile file{id_, "target",         membership_->self().public_url,
+                "",  internal_->url(), options_.drives};
   TRY_OK(write_node_file(options_.dir, file));
   log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());
   return {};
@@ -293,10 +295,11 @@ Status Target::start() {
 void Target::stop() {
   log().info("stopping node={}", id_);
   if (public_) public_->stop(options_.service.shutdown_grace);
-  if (joined_) await_on(loops_.at(0), [](cluster::Membership& its) -> Task<bool> {
-    co_await its.leave();
-    co_return true;
-  }(*membership_));
+  if (joined_)
+    await_on(loops_.at(0), [](cluster::Membership& its) -> Task<bool> {
+      co_await its.leave();
+      co_return true;
+    }(*membership_));
   if (internal_) internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);
   if (store_)
@@ -340,7 +343,8 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (dir.empty() || options.drives.empty() || options.join.empty() || secret.empty()) {
-    std::cerr << "tarn-target: --dir, --drive, --join and --secret-file are required (see --help)\n";
+    std::cerr
+        << "tarn-target: --dir, --drive, --join and --secret-file are required (see --help)\n";
     return 2;
   }
   options.dir = std::filesystem::absolute(dir);

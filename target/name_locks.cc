@@ -1,8 +1,9 @@
 #include "target/name_locks.h"
 
+#include <utility>
+
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
-#include <utility>
 
 namespace tarn::target {
 
@@ -23,8 +24,8 @@ Task<NameLocks::Held> NameLocks::acquire(std::string name) {
   const auto executor = co_await asio::this_coro::executor;
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
       [this, &name, executor](auto handler) {
-        auto resume = [executor, handler = std::make_shared<decltype(handler)>(
-                                     std::move(handler))] {
+        auto resume = [executor,
+                       handler = std::make_shared<decltype(handler)>(std::move(handler))] {
           auto own = std::move(*handler);
           asio::post(executor, [own = std::move(own)]() mutable { own(); });
         };

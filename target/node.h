@@ -32,7 +32,8 @@ struct TargetNode {
   }
 };
 
-/// An object request, checked: whose bucket it is, that it came the right way, that the name is ours.
+/// An object request, checked: whose bucket it is, that it came the right way, that the name is
+/// ours.
 struct ObjectRequest {
   std::shared_ptr<const cluster::ClusterState> state;
   cluster::BucketRecord bucket;
@@ -42,8 +43,8 @@ struct ObjectRequest {
 };
 
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
-/// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and the
-/// client insists on a fresh answer).
+/// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
+/// the client insists on a fresh answer).
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
 /// For PUT and DELETE: only as a proxy sent them, and only with a lease.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);

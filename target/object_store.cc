@@ -78,8 +78,7 @@ Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name)
   if (found.empty() && !missing_.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                    missing_.begin()->first);
-  if (found.empty() || !is_live(found.front().record))
-    co_return std::optional<io::ObjectRecord>();
+  if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
   co_return std::move(found.front().record);
 }
 
@@ -135,8 +134,8 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
 
 /// One page of every drive, merged. `next`: where the following call goes on.
 Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
-                                                       const std::string& after,
-                                                       std::size_t limit, std::string& next) {
+                                                       const std::string& after, std::size_t limit,
+                                                       std::string& next) {
   std::map<std::string, io::ObjectRecord> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives_) {

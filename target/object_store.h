@@ -15,8 +15,8 @@
 
 namespace tarn::target {
 
-/// The name of an object as the store needs it: the bucket's id is in the keys, the uname decides the
-/// drive.
+/// The name of an object as the store needs it: the bucket's id is in the keys, the uname decides
+/// the drive.
 struct ObjectName {
   BucketId bucket{};
   std::string uname;   ///< "ais/@#/photos/cat.jpg"
@@ -30,43 +30,47 @@ struct Located {
 };
 
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
-/// A name's home is the first drive in HRW order over all drives that the target has ever had and not
-/// given up, there or not. Full drives pass new files on in that order. Thread-safe.
+/// A name's home is the first drive in HRW order over all drives that the target has ever had and
+/// not given up, there or not. Full drives pass new files on in that order. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
-  ObjectStore(std::vector<std::unique_ptr<Drive>> drives, std::map<std::string, std::string> missing);
+  ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
+              std::map<std::string, std::string> missing);
 
   [[nodiscard]] const std::vector<std::unique_ptr<Drive>>& drives() const { return drives_; }
   [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
   [[nodiscard]] NameLocks& locks() { return locks_; }
 
-  /// All records of a name, tombstones included, the newest first. unavailable when a drive that may
-  /// hold one does not answer.
+  /// All records of a name, tombstones included, the newest first. unavailable when a drive that
+  /// may hold one does not answer.
   Task<Result<std::vector<Located>>> find_all(ObjectName name);
-  /// The newest version with its file open; null when there is none. unavailable rather than null when
-  /// a drive that may hold one is away.
+  /// The newest version with its file open; null when there is none. unavailable rather than null
+  /// when a drive that may hold one is away.
   Task<Result<std::shared_ptr<OpenObject>>> open_object(ObjectName name);
   /// The newest record; nothing for none and for a tombstone. Errors as open_object.
   Task<Result<std::optional<io::ObjectRecord>>> find(ObjectName name);
 
-  /// A new file on the drive where `name` belongs, or the next one that has room. no_space when none has.
+  /// A new file on the drive where `name` belongs, or the next one that has room. no_space when
+  /// none has.
   Task<Result<std::unique_ptr<WorkFile>>> create(ObjectName name,
                                                  std::optional<std::uint64_t> length);
-  /// The drive that a work file is on decides where the object lies; all other records of the name are
-  /// `others` (from find_all) and are removed once it is published. The caller holds the name's lock.
+  /// The drive that a work file is on decides where the object lies; all other records of the name
+  /// are `others` (from find_all) and are removed once it is published. The caller holds the name's
+  /// lock.
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                        std::vector<std::uint32_t> checksums, std::vector<Located> others);
   /// Durably deletes all of `present` (from find_all, under the lock).
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
 
   struct Page {
-    std::vector<Index::Listed> entries;  ///< live objects; names that end in '/' are virtual directories
+    std::vector<Index::Listed>
+        entries;  ///< live objects; names that end in '/' are virtual directories
     bool more = false;
   };
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
-  /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never short: unavailable
-  /// when any drive is away.
+  /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never short:
+  /// unavailable when any drive is away.
   Task<Result<Page>> list(BucketId bucket, std::string prefix, std::string after, std::size_t limit,
                           bool by_directory);
 
@@ -75,13 +79,13 @@ class ObjectStore {
   [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
   [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                     const std::vector<std::size_t>& order) const;
-  Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix,
-                               const std::string& after, std::size_t limit, std::string& next);
+  Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
+                               std::size_t limit, std::string& next);
 
   std::vector<std::unique_ptr<Drive>> drives_;
   std::map<std::string, std::string> missing_;
-  std::vector<std::string> paths_;               // drives_, then missing_
-  std::vector<cluster::Candidate> candidates_;   // of paths_
+  std::vector<std::string> paths_;              // drives_, then missing_
+  std::vector<cluster::Candidate> candidates_;  // of paths_
   NameLocks locks_;
 };
 

@@ -18,8 +18,8 @@ struct Options {
   std::vector<std::string> replace_drives;  ///< whose old drive is given up for lost
   std::string listen = "127.0.0.1:8200";
   std::string internal = "127.0.0.1:8201";
-  std::string advertise;            ///< URL that clients reach `listen` by; empty: what is bound
-  std::string join;                 ///< "http://127.0.0.1:8180": the proxy's internal listener
+  std::string advertise;  ///< URL that clients reach `listen` by; empty: what is bound
+  std::string join;       ///< "http://127.0.0.1:8180": the proxy's internal listener
   std::filesystem::path secret_file;
   std::size_t threads = 0;  ///< event loops; 0: one a core
 

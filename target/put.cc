@@ -1,6 +1,6 @@
-// What happens on a PUT at the target: check what the proxy announced, stream the body into a work file
-// while hashing it, then, under the name's lock, check all that must hold and publish (drive.cc has the
-// order of the commit). Nothing is acknowledged before it is durable.
+// What happens on a PUT at the target: check what the proxy announced, stream the body into a work
+// file while hashing it, then, under the name's lock, check all that must hold and publish
+// (drive.cc has the order of the commit). Nothing is acknowledged before it is durable.
 
 #include <array>
 
@@ -37,14 +37,15 @@ struct Digests {
 /// What the redirect said about the body must be what is sent: clients lose bodies in redirects.
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
   if (!SAFETY("safety.redirect_length")) return {};
-  const std::string sent = head.chunked            ? "chunked"
+  const std::string sent = head.chunked          ? "chunked"
                            : head.content_length ? std::to_string(*head.content_length)
                                                  : "none";
   if (sent == claim.length) return {};
-  return fail(Errc::invalid_argument,
-              "body lost in a redirect: {} bytes were announced to the proxy, {} are announced here. "
-              "Your HTTP client does not send the body again; use the relay listener",
-              claim.length, sent);
+  return fail(
+      Errc::invalid_argument,
+      "body lost in a redirect: {} bytes were announced to the proxy, {} are announced here. "
+      "Your HTTP client does not send the body again; use the relay listener",
+      claim.length, sent);
 }
 
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,

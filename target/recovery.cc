@@ -41,7 +41,8 @@ class Reconciliation {
   Result<RecoveryReport> run() {
     TRY_OK(read_index());
     TRY_OK(read_directories());
-    // Before any orphan is judged: a record without a file must not outrank an older file that is there.
+    // Before any orphan is judged: a record without a file must not outrank an older file that is
+    // there.
     TRY_OK(drop_records_without_file());
     for (const FileName& file : orphans_) TRY_OK(judge_orphan(file));
     for (const std::uint32_t directory : changed_directories_)
@@ -113,8 +114,9 @@ class Reconciliation {
     auto attribute = io::read_attribute(fd.get(), file.path());
     if (!attribute && attribute.error().code == Errc::corrupt) {
       ++report_.unreadable_files;
-      obs::log("recovery").error("attribute damaged, file left alone drive={} file={} err={}",
-                                 drive_, file.path(), attribute.error().message);
+      obs::log("recovery")
+          .error("attribute damaged, file left alone drive={} file={} err={}", drive_, file.path(),
+                 attribute.error().message);
       return {};
     }
     if (!attribute && attribute.error().code != Errc::not_found) return fail(attribute.error());
@@ -140,8 +142,9 @@ class Reconciliation {
       return false;  // copied by hand into a place that is not its own
     TRY(const std::uint64_t size, files_.size(fd));
     if (size != attribute.record.size) {
-      obs::log("recovery").error("file has {} bytes, its attribute says {} drive={} file={}", size,
-                                 attribute.record.size, drive_, file.path());
+      obs::log("recovery")
+          .error("file has {} bytes, its attribute says {} drive={} file={}", size,
+                 attribute.record.size, drive_, file.path());
       return false;
     }
     TRY(const auto present, index_.find(attribute.bucket_id, attribute.name));
@@ -177,8 +180,9 @@ class Reconciliation {
     IndexBatch batch;
     for (const auto& [bucket, name] : lost) {
       batch.erase_record(bucket, name);
-      obs::log("recovery").warn("file is gone, record removed drive={} bucket_id={} object={}",
-                                drive_, raw(bucket), name);
+      obs::log("recovery")
+          .warn("file is gone, record removed drive={} bucket_id={} object={}", drive_, raw(bucket),
+                name);
     }
     report_.lost_records = lost.size();
     report_.records -= lost.size();

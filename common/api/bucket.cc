@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
@@ -19,16 +20,15 @@ bool is_name_char(char c) {
 }
 
 bool is_id_text(std::string_view text) {
-  return text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
-           return is_name_char(c) && c != '.';
-         });
+  return text.size() <= 32 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_name_char(c) && c != '.'; });
 }
 
 /// What object names and prefixes have in common.
 Status check_components(std::string_view what, std::string_view name) {
   if (name.size() > kObjectNameBytesMax)
-    return fail(Errc::invalid_argument, "{} of {} bytes: at most {} are allowed", what,
-                name.size(), kObjectNameBytesMax);
+    return fail(Errc::invalid_argument, "{} of {} bytes: at most {} are allowed", what, name.size(),
+                kObjectNameBytesMax);
   if (!is_utf8(name)) return fail(Errc::invalid_argument, "{} is not valid UTF-8", what);
   if (name.find('\0') != std::string_view::npos)
     return fail(Errc::invalid_argument, "{} has a NUL byte", what);
@@ -52,7 +52,9 @@ Status check_components(std::string_view what, std::string_view name) {
 
 }  // namespace
 
-std::string Bucket::uname() const { return provider + "/" + namespace_text(*this) + "/" + name + "/"; }
+std::string Bucket::uname() const {
+  return provider + "/" + namespace_text(*this) + "/" + name + "/";
+}
 
 std::string Bucket::uname(std::string_view object) const { return uname() + std::string(object); }
 
@@ -111,14 +113,15 @@ Status parse_namespace(std::string_view text, Bucket& bucket) {
 
 bool is_reserved_word(std::string_view word) {
   constexpr std::array<std::string_view, 12> kReserved{
-      "v1", "v3", "s3", "ui", "metrics", "healthz", "readyz", "ais", "gs", "az", "ht", "favicon.ico"};
+      "v1",     "v3",  "s3", "ui", "metrics", "healthz",
+      "readyz", "ais", "gs", "az", "ht",      "favicon.ico"};
   return std::find(kReserved.begin(), kReserved.end(), word) != kReserved.end();
 }
 
 Status check_bucket_name(std::string_view name) {
   if (name.empty() || name.size() > 64)
-    return fail(Errc::invalid_argument,
-                "bucket name '{}' has {} characters: 1 to 64 are allowed", name, name.size());
+    return fail(Errc::invalid_argument, "bucket name '{}' has {} characters: 1 to 64 are allowed",
+                name, name.size());
   if (!std::all_of(name.begin(), name.end(), is_name_char))
     return fail(Errc::invalid_argument,
                 "bucket name '{}' may have letters, digits, '.', '_' and '-' only", name);
@@ -126,7 +129,8 @@ Status check_bucket_name(std::string_view name) {
     return fail(Errc::invalid_argument,
                 "bucket name '{}' must not begin with a dot or have two in a row", name);
   if (is_reserved_word(name))
-    return fail(Errc::invalid_argument, "bucket name '{}' is a word of the URL space of Tarn", name);
+    return fail(Errc::invalid_argument, "bucket name '{}' is a word of the URL space of Tarn",
+                name);
   return {};
 }
 

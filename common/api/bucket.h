@@ -1,8 +1,9 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "common/base/error.h"
 
@@ -35,7 +36,8 @@ void from_json(const nlohmann::json& in, Bucket& bucket);
 /// Splits "@uuid#name" into `bucket`. Empty means the global namespace.
 Status parse_namespace(std::string_view text, Bucket& bucket);
 
-/// 1 to 64 of [A-Za-z0-9_.-], no "..", no leading dot. Reserved words of the URL space are refused too.
+/// 1 to 64 of [A-Za-z0-9_.-], no "..", no leading dot. Reserved words of the URL space are refused
+/// too.
 Status check_bucket_name(std::string_view name);
 /// 1 to 1,024 bytes of UTF-8 without NUL, no "." or ".." component, no leading "~/" or "/", no
 /// trailing "/", no empty component.

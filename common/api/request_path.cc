@@ -45,9 +45,7 @@ Result<bool> Query::flag(std::string_view key) const {
   return fail(Errc::invalid_argument, "{}={} is neither true nor false", key, value);
 }
 
-void Query::set(std::string_view key, std::string_view value) {
-  items_.emplace_back(key, value);
-}
+void Query::set(std::string_view key, std::string_view value) { items_.emplace_back(key, value); }
 
 std::string Query::encode() const {
   std::string out;

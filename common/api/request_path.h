@@ -21,7 +21,8 @@ class Query {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
   /// The value, or "" when absent.
   [[nodiscard]] std::string_view get(std::string_view key) const;
-  /// AIStore's booleans (aistore-api.md, section 1.5); absent is false; invalid_argument for others.
+  /// AIStore's booleans (aistore-api.md, section 1.5); absent is false; invalid_argument for
+  /// others.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& items() const {
@@ -48,7 +49,8 @@ struct Target {
 [[nodiscard]] Result<std::vector<std::string>> split_path(std::string_view raw_path,
                                                           std::size_t skip, std::size_t parts);
 
-/// Bucket `name` with provider= and namespace= of the query. Checks provider and namespace, not the name.
+/// Bucket `name` with provider= and namespace= of the query. Checks provider and namespace, not the
+/// name.
 [[nodiscard]] Result<Bucket> bucket_from(std::string_view name, const Query& query);
 
 /// "/v1/objects/<bucket>/<object>" with everything encoded that must be.

@@ -1,7 +1,8 @@
 #include "common/api/status.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace tarn::api {
 namespace {
@@ -112,7 +113,8 @@ std::string error_json(const Error& error, const ErrorScene& scene) {
 std::string error_message_of(std::string_view body) {
   const auto parsed = nlohmann::json::parse(body, nullptr, false);
   if (parsed.is_object())
-    if (const auto message = parsed.find("message"); message != parsed.end() && message->is_string())
+    if (const auto message = parsed.find("message");
+        message != parsed.end() && message->is_string())
       return message->get<std::string>();
   return std::string(body.substr(0, 500));
 }

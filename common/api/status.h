@@ -25,7 +25,8 @@ struct ErrorScene {
 
 /// AIStore's error JSON on one line, without a newline at the end.
 [[nodiscard]] std::string error_json(const Error& error, const ErrorScene& scene);
-/// The message of an error body that another node sent: "message" of the JSON, else the text itself.
+/// The message of an error body that another node sent: "message" of the JSON, else the text
+/// itself.
 [[nodiscard]] std::string error_message_of(std::string_view body);
 
 }  // namespace tarn::api

@@ -15,7 +15,8 @@ namespace asio = boost::asio;
 template <class T = void>
 using Task = asio::awaitable<T>;
 
-/// Completion token of awaits whose error is a value: `auto [ec, n] = co_await s.async_read(.., kTuple)`.
+/// Completion token of awaits whose error is a value: `auto [ec, n] = co_await s.async_read(..,
+/// kTuple)`.
 inline constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
 }  // namespace tarn

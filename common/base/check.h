@@ -8,10 +8,10 @@ namespace tarn::detail {
 }  // namespace tarn::detail
 
 /// Stays on in release builds: for what would otherwise corrupt data. Prints and aborts.
-#define TARN_CHECK(condition)                                                          \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]]                                                     \
-      ::tarn::detail::check_failed(#condition, std::source_location::current());       \
+#define TARN_CHECK(condition)                                                    \
+  do {                                                                           \
+    if (!(condition)) [[unlikely]]                                               \
+      ::tarn::detail::check_failed(#condition, std::source_location::current()); \
   } while (false)
 
 /// The same in builds without NDEBUG: for the rest.

@@ -136,8 +136,7 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
 std::optional<std::uint64_t> parse_u64(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
 
 namespace tarn {
 
@@ -57,7 +57,8 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 /// Success, or an Error.
 using Status = Result<void>;
 
-/// Builds the failure that converts to any Result: `return fail(Errc::io, "open {}: {}", path, why)`.
+/// Builds the failure that converts to any Result: `return fail(Errc::io, "open {}: {}", path,
+/// why)`.
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> text,
                                          Args&&... args) {
@@ -75,14 +76,14 @@ template <class... Args>
 
 #define TARN_TRY_CAT2_(a, b) a##b
 #define TARN_TRY_CAT_(a, b) TARN_TRY_CAT2_(a, b)
-#define TARN_TRY_IMPL_(ret, tmp, decl, expr)                    \
-  auto tmp = (expr);                                            \
+#define TARN_TRY_IMPL_(ret, tmp, decl, expr)                             \
+  auto tmp = (expr);                                                     \
   if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error()); \
   decl = std::move(*tmp)
-#define TARN_CHECK_IMPL_(ret, tmp, expr)                                     \
-  do {                                                                       \
-    auto tmp = (expr);                                                       \
-    if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error());   \
+#define TARN_CHECK_IMPL_(ret, tmp, expr)                                   \
+  do {                                                                     \
+    auto tmp = (expr);                                                     \
+    if (!tmp) ret ::tl::unexpected<::tarn::Error>(std::move(tmp).error()); \
   } while (false)
 
 /// `TRY(auto x, f());` declares x or returns f's error. CO_TRY does the same in a coroutine.

@@ -2,16 +2,15 @@
 
 #ifdef TARN_FAIL_POINTS_ENABLED
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <signal.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 #include "common/base/encoding.h"
 

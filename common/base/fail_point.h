@@ -4,9 +4,10 @@
 
 #include "common/base/error.h"
 
-/// Fail points: named places where a test build can kill the process, return an error, wait, or leave
-/// a safety out. Set by TARN_FAIL_POINTS="name=kill@3;other=sleep:50". docs/testing.md lists the names.
-/// Without TARN_FAIL_POINTS_ENABLED every macro is empty and not even the name reaches the binary.
+/// Fail points: named places where a test build can kill the process, return an error, wait, or
+/// leave a safety out. Set by TARN_FAIL_POINTS="name=kill@3;other=sleep:50". docs/testing.md lists
+/// the names. Without TARN_FAIL_POINTS_ENABLED every macro is empty and not even the name reaches
+/// the binary.
 #ifdef TARN_FAIL_POINTS_ENABLED
 
 namespace tarn::fail_point {

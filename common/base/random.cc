@@ -1,8 +1,7 @@
 #include "common/base/random.h"
 
-#include <sys/random.h>
-
 #include <cstring>
+#include <sys/random.h>
 
 #include "common/base/check.h"
 

@@ -6,7 +6,8 @@
 
 namespace tarn {
 
-/// `count` bytes from the kernel (getrandom). Aborts when the kernel has none, which does not happen.
+/// `count` bytes from the kernel (getrandom). Aborts when the kernel has none, which does not
+/// happen.
 [[nodiscard]] std::string random_bytes(std::size_t count);
 [[nodiscard]] std::uint64_t random_u64();
 

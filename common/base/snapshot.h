@@ -6,8 +6,9 @@
 
 namespace tarn {
 
-/// An immutable value that is replaced whole. Readers take one pointer at the start of their work and
-/// keep it to the end. A mutex and not std::atomic<shared_ptr>, which TSan reports in libstdc++ 12.
+/// An immutable value that is replaced whole. Readers take one pointer at the start of their work
+/// and keep it to the end. A mutex and not std::atomic<shared_ptr>, which TSan reports in
+/// libstdc++ 12.
 template <class T>
 class Snapshot {
  public:

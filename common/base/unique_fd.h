@@ -1,16 +1,15 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <cerrno>
+#include <unistd.h>
 #include <utility>
 
 #include "common/base/error.h"
 
 namespace tarn {
 
-/// Owns a file descriptor. Move-only; the destructor closes without looking at the result, so a file
-/// that was written is closed by close(), which reports.
+/// Owns a file descriptor. Move-only; the destructor closes without looking at the result, so a
+/// file that was written is closed by close(), which reports.
 class UniqueFd {
  public:
   UniqueFd() = default;

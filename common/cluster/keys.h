@@ -35,6 +35,9 @@ inline constexpr std::string_view kBmdVersion = "/tarn/version/bmd";
 inline constexpr std::string_view kBuckets = "/tarn/bucket/";
 inline constexpr std::string_view kDeadBuckets = "/tarn/dead-bucket/";
 inline constexpr std::string_view kLive = "/tarn/live/";
+/// Made before the first object is written: from then on no target may be added, since nothing
+/// moves names yet (docs/decisions/004).
+inline constexpr std::string_view kSealed = "/tarn/sealed";
 
 [[nodiscard]] inline std::string bucket(BucketId id) {
   return std::string(kBuckets) + std::to_string(raw(id));

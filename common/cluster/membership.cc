@@ -139,6 +139,17 @@ Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease
   Transaction transaction;
   transaction.compare.push_back(
       {std::string(keys::kMap), Compare::What::mod_revision, found.items.front().mod_revision});
+  const bool is_new = map.find(membership.self_.id) == nullptr;
+  if (is_new && membership.self_.role == Role::target) {
+    RangeRequest sealed{std::string(keys::kSealed), "", 0};
+    CO_TRY(const auto seal, co_await store.range(std::move(sealed)));
+    if (!seal.items.empty())
+      co_return fail(Errc::unsupported,
+                     "this cluster holds objects already: adding target {} to it would need a "
+                     "rebalance, which this version does not have",
+                     membership.self_.id);
+    transaction.compare.push_back({std::string(keys::kSealed), Compare::What::mod_revision, 0});
+  }
   if (admit(map, membership.self_)) {
     transaction.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
     transaction.puts.push_back({std::string(keys::kMapVersion), std::to_string(map.version), 0});

@@ -95,6 +95,10 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
                                          BucketProps props, Clock& clock);
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
 
+/// Fixes the set of targets, before the first object is written. Does nothing when that has been
+/// done. Returns a state in which it has. Errors: unavailable.
+Task<Result<std::shared_ptr<const ClusterState>>> seal(MetaStore& store, ClusterView& view);
+
 /// Makes what a new cluster has: uuid, empty map, the default bucket (none when its name is empty).
 /// Does nothing on one that exists. Returns the cluster's uuid.
 Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,

@@ -94,6 +94,7 @@ struct ClusterState {
   Smap map;
   Bmd bmd;
   std::set<std::string> live;  ///< ids of nodes whose lease the store holds
+  bool sealed = false;         ///< objects may have been written: the set of targets is fixed
 };
 
 /// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are

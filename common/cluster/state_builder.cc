@@ -44,6 +44,8 @@ Status take(const std::string& key, const std::string& value, ClusterState& stat
     state.bmd.dead.insert(BucketId{id});
   } else if (key.starts_with(keys::kLive)) {
     state.live.insert(key.substr(keys::kLive.size()));
+  } else if (key == keys::kSealed) {
+    state.sealed = true;
   } else if (key == keys::kSchema && value != keys::kSchemaText) {
     return fail(Errc::unsupported,
                 "the meta store has format {}, this version of Tarn reads format {}", value,

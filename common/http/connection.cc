@@ -1,19 +1,19 @@
 #include "common/http/connection.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <netinet/tcp.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <cerrno>
-#include <cstring>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
@@ -49,7 +49,8 @@ Method method_of(beast_http::verb verb) {
   }
 }
 
-/// Beast waits for CR LF CR LF; a head with bare line feeds would wait for ever. So look for them first.
+/// Beast waits for CR LF CR LF; a head with bare line feeds would wait for ever. So look for them
+/// first.
 bool has_bare_line_feed(std::string_view bytes) {
   const auto end = bytes.find("\r\n\r\n");
   const auto head = bytes.substr(0, end);
@@ -109,10 +110,12 @@ Status check_framing(const RequestHead& head, std::size_t header_bytes, const Li
     if (head.version == 10)
       return fail(Errc::invalid_argument, "Transfer-Encoding in an HTTP/1.0 request");
     if (!iequals(coding, "chunked"))
-      return fail(Errc::invalid_argument, "transfer coding '{}': only chunked is understood", coding);
+      return fail(Errc::invalid_argument, "transfer coding '{}': only chunked is understood",
+                  coding);
   }
   if (const auto expect = head.field("Expect"); !expect.empty() && !iequals(expect, "100-continue"))
-    return fail(Errc::invalid_argument, "expectation '{}': only 100-continue is understood", expect);
+    return fail(Errc::invalid_argument, "expectation '{}': only 100-continue is understood",
+                expect);
   return {};
 }
 
@@ -203,12 +206,11 @@ Task<void> Connection::yield_after(std::size_t bytes) {
 
 /// Reads what is there into the buffer. 0: the peer has closed.
 Task<Result<std::size_t>> Connection::fill_buffer() {
-  const std::size_t room = parser_->http && parser_->http->is_header_done() ? kChunkedReadBytes
-                                                                            : kReadBytes;
+  const std::size_t room =
+      parser_->http && parser_->http->is_header_done() ? kChunkedReadBytes : kReadBytes;
   const auto space = parser_->buffer.prepare(room);
   while (true) {
-    const ssize_t got =
-        ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
     if (got >= 0) {
       parser_->buffer.commit(static_cast<std::size_t>(got));
       moved(static_cast<std::size_t>(got));
@@ -227,8 +229,8 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
   const Limits& limits = shared_.options.limits;
   auto& buffer = parser_->buffer;
   auto& http = parser_->http.emplace();
-  http.header_limit(static_cast<std::uint32_t>(limits.header_bytes_max + limits.target_bytes_max +
-                                               1024));
+  http.header_limit(
+      static_cast<std::uint32_t>(limits.header_bytes_max + limits.target_bytes_max + 1024));
   http.body_limit(boost::none);
   if (buffer.size() == 0) {
     buffer = boost::beast::flat_buffer();  // an idle connection keeps no memory
@@ -301,7 +303,8 @@ Task<Result<std::size_t>> Connection::receive(std::span<std::byte> into) {
       co_await yield_after(count);
       co_return count;
     }
-    if (got == 0) co_return fail(Errc::disconnected, "the client closed before the end of its body");
+    if (got == 0)
+      co_return fail(Errc::disconnected, "the client closed before the end of its body");
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       co_return fail(Errc::disconnected, "receive: {}", std::strerror(errno));
@@ -389,8 +392,8 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
   auto at = static_cast<off_t>(offset);
   std::uint64_t left = length;
   while (left > 0) {
-    const ssize_t sent = ::sendfile(socket_.native_handle(), fd, &at,
-                                    std::min<std::uint64_t>(left, kTurnBytes));
+    const ssize_t sent =
+        ::sendfile(socket_.native_handle(), fd, &at, std::min<std::uint64_t>(left, kTurnBytes));
     if (sent > 0) {
       left -= static_cast<std::uint64_t>(sent);
       moved(static_cast<std::size_t>(sent));
@@ -496,8 +499,8 @@ Task<void> Connection::run() {
     if (!*got) break;
     Exchange exchange(*this, std::move(head));
     co_await serve(exchange);
-    unread_body = exchange.response_complete() && exchange.head().has_body() &&
-                  !exchange.body_complete();
+    unread_body =
+        exchange.response_complete() && exchange.head().has_body() && !exchange.body_complete();
     if (!exchange.head().keep_alive || stopping_) {
       if (!exchange.response_complete()) {
         // A cut answer must not look like a complete one: reset instead of a polite end.

@@ -3,8 +3,6 @@
 // Private to common/http: one accepted socket and what the sweeper may do to it.
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +11,9 @@
 #include <optional>
 #include <span>
 #include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -50,7 +51,8 @@ class Connection {
   // For Exchange.
   [[nodiscard]] const std::string& remote_address() const { return remote_; }
   [[nodiscard]] ServerShared& shared() { return shared_; }
-  /// Bytes of the body of a request with Content-Length: what the head's read brought, then the socket.
+  /// Bytes of the body of a request with Content-Length: what the head's read brought, then the
+  /// socket.
   Task<Result<std::size_t>> receive(std::span<std::byte> into);
   /// Bytes of a chunked body, through Beast's parser; 0 is its end.
   Task<Result<std::size_t>> receive_chunked(std::span<std::byte> into);

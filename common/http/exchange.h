@@ -74,8 +74,8 @@ class Exchange {
 
  private:
   friend class Connection;
-  [[nodiscard]] std::string head_text(const Response& response,
-                                      std::optional<std::uint64_t> length, bool has_length);
+  [[nodiscard]] std::string head_text(const Response& response, std::optional<std::uint64_t> length,
+                                      bool has_length);
 
   Connection& connection_;
   RequestHead head_;

@@ -1,6 +1,12 @@
 #include "common/http/loops.h"
 
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <mutex>
+#include <string>
 #include <sys/prctl.h>
+#include <thread>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -9,12 +15,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
-#include <condition_variable>
-#include <future>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
 
 #include "common/base/check.h"
 #include "common/obs/log.h"
@@ -132,9 +132,8 @@ bool TaskGroup::close(double seconds) {
   std::unique_lock lock(state_->mutex);
   state_->closed = true;
   for (const auto& [id, entry] : state_->tasks)
-    asio::post(entry.executor, [signal = entry.signal] {
-      signal->emit(asio::cancellation_type::terminal);
-    });
+    asio::post(entry.executor,
+               [signal = entry.signal] { signal->emit(asio::cancellation_type::terminal); });
   const auto limit = std::chrono::duration<double>(seconds);
   return state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); });
 }

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
 
 #include "common/base/async.h"
 
@@ -71,8 +72,8 @@ class TaskGroup {
   /// Asks all tasks to stop (Asio's terminal cancellation), refuses new ones, and blocks until none
   /// is left or `seconds` have passed. Not from a loop. True when none is left.
   bool close(double seconds);
-  /// Refuses new tasks and blocks until none is left or `seconds` have passed; cancels nothing. Not from
-  /// a loop. True when none is left.
+  /// Refuses new tasks and blocks until none is left or `seconds` have passed; cancels nothing. Not
+  /// from a loop. True when none is left.
   bool wait(double seconds);
   [[nodiscard]] std::size_t running() const;
 

@@ -86,9 +86,12 @@ Result<std::vector<std::string>> decode_parts(const std::vector<std::string_view
 
 Result<Router::Match> Router::match(std::string_view method, std::string_view path) const {
   Match found;
+  std::string_view pattern;
   for (const Route& route : routes_) {
+    if (!pattern.empty() && route.pattern != pattern) continue;
     const auto stars = match_pattern(route.pattern, path);
     if (!stars) continue;
+    pattern = route.pattern;
     if (!has_word(route.methods, method)) {
       for (const auto word : words_of(route.methods))
         if (!has_word(found.allow, word))

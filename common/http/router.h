@@ -35,8 +35,9 @@ struct Route {
   RouteHandler handler;
 };
 
-/// Finds the first row that matches path and method. 405 with Allow when only the method is wrong;
-/// not_found when no row has the path.
+/// The first pattern that matches the path decides, with all rows that have the same: the one for
+/// the method serves it, and there being none is 405 with Allow. So a catch-all further down takes
+/// nothing from the paths above it. not_found when no row has the path.
 class Router {
  public:
   explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}

@@ -1,11 +1,12 @@
 #include "common/http/server.h"
 
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <map>
 #include <mutex>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/base/check.h"
 #include "common/http/connection.h"
@@ -53,7 +54,9 @@ struct PerLoop {
 };
 
 struct Server::Impl {
-  Impl(Loops& its_loops, Options options) : loops(its_loops) { shared.options = std::move(options); }
+  Impl(Loops& its_loops, Options options) : loops(its_loops) {
+    shared.options = std::move(options);
+  }
 
   Loops& loops;
   ServerShared shared;
@@ -73,13 +76,12 @@ Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
   boost::system::error_code ec;
   here.acceptor.open(endpoint.protocol(), ec);
   if (!ec) here.acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  // The first socket of a listener binds without SO_REUSEPORT set by anyone else: a second process on
-  // the same port is refused by the check in start().
+  // The first socket of a listener binds without SO_REUSEPORT set by anyone else: a second process
+  // on the same port is refused by the check in start().
   if (!ec) here.acceptor.set_option(ReusePort(true), ec);
   if (!ec) here.acceptor.bind(endpoint, ec);
   if (!ec) here.acceptor.listen(kBacklog, ec);
-  if (ec)
-    return fail(Errc::io, "cannot listen on {}: {}", shared.options.address, ec.message());
+  if (ec) return fail(Errc::io, "cannot listen on {}: {}", shared.options.address, ec.message());
   return {};
 }
 

@@ -15,14 +15,14 @@ namespace tarn::http {
 
 /// What a client may cost us. faults.md J4 and J5.
 struct Limits {
-  std::size_t header_bytes_max = 16 * 1024;  ///< header fields, without the request line: 431
-  std::size_t fields_max = 100;              ///< 431
-  std::size_t target_bytes_max = 8 * 1024;   ///< 414
-  std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
+  std::size_t header_bytes_max = 16 * 1024;        ///< header fields, without the request line: 431
+  std::size_t fields_max = 100;                    ///< 431
+  std::size_t target_bytes_max = 8 * 1024;         ///< 414
+  std::chrono::milliseconds idle_timeout{75'000};  ///< between requests
   std::chrono::milliseconds header_timeout{10'000};  ///< first byte to end of the header: 408
-  std::uint64_t rate_min = 1024;             ///< bytes a second that a waiting peer must move ...
-  std::chrono::milliseconds rate_window{30'000};     ///< ... over this long, both ways
-  std::size_t connections_max = 15'000;      ///< a process; further ones are answered 503
+  std::uint64_t rate_min = 1024;  ///< bytes a second that a waiting peer must move ...
+  std::chrono::milliseconds rate_window{30'000};  ///< ... over this long, both ways
+  std::size_t connections_max = 15'000;           ///< a process; further ones are answered 503
 };
 
 /// What the server counts; one for all loops of a listener.
@@ -33,13 +33,14 @@ using Handler = std::function<Task<Status>(Exchange&)>;
 /// Called after each request, for logs and metrics. Must not block.
 using Observer = std::function<void(const Exchange&, const Status&, std::chrono::nanoseconds)>;
 
-/// An HTTP/1.1 listener: one accepting socket a loop (SO_REUSEPORT); a connection stays on its loop.
+/// An HTTP/1.1 listener: one accepting socket a loop (SO_REUSEPORT); a connection stays on its
+/// loop.
 class Server {
  public:
   struct Options {
-    std::string name;          ///< "public", "relay", "internal": for logs and metrics
-    std::string address;       ///< "127.0.0.1:8080", "[::]:0"
-    std::string node;          ///< "p[id]": for error bodies
+    std::string name;     ///< "public", "relay", "internal": for logs and metrics
+    std::string address;  ///< "127.0.0.1:8080", "[::]:0"
+    std::string node;     ///< "p[id]": for error bodies
     Limits limits;
     Handler handler;
     Observer observer;

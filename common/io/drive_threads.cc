@@ -1,8 +1,7 @@
 #include "common/io/drive_threads.h"
 
-#include <sys/prctl.h>
-
 #include <chrono>
+#include <sys/prctl.h>
 
 namespace tarn::io {
 
@@ -16,7 +15,6 @@ struct DriveThreads::State {
   std::size_t busy = 0;
   bool stopping = false;
 };
-
 
 DriveThreads::DriveThreads(std::string name, std::size_t threads, std::size_t queue_max)
     : state_(std::make_shared<State>()) {

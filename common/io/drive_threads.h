@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/post.hpp>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -14,13 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+
 #include "common/base/async.h"
 #include "common/base/error.h"
 
 namespace tarn::io {
 
-/// The threads of one drive and their queue. Whatever may wait for a drive runs here and never on an
-/// event loop; a drive that hangs stops its own threads only. Thread-safe.
+/// The threads of one drive and their queue. Whatever may wait for a drive runs here and never on
+/// an event loop; a drive that hangs stops its own threads only. Thread-safe.
 class DriveThreads {
  public:
   /// `queue_max`: foreground work that may wait; more is refused with `unavailable`.
@@ -44,8 +45,8 @@ class DriveThreads {
         asio::use_awaitable, std::move(work));
   }
 
-  /// A result that will be there later: lets a caller go on while the drive works. Must be awaited (or
-  /// the drive's threads must have ended) before what `work` refers to goes away.
+  /// A result that will be there later: lets a caller go on while the drive works. Must be awaited
+  /// (or the drive's threads must have ended) before what `work` refers to goes away.
   template <class R>
   class Pending {
    public:

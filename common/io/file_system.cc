@@ -1,7 +1,9 @@
 #include "common/io/file_system.h"
 
-#include <dirent.h>
+#include <atomic>
+#include <cerrno>
 #include <fcntl.h>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -9,9 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <memory>
+#include <dirent.h>
 
 #include "common/io/object_attribute.h"
 
@@ -170,21 +170,21 @@ Result<std::vector<std::string>> FileSystem::list(const std::string& path) {
 }
 
 Result<std::uint64_t> FileSystem::size(int fd) {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0) return fail_errno(errno, fmt::format("stat on drive {}", root_));
   return static_cast<std::uint64_t>(info.st_size);
 }
 
 Result<Space> FileSystem::space() {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::fstatvfs(fd_.get(), &info) != 0)
     return fail_errno(errno, fmt::format("statvfs of drive {}", root_));
   return Space{info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
 }
 
 Status FileSystem::check_mounted() {
-  struct stat opened {};
-  struct stat now {};
+  struct stat opened{};
+  struct stat now{};
   if (::fstat(fd_.get(), &opened) != 0 || ::stat(root_.c_str(), &now) != 0)
     return fail_errno(errno, fmt::format("stat drive {}", root_));
   if (opened.st_dev != now.st_dev || opened.st_ino != now.st_ino)

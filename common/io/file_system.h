@@ -18,15 +18,16 @@ struct Space {
   std::uint64_t free = 0;   ///< bytes that we may still use
 };
 
-/// The file system of one drive, seen from the drive's root. All paths are relative to that root, which
-/// is held open: when the drive is unmounted under us, nothing can land in the directory below its mount
-/// point. One virtual call a system call, so that tests can make any of them fail.
+/// The file system of one drive, seen from the drive's root. All paths are relative to that root,
+/// which is held open: when the drive is unmounted under us, nothing can land in the directory
+/// below its mount point. One virtual call a system call, so that tests can make any of them fail.
 /// Blocking: call on the drive's threads only. Thread-safe. Errors: io, no_space, not_found.
 class FileSystem {
  public:
   /// `root` must be an existing directory.
   [[nodiscard]] static Result<std::unique_ptr<FileSystem>> open(const std::string& root);
-  FileSystem(std::string root, UniqueFd root_fd) : root_(std::move(root)), fd_(std::move(root_fd)) {}
+  FileSystem(std::string root, UniqueFd root_fd)
+      : root_(std::move(root)), fd_(std::move(root_fd)) {}
   virtual ~FileSystem() = default;
 
   [[nodiscard]] const std::string& root() const { return root_; }
@@ -66,8 +67,8 @@ class FileSystem {
   UniqueFd fd_;
 };
 
-/// Whether all pages of these bytes are in memory, so that reading them will not wait for the drive.
-/// cachestat where the kernel has it, else mincore over a mapping. Never blocks.
+/// Whether all pages of these bytes are in memory, so that reading them will not wait for the
+/// drive. cachestat where the kernel has it, else mincore over a mapping. Never blocks.
 [[nodiscard]] bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes);
 
 }  // namespace tarn::io

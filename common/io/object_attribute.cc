@@ -1,9 +1,8 @@
 #include "common/io/object_attribute.h"
 
-#include <sys/xattr.h>
-
 #include <array>
 #include <cerrno>
+#include <sys/xattr.h>
 
 #include "common/base/encoding.h"
 #include "common/base/hash.h"

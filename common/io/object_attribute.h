@@ -12,8 +12,8 @@
 
 namespace tarn::io {
 
-/// Where a data file lies below a drive: data/<directory, 8 hex>/<id, 16 hex>. Opaque: nothing of the
-/// object's name is in it.
+/// Where a data file lies below a drive: data/<directory, 8 hex>/<id, 16 hex>. Opaque: nothing of
+/// the object's name is in it.
 struct FileName {
   std::uint32_t directory = 0;
   std::uint64_t id = 0;
@@ -29,11 +29,11 @@ struct ObjectRecord {
   enum class Kind : std::uint8_t { object = 1, tombstone = 2 };
   Kind kind = Kind::object;
   Generation generation;
-  FileName file;                 ///< objects only
-  std::uint64_t size = 0;        ///< bytes
-  std::uint64_t xxh64 = 0;       ///< of the content
-  std::uint64_t version = 1;     ///< AIStore's, 1 for a new object
-  std::int64_t modified_ns = 0;  ///< wall clock; for people
+  FileName file;                                            ///< objects only
+  std::uint64_t size = 0;                                   ///< bytes
+  std::uint64_t xxh64 = 0;                                  ///< of the content
+  std::uint64_t version = 1;                                ///< AIStore's, 1 for a new object
+  std::int64_t modified_ns = 0;                             ///< wall clock; for people
   std::vector<std::pair<std::string, std::string>> custom;  ///< custom metadata and Content-Type
 
   bool operator==(const ObjectRecord&) const = default;
@@ -41,8 +41,8 @@ struct ObjectRecord {
   [[nodiscard]] std::string etag() const;
 };
 
-/// The attribute `user.tarn` of a data file: all that is needed to put the object into an index again.
-/// docs/on-disk-layout.md has the grammar.
+/// The attribute `user.tarn` of a data file: all that is needed to put the object into an index
+/// again. docs/on-disk-layout.md has the grammar.
 struct ObjectAttribute {
   BucketId bucket_id{};
   api::Bucket bucket;

@@ -1,12 +1,12 @@
 #include "common/obs/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 namespace tarn::obs {
 namespace {

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <spdlog/logger.h>
-
 #include <atomic>
 #include <cstdint>
-
 #include <memory>
 #include <string_view>
+
+#include <spdlog/logger.h>
 
 #include "common/base/error.h"
 
@@ -17,7 +16,8 @@ namespace tarn::obs {
 /// key=value. Thread-safe; made at the first call.
 [[nodiscard]] spdlog::logger& log(std::string_view module);
 
-/// Sets the level of all modules: trace, debug, info, warn, error. invalid_argument for other words.
+/// Sets the level of all modules: trace, debug, info, warn, error. invalid_argument for other
+/// words.
 Status set_log_level(std::string_view level);
 
 /// True at most once a second for each call site: for lines that a client can cause.

@@ -19,7 +19,11 @@ prometheus::Gauge& Metrics::gauge(const std::string& name, const std::string& he
 prometheus::Histogram& Metrics::histogram(const std::string& name, const std::string& help,
                                           const Labels& labels,
                                           const prometheus::Histogram::BucketBoundaries& bounds) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry_).Add(labels, bounds);
+  return prometheus::BuildHistogram()
+      .Name(name)
+      .Help(help)
+      .Register(*registry_)
+      .Add(labels, bounds);
 }
 
 void Metrics::before_scrape(std::function<void()> refresh) {

@@ -1,22 +1,22 @@
 #pragma once
 
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-
 namespace tarn::obs {
 
 using Labels = std::map<std::string, std::string>;
 
-/// The metrics of a node, in one registry. Look a metric up once and keep the reference: it lives as
-/// long as the Metrics. Updating one is thread-safe and lock-free.
+/// The metrics of a node, in one registry. Look a metric up once and keep the reference: it lives
+/// as long as the Metrics. Updating one is thread-safe and lock-free.
 class Metrics {
  public:
   Metrics();
@@ -24,9 +24,9 @@ class Metrics {
                                              const Labels& labels = {});
   [[nodiscard]] prometheus::Gauge& gauge(const std::string& name, const std::string& help,
                                          const Labels& labels = {});
-  [[nodiscard]] prometheus::Histogram& histogram(const std::string& name, const std::string& help,
-                                                 const Labels& labels,
-                                                 const prometheus::Histogram::BucketBoundaries& bounds);
+  [[nodiscard]] prometheus::Histogram& histogram(
+      const std::string& name, const std::string& help, const Labels& labels,
+      const prometheus::Histogram::BucketBoundaries& bounds);
   /// Called before each text(), to bring gauges up to date.
   void before_scrape(std::function<void()> refresh);
   /// Everything in Prometheus' text format 0.0.4.

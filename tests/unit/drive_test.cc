@@ -1,19 +1,19 @@
-#include <catch2/catch.hpp>
+#include "target/drive.h"
 
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <thread>
+#include <catch2/catch.hpp>
 
 #include "common/base/clock.h"
 #include "common/base/hash.h"
-#include "target/drive.h"
 #include "target/drive_identity.h"
 
 using namespace tarn;

@@ -286,6 +286,27 @@ TEST_CASE("Joining ends at once where no repetition helps, and waits for a clust
   CHECK(cluster.run(target.join()).error().code == Errc::corrupt);
 }
 
+TEST_CASE("A cluster that may hold objects takes no new target, but its own again",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
+  REQUIRE(cluster.run(cluster.view.load()));
+  Member first(cluster, "t1", Role::target);
+  first.start();
+  const auto sealed = cluster.run(seal(cluster.flaky, cluster.view));
+  REQUIRE(sealed);
+  CHECK((*sealed)->sealed);
+  Member late(cluster, "t2", Role::target);
+  const Status refused = cluster.run(late.membership.join());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unsupported);
+  Member again(cluster, "t1", Role::target);
+  again.start();
+  Member proxy(cluster, "p1", Role::proxy);
+  proxy.start();
+  CHECK(cluster.run(cluster.view.fresh()).value()->map.nodes.size() == 2);
+}
+
 TEST_CASE("A node acknowledges what it has put in force, and the wait for it ends then",
           "[cluster][membership]") {
   Cluster cluster;

@@ -1,7 +1,8 @@
+#include "common/io/object_attribute.h"
+
 #include <catch2/catch.hpp>
 
 #include "common/base/encoding.h"
-#include "common/io/object_attribute.h"
 
 using namespace tarn;
 

@@ -70,6 +70,17 @@ TEST_CASE("a method that no row of the path has is named with those that exist",
   CHECK(root->allow == "GET");
 }
 
+TEST_CASE("a catch-all takes nothing from the paths above it", "[http][router]") {
+  const Router small({{"GET", "/v1/daemon", "read", nullptr},
+                      {"PUT", "/v1/daemon", "write", nullptr},
+                      {"GET PUT DELETE", "/*/**", "easy", nullptr}});
+  CHECK(small.match("PUT", "/v1/daemon")->route->summary == "write");
+  const auto deleted = small.match("DELETE", "/v1/daemon");
+  REQUIRE(deleted.has_value());
+  CHECK(deleted->route == nullptr);
+  CHECK(deleted->allow == "GET PUT");
+}
+
 TEST_CASE("methods are compared whole", "[http][router]") {
   for (const char* method : {"GE", "get", "", "GET ", "T"}) {
     INFO(method);
