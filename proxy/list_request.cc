@@ -61,7 +61,9 @@ Result<std::string> text_of(const json& value, const char* key) {
 Result<std::uint64_t> number_of(const json& value, const char* key) {
   const auto found = value.find(key);
   if (found == value.end() || found->is_null()) return 0;
-  if (found->is_number_unsigned()) return found->get<std::uint64_t>();
+  if (found->is_number_unsigned() ||
+      (found->is_number_integer() && found->get<std::int64_t>() >= 0))
+    return found->get<std::uint64_t>();
   if (found->is_string()) {
     const auto text = found->get<std::string>();
     if (text.empty()) return 0;
