@@ -1,0 +1,232 @@
+"""Drives that fill up, vanish, or are somebody else's (faults.md C4, D2, D3, D4)."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+
+import disks
+import pytest
+from disks import seeded
+from harness.waiting import wait_until
+from stage import DRIVE_ERRORS, local_cluster
+
+MIB = 1024 * 1024
+needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
+pytestmark = needs_ext4
+
+
+def fill(mountpoint):
+    """Takes the last block of a file system, as somebody else's file might. Returns the path of the file."""
+    path = mountpoint / "ballast-of-the-test"
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+    size = 4 * MIB
+    while size >= 4096:
+        try:
+            os.posix_fallocate(fd, os.fstat(fd).st_size, size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            size //= 2
+    os.close(fd)
+    free = os.statvfs(mountpoint)
+    assert free.f_bavail * free.f_frsize < 64 * 1024
+    return path
+
+
+def test_a_full_drive_refuses_writes_and_does_the_rest(make_stage, seed):
+    """C4: 64 MiB. PUTs end in 507 or 503, reads and deletes go on at 100 %, room makes it write again by itself."""
+    rng = seeded(seed, "C4")
+    stage = make_stage(targets=1, drives=1, fs="ext4", size=64 * MIB)
+    cluster, (disk,) = stage.cluster, stage.disks["t1"]
+    cluster.expect_errors(DRIVE_ERRORS)
+    judge = stage.client("judge")
+    names, refused = [], []
+    while not refused:
+        name = f"n-{len(names)}"
+        names.append(name)
+        op = judge.put("data", name, rng.choice((1000, 700_000, 2 * MIB)))
+        if op.status != 200:
+            refused.append(op)
+        assert len(names) < 2000, "64 MiB hold gigabytes"
+    assert refused[0].status in (503, 507), refused[0].line()
+    free = os.statvfs(disk.mountpoint)
+    assert free.f_bavail * free.f_frsize >= free.f_blocks * free.f_frsize // 100, "the reserve was used up"
+
+    # Now to the last block, index and log included.
+    path = fill(disk.mountpoint)
+    answers = [judge.put("data", f"late-{i}", 5000) for i in range(5)]
+    assert all(op.status in (503, 507) for op in answers), [op.line() for op in answers]
+    names += [f"late-{i}" for i in range(5)]
+    deleted = rng.sample(names[:-6], 5)
+    for name in deleted:
+        op = judge.delete("data", name)
+        assert op.status == 200, f"a delete at 100 %: {op.line()}"
+    kept = [name for name in names[:-6] if name not in deleted]
+    for name in kept:
+        assert judge.get("data", name).status == 200, name
+    assert stage.is_alive("t1")
+
+    path.unlink()
+    wait_until(lambda: judge.put("data", "after", 5000).status == 200, 60, "PUTs work again once there is room")
+    names.append("after")
+    print(f"injected: full after {len(names)} PUTs, then no block left; detected: {refused[0].status}, "
+          f"{[op.status for op in answers]}")
+    stage.check(judge, names)
+    # And at the start: nothing of the refused is there.
+    stage.kill("t1")
+    stage.start("t1")
+    stage.check(judge, names)
+
+
+def test_nothing_lands_under_the_mount_point_of_a_drive_that_is_gone(make_stage, seed):
+    """D2: `umount -l` under load. The drive is out within seconds; its names are 503, never 404."""
+    stage = make_stage(targets=1, drives=2, fs="ext4")
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    judge = stage.client("judge")
+    names = [f"n-{i}" for i in range(40)]
+    for name in names:
+        judge.put("data", name, 5000)
+    lost, other = stage.disks["t1"]
+    on_lost = len(stage.data_files("t1", lost.mountpoint))
+    disks.run("umount", "-l", lost.mountpoint)
+
+    def is_out():
+        for index in range(20):
+            judge.put("data", f"m-{index}", 3000)
+        return cluster.metric("t1", "tarn_drive_up", drive=str(lost.mountpoint)) == 0
+
+    wait_until(is_out, 5, "the drive is out")
+    left = [path for path in lost.mountpoint.rglob("*")]
+    assert left == [], f"written under the mount point: {left}"
+    answers = {name: judge.get("data", name).status for name in names}
+    away = [name for name, status in answers.items() if status == 503]
+    assert set(answers.values()) <= {200, 503} and len(away) >= on_lost * 0.9, answers
+    assert judge.list("data").status == 503, "a list without a drive is short"
+    for name in away:
+        assert judge.put("data", name, 100).status == 503, "a write for a drive that is away"
+        assert judge.delete("data", name).status == 503
+    assert other.mounted and stage.is_alive("t1")
+    # A start without it: the same answers; nothing is made in its place.
+    stage.kill("t1")
+    stage.start("t1", served=False)
+    wait_until(lambda: any(judge.get("data", name).status == 200 for name in names), 10, "the other drive answers")
+    assert {judge.get("data", name).status for name in away} == {503}
+    assert [path for path in lost.mountpoint.rglob("*") if path.is_file()] == []
+    stage.kill("t1")
+    lost.mount()
+    stage.start("t1")
+    print(f"injected: a drive with {on_lost} objects unmounted; detected: out, {len(away)} names 503")
+    stage.check(judge, names + [f"m-{i}" for i in range(20)])
+
+
+def test_an_empty_drive_is_not_taken_for_the_old_one(make_stage, seed):
+    """D3 without redundancy: no object counts as deleted; the old drive may come back, or be given up by name."""
+    stage = make_stage(targets=1, drives=2, fs="ext4")
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    judge = stage.client("judge")
+    names = [f"n-{i}" for i in range(40)]
+    for name in names:
+        judge.put("data", name, 5000)
+    disk, _ = stage.disks["t1"]
+    assert {judge.get("data", name).status for name in names} == {200}
+    stage.kill("t1")
+    disk.umount()
+    empty = disk.lab.disk("empty", "ext4")
+    empty.mountpoint = disk.mountpoint
+    empty.mount()
+    stage.start("t1", served=False)
+    wait_until(lambda: any(judge.get("data", name).status == 200 for name in names), 10, "the other drive answers")
+    statuses = {name: judge.get("data", name).status for name in names}
+    away = sorted(name for name, status in statuses.items() if status == 503)
+    assert set(statuses.values()) == {200, 503} and away, statuses
+    assert judge.list("data").status == 503
+    assert {judge.put("data", name, 10).status for name in away[:5]} == {503}
+    missing = cluster.logs["t1"].matching("drive missing .*--replace-drive")
+    assert missing, "the log does not say what to do"
+    assert [entry.name for entry in empty.mountpoint.iterdir() if entry.name not in ("lost+found",)] == []
+
+    # The old drive comes back: everything is there.
+    stage.kill("t1")
+    empty.umount()
+    disk.mount()
+    stage.start("t1")
+    stage.check(judge, names)
+
+    # Given up for lost: the rest works, the lost names are gone and can be written again.
+    stage.kill("t1")
+    disk.umount()
+    empty.mount()
+    made = local_cluster.Cluster.load(stage.directory)
+    node = made.node("t1")
+    node.arguments += ["--replace-drive", str(disk.mountpoint)]
+    made.save()
+    stage.start("t1")
+    node.arguments[-2:] = []
+    made.save()
+    statuses = {name: cluster.get("data", name).status for name in names}
+    assert {name for name, status in statuses.items() if status == 404} == set(away)
+    assert {status for status in statuses.values()} == {200, 404}
+    assert {cluster.put("data", name, b"again").status for name in away} == {200}
+    stage.kill("t1")
+    stage.start("t1")
+    assert {cluster.get("data", name).status for name in names} == {200}
+    print(f"injected: an empty drive in place of one with {len(away)} objects; detected: {len(away)} names 503")
+
+
+def refusal(stage, arguments):
+    """Runs a target that must refuse to start; its line."""
+    program = str(stage.cluster.programs / "tarn-target")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, (done.returncode, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("tarn-target: ")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def arguments_with(stage, node, **drives):
+    """The command line of a node with some of its drives given elsewhere: {"d1": path}."""
+    arguments = list(local_cluster.Cluster.load(stage.directory).node(node).arguments)
+    for index, word in enumerate(arguments):
+        name = os.path.basename(word)
+        if index and arguments[index - 1] == "--drive" and name in drives:
+            arguments[index] = str(drives[name])
+    return arguments
+
+
+def test_another_owners_drive_is_refused_and_left_as_it_is(make_stage, tmp_path):
+    """D4: another cluster's drive, another target's, the same one twice, a directory of other files."""
+    stage = make_stage(targets=2, drives=2)
+    cluster = stage.cluster
+    cluster.put("data", "there", b"there")
+    stage.kill("t1", "t2")
+    foreign = tmp_path / "foreign"
+    shutil.copytree(cluster.drives("t1")[0], foreign)
+    identity = foreign / ".tarn" / "drive.json"
+    uuid = json.loads(identity.read_text())["cluster"]
+    identity.write_text(identity.read_text().replace(uuid, "somebody-elses"))
+    occupied = tmp_path / "occupied"
+    occupied.mkdir()
+    (occupied / "thesis.tex").write_text("do not lose me")
+    own = cluster.drives("t1")
+    cases = [
+        ("another cluster", arguments_with(stage, "t1", d1=foreign), foreign, ["somebody-elses", uuid]),
+        ("another target", arguments_with(stage, "t1", d2=cluster.drives("t2")[1]), cluster.drives("t2")[1], ["target"]),
+        ("twice", arguments_with(stage, "t1", d2=own[0]), own[0], ["twice"]),
+        ("other files", [*arguments_with(stage, "t1"), "--drive", str(occupied)], occupied, ["not empty"]),
+    ]
+    for title, arguments, place, words in cases:
+        before = snapshot(place)
+        line = refusal(stage, arguments)
+        assert str(place) in line and all(word in line for word in words), (title, line)
+        assert snapshot(place) == before, f"{title}: the refused drive was changed"
+        print(f"{title}: {line}")
+    stage.start("t1", "t2")
+    assert cluster.get("data", "there").body == b"there"
+
+
+def snapshot(place):
+    return {str(path): (path.read_bytes() if path.is_file() else None) for path in place.rglob("*")}
