@@ -135,6 +135,8 @@ def _session_cluster(tmp_path_factory):
     _live.remove(cluster)
     _shared.clear()
     cluster.begin_test()
+    cluster.close(keep_data=True)
+    _check(cluster)  # the way down: leaks are reported at the very end
     cluster.close()
 
 
