@@ -1,0 +1,136 @@
+"""Many clients on the same names (faults.md L1 to L4): every history must have an explanation."""
+
+import random
+
+import checker
+import pytest
+from history import Recorder
+from load import Client, Crowd
+
+OPERATIONS = 10_000
+CLIENTS = 8
+
+
+def run(cluster, work, seed, count=OPERATIONS, clients=CLIENTS, endpoints=None):
+    """`count` calls of `work(client, its generator, its number)` by `clients` at once; the history."""
+    recorder = Recorder()
+    made = [Client(recorder, f"c{i}", endpoints or [cluster.endpoint], timeout=30) for i in range(clients)]
+    choices = {client: (random.Random(f"{seed}/{i}"), i) for i, client in enumerate(made)}
+    Crowd(made, lambda client: work(client, *choices[client]), count=count).start().join(300)
+    return recorder
+
+
+def judge(cluster, recorder, bucket, names):
+    """All checkers, the look at the end included. Nothing is broken here: no answer may be uncertain."""
+    with Client(recorder, "judge", [cluster.endpoint]) as client:
+        found = {name: (client.get(bucket, name), client.head(bucket, name)) for name in names}
+        listed = client.list(bucket)
+    ops = recorder.ops()
+    report = checker.check(ops, budget=400_000, final=(bucket, found, listed))
+    print(report)
+    assert report.ok, str(report)
+    strange = [op.line() for op in ops if op.status == 0 or op.status >= 500]
+    assert not strange, strange[:10]
+    assert report.given_up * 10 <= report.names, "too many names were only judged by the fast checker"
+    return ops
+
+
+def test_concurrent_puts_of_one_name_have_one_order(cluster, bucket, seed):
+    """L1: up to 8 writers of a name at a time, 1 byte to megabytes."""
+    names = [f"n-{i}" for i in range(250)]
+    sizes = (1, 16, 100, 4096, 4097, 65_536, 100_000)
+    turn = [0]
+
+    def work(client, rng, number):
+        # All clients work on the same few names at a time, which move on: as much meeting as can be judged.
+        turn[0] += 1
+        name = names[turn[0] * len(names) // (OPERATIONS + CLIENTS) % len(names)]
+        if rng.random() < 0.6:
+            client.put(bucket, name, 3_000_000 if rng.random() < 0.002 else rng.choice(sizes))
+        else:
+            client.get(bucket, name)
+
+    ops = judge(cluster, run(cluster, work, seed), bucket, names)
+    assert len(ops) >= OPERATIONS
+    print(f"injected: {sum(op.op == 'put' for op in ops)} PUTs that meet others")
+
+
+def test_puts_deletes_and_reads_race(cluster, bucket, seed):
+    """L2: PUT, DELETE, GET, HEAD and ranges; parts of a range with If-Match are never of two versions."""
+    names = [f"n-{i}" for i in range(400)]
+    turn = [0]
+
+    def work(client, rng, number):
+        turn[0] += 1
+        name = names[(turn[0] * len(names) // (OPERATIONS + CLIENTS) + rng.randrange(2)) % len(names)]
+        draw = rng.random()
+        if draw < 0.35:
+            client.put(bucket, name, rng.choice((16, 5000, 70_000, 300_000)))
+        elif draw < 0.5:
+            client.delete(bucket, name)
+        elif draw < 0.7:
+            client.get(bucket, name)
+        elif draw < 0.8:
+            client.head(bucket, name)
+        else:
+            first = client.get(bucket, name, part=(0, 4095))
+            if first.status == 206:
+                second = client.get(bucket, name, part=(4096, 100_000), if_match=first.etag)
+                if second.status == 206:
+                    assert second.etag == first.etag and second.value == first.value, (first.line(), second.line())
+                else:
+                    assert second.status in (404, 412, 416), second.line()
+
+    ops = judge(cluster, run(cluster, work, seed), bucket, names)
+    parts = sum(op.status == 206 for op in ops)
+    print(f"{parts} parts read")
+    assert parts > 100
+
+
+def test_exactly_one_conditional_put_wins_each_race(cluster, bucket, seed):
+    """L3: If-None-Match: * and If-Match, all clients at the same name and version."""
+    names = [f"n-{i}" for i in range(OPERATIONS // 40)]
+    turn = [0]
+
+    def work(client, rng, number):
+        turn[0] += 1
+        name = names[turn[0] * len(names) // (OPERATIONS + CLIENTS) % len(names)]
+        draw = rng.random()
+        if draw < 0.5:
+            client.put(bucket, name, rng.choice((16, 3000, 20_000)), if_none_match=True)
+        elif draw < 0.9:
+            seen = client.head(bucket, name)
+            if seen.status == 200:
+                client.put(bucket, name, rng.choice((16, 3000, 20_000)), if_match=seen.etag)
+        else:
+            client.delete(bucket, name)
+
+    ops = judge(cluster, run(cluster, work, seed), bucket, names)
+    won = sum(op.op == "put" and op.outcome == "done" for op in ops)
+    lost = sum(op.op == "put" and op.outcome == "precondition" for op in ops)
+    print(f"injected: {won + lost} conditional PUTs; {won} won, {lost} were refused with 412")
+    assert won > len(names) and lost > len(names)
+
+
+@pytest.mark.parametrize("listener", ["redirect", "relay"])
+def test_a_list_shows_every_put_and_delete_that_was_acknowledged(cluster, bucket, seed, listener):
+    """L4: through either listener; together 10,000 operations."""
+    names = [f"d{i % 7}/n-{i}" for i in range(120)]
+
+    def work(client, rng, number):
+        draw, name = rng.random(), rng.choice(names)
+        if draw < 0.4:
+            client.put(bucket, name, rng.choice((16, 1000)))
+        elif draw < 0.65:
+            client.delete(bucket, name)
+        elif draw < 0.85:
+            client.list(bucket, prefix=rng.choice(("", "", "d1/", "d3/n-1")), pagesize=rng.choice((0, 7, 50)))
+        else:
+            client.get(bucket, name)
+
+    endpoints = [cluster.endpoint if listener == "redirect" else cluster.relay]
+    recorder = run(cluster, work, seed, count=OPERATIONS // 2, endpoints=endpoints)
+    ops = judge(cluster, recorder, bucket, names)
+    lists = sum(op.op == "list" for op in ops)
+    print(f"{lists} lists judged")
+    assert lists > OPERATIONS // 2 // 10
