@@ -57,6 +57,18 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_later_commands(line);
 }
 
+/// The word that stands where a command should; empty when there is none, or no command is missing.
+std::string unknown_command(const CLI::App& app) {
+  const CLI::App* group = &app;
+  std::string path;
+  while (!group->get_subcommands().empty()) {
+    group = group->get_subcommands().front();
+    path += group->get_name() + " ";
+  }
+  const auto words = app.remaining(true);
+  return group->get_require_subcommand_min() > 0 && !words.empty() ? path + words.front() : "";
+}
+
 Exit run(int argc, char** argv) {
   CLI::App app("tarn: the command line of a Tarn cluster", "tarn");
   GlobalOptions options;
@@ -68,11 +80,9 @@ Exit run(int argc, char** argv) {
     app.exit(wanted);
     return Exit::ok;
   } catch (const CLI::ParseError& wrong) {
-    const auto unknown =
-        app.get_subcommands().empty() ? app.remaining() : std::vector<std::string>();
-    fmt::print(
-        stderr, "tarn: {} (tarn --help)\n",
-        printable(unknown.empty() ? wrong.what() : "there is no command " + unknown.front()));
+    const std::string unknown = unknown_command(app);
+    fmt::print(stderr, "tarn: {} (tarn --help)\n",
+               printable(unknown.empty() ? wrong.what() : "there is no command " + unknown));
     return Exit::usage;
   }
   const Exit code = chosen();

@@ -43,6 +43,7 @@ void Table::print() const {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i)
       line += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", line);
   }
 }

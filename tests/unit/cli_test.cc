@@ -1,0 +1,157 @@
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "cli/exit_code.h"
+#include "cli/export_files.h"
+#include "cli/patience.h"
+#include "cli/place.h"
+#include "cli/printing.h"
+#include "cli/scratch_file.h"
+#include "common/base/hash.h"
+#include "tests/unit/run_task.h"
+
+namespace tarn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+UniqueFd open_directory(const fs::path& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+FoundFile found(const fs::path& path, std::string_view content) {
+  FoundFile file;
+  file.path = path;
+  file.size = content.size();
+  file.xxh64 = xxh64(content);
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("places are written in four ways", "[cli]") {
+  for (const char* text : {"b/o/p", "tarn://b/o/p", "ais://b/o/p"}) {
+    INFO(text);
+    const auto place = parse_object(text);
+    REQUIRE(place.has_value());
+    CHECK(place->bucket == "b");
+    CHECK(place->object == "o/p");
+  }
+  CHECK(parse_place("b")->object.empty());
+  CHECK(parse_bucket("b").value() == "b");
+  CHECK(parse_bucket("tarn://b/").value() == "b");
+}
+
+TEST_CASE("places that cannot be are refused", "[cli]") {
+  for (const char* text :
+       {"", "/", "/b", "b/", "b", "b//o", "b/../o", "a b/o", "tarn://", "v1/o"}) {
+    INFO(text);
+    const auto place = parse_object(text);
+    REQUIRE_FALSE(place.has_value());
+    CHECK(exit_for(place.error().code) == Exit::usage);
+  }
+  CHECK(parse_object("s3://b/o").error().code == Errc::unsupported);
+  CHECK_FALSE(parse_bucket("b/o").has_value());
+}
+
+TEST_CASE("sizes are readable", "[cli]") {
+  CHECK(readable_size(0) == "0B");
+  CHECK(readable_size(1023) == "1023B");
+  CHECK(readable_size(1024) == "1.0KiB");
+  CHECK(readable_size(50'000'000) == "47.7MiB");
+  CHECK(readable_size(1024ULL * 1024 * 1024 * 150) == "150GiB");
+  CHECK(readable_size(~0ULL) == "16.0EiB");
+}
+
+TEST_CASE("control characters do not reach a terminal", "[cli]") {
+  CHECK(printable("a\nb\x1b[2J\x7f") == "a\\x0ab\\x1b[2J\\x7f");
+  CHECK(printable("ä b/c") == "ä b/c");
+}
+
+TEST_CASE("a scratch file has its name when it is published, and is gone otherwise", "[cli]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  {
+    const auto file = ScratchFile::create(open_directory(directory), "x");
+    REQUIRE(file.has_value());
+    REQUIRE(write_all((*file)->fd(), std::as_bytes(std::span("abc", 3)), "x").has_value());
+    CHECK_FALSE(fs::exists(directory / "x"));
+  }
+  CHECK(fs::is_empty(directory));
+  write_file(directory / "x", "old");
+  {
+    const auto file = ScratchFile::create(open_directory(directory), "x");
+    REQUIRE(file.has_value());
+    REQUIRE(write_all((*file)->fd(), std::as_bytes(std::span("abc", 3)), "x").has_value());
+    REQUIRE((*file)->restart().has_value());
+    REQUIRE(write_all((*file)->fd(), std::as_bytes(std::span("de", 2)), "x").has_value());
+    REQUIRE((*file)->publish().has_value());
+  }
+  CHECK(read_file(directory / "x") == "de");
+}
+
+TEST_CASE("export writes below its directory only", "[cli][export]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  write_file(directory / "source", "hello");
+  auto out = ExportDirectory::open(directory / "out");
+  REQUIRE(out.has_value());
+  const FoundFile file = found(directory / "source", "hello");
+  for (const char* name : {"../x", "a/../../x", "/x", "..", ".", "", "a/", "a//b"}) {
+    INFO(name);
+    const auto written = out->write("b", name, file);
+    REQUIRE_FALSE(written.has_value());
+    CHECK(written.error().code == Errc::invalid_argument);
+  }
+  for (const char* folder : {"", ".", "..", "a/b", "/tmp"}) {
+    INFO(folder);
+    CHECK_FALSE(out->write(folder, "x", file).has_value());
+  }
+  CHECK(out->write("b", "a/x", file).value() == ExportDirectory::Outcome::written);
+  CHECK(out->write("b", "a/x", file).value() == ExportDirectory::Outcome::already_there);
+  CHECK(read_file(directory / "out/b/a/x") == "hello");
+  // An object that would have to be a file and a directory at once.
+  CHECK(out->write("b", "a", file).error().code == Errc::conflict);
+  CHECK(out->write("b", "a/x/y", file).error().code == Errc::conflict);
+}
+
+TEST_CASE("export publishes verified bytes only", "[cli][export]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  write_file(directory / "source", "hellO");
+  auto out = ExportDirectory::open(directory / "out");
+  REQUIRE(out.has_value());
+  CHECK(out->write("b", "x", found(directory / "source", "hello")).error().code == Errc::corrupt);
+  CHECK(out->write("b", "x", found(directory / "source", "hell")).error().code == Errc::corrupt);
+  CHECK(out->write("b", "x", found(directory / "source", "hellOO")).error().code == Errc::corrupt);
+  CHECK(fs::is_empty(directory / "out/b"));
+}
+
+TEST_CASE("patience ends at once when nobody has answered, and with its time", "[cli]") {
+  const Error away{Errc::unavailable, "away"};
+  test::TaskRunner run;
+  Patience patience(std::chrono::milliseconds(500));
+  CHECK_FALSE(run(patience.again(away)));
+  http::ClientResponse answer;
+  answer.status = 503;
+  patience.heard(answer);
+  CHECK(run(patience.again(away)));
+  CHECK_FALSE(run(patience.again({Errc::object_not_found, "surely gone"})));
+  answer.fields = {{"Retry-After", "1"}};
+  patience.heard(answer);
+  CHECK_FALSE(run(patience.again(away)));  // a second is more than what is left
+}
+
+}  // namespace tarn::cli
