@@ -2,10 +2,10 @@
 
 import html.parser
 import subprocess
-import urllib.parse
 
 import pytest
 from harness import client
+from harness.bulk import put_many
 
 
 class Links(html.parser.HTMLParser):
@@ -53,8 +53,6 @@ def test_names_are_text_and_links_lead_to_them(cluster, bucket):
     assert "script" not in shown.tags
     texts = {text: href for href, text in shown.links.items()}
     for name in AWKWARD:
-        if "/" in name.replace("</script>", ""):
-            continue
         if "/" not in name:
             assert client.request("GET", cluster.endpoint + texts[name]).body == name.encode()
     inside = page(cluster, texts["ä/"])
@@ -99,12 +97,8 @@ def test_writing_to_the_name_of_a_bucket_is_a_conflict(cluster, bucket, method):
 
 def test_wget_walks_all_pages_of_a_large_bucket(cluster, bucket, tmp_path):
     """More names than a page has, in the bucket and in a directory: wget -r follows the links to the next ones."""
-    names = [f"many/{i:05}" for i in range(1100)] + [f"top-{i:04}" for i in range(1050)] + ["a b/ä&<>.txt"]
-    with client.RawConnection(cluster.relay) as connection:
-        for name in names:
-            connection.send_head("PUT", f"/{bucket}/{urllib.parse.quote(name)}", {"Content-Length": "3"})
-            connection.send(b"abc")
-            assert connection.read_response().status == 200
+    names = [f"many/{i:05}" for i in range(1020)] + [f"top-{i:04}" for i in range(1010)] + ["a b/ä&<>.txt"]
+    put_many(cluster, bucket, names, b"abc")
     first = page(cluster, f"/{bucket}/many/")
     assert list(first.links.values())[-1] == "next page" and len(first.links) == 1000 + 2
     subprocess.run(["wget", "-q", "-r", "-np", "-nH", "-P", tmp_path, f"{cluster.relay}/{bucket}/"], timeout=120)

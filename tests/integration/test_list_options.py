@@ -1,0 +1,91 @@
+"""What a list can be asked for: directories, fields, formats of time, and what is refused."""
+
+import json
+import re
+
+import msgpack
+import pytest
+from harness import client
+from harness.bulk import put_many
+
+NO_RECURSION, NAME_ONLY, NAME_SIZE, NO_DIRS, CACHED = "2048", "16", "32", "8192", "1"
+DIRECTORY, PRESENT = 256, 64
+
+
+@pytest.fixture
+def tree(cluster, bucket):
+    for name in ("a", "dir/a", "dir/b", "dir/sub/c", "dir/sub/d", "dir0", "e/f/g", "z"):
+        assert cluster.put(bucket, name, name.encode()).status == 200
+    return bucket
+
+
+def flat(entries):
+    return [(entry["name"], int(entry["flags"])) for entry in entries]
+
+
+def test_a_list_without_recursion_shows_directories_once(cluster, tree):
+    """Every directory's objects lie on several targets: each lists it, the merged page has it once."""
+    assert flat(cluster.list(tree, flags=NO_RECURSION)) == [
+        ("a", PRESENT), ("dir/", PRESENT | DIRECTORY), ("dir0", PRESENT), ("e/", PRESENT | DIRECTORY), ("z", PRESENT)]
+    assert flat(cluster.list(tree, flags=NO_RECURSION, prefix="dir/")) == [
+        ("dir/a", PRESENT), ("dir/b", PRESENT), ("dir/sub/", PRESENT | DIRECTORY)]
+    assert cluster.names(tree, flags=NO_RECURSION, prefix="dir") == ["dir/", "dir0"]
+    assert cluster.names(tree, flags=str(2048 | 8192)) == ["a", "dir/", "dir0", "e/", "z"]
+
+
+@pytest.mark.parametrize("pagesize", [1, 2, 3])
+def test_pages_of_a_list_without_recursion_join_to_the_whole(cluster, tree, pagesize):
+    """A token that is a directory's name leads behind the whole directory."""
+    assert cluster.names(tree, flags=NO_RECURSION, pagesize=pagesize) == ["a", "dir/", "dir0", "e/", "z"]
+    assert cluster.names(tree, flags=NO_RECURSION, prefix="dir/", pagesize=pagesize) == ["dir/a", "dir/b", "dir/sub/"]
+
+
+def test_fields_are_those_that_were_asked_for(cluster, bucket):
+    assert cluster.put(bucket, "x", b"hello world").status == 200
+    stored = cluster.head(bucket, "x").headers
+    (entry,) = cluster.list(bucket, props="name,size,checksum,version,atime,location,copies")
+    assert entry["size"] == "11" and entry["checksum"] == "45ab6734b21e6968" == stored["Ais-Checksum-Value"]
+    assert entry["version"] == "1" and entry["copies"] == 1
+    assert re.fullmatch(r"\d\d [A-Z][a-z]{2} \d\d \d\d:\d\d UTC", entry["atime"])
+    assert entry["location"].startswith(f"t[{cluster.nodes[cluster.owner(bucket, 'x')]['id']}]")
+    assert cluster.list(bucket, props="name") == [{"name": "x", "flags": PRESENT}]
+    assert cluster.list(bucket, props="") == [{"name": "x", "size": "11", "flags": PRESENT}]
+    assert cluster.list(bucket, flags=NAME_ONLY) == [{"name": "x", "flags": PRESENT}]
+    assert set(cluster.list(bucket, props="", flags=CACHED)[0]) == {"name", "size", "checksum", "atime", "flags"}
+    (entry,) = cluster.list(bucket, props="atime", time_format="2006-01-02T15:04:05Z07:00")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry["atime"])
+
+
+def test_an_id_lasts_for_a_listing(cluster, tree):
+    page = cluster.list_page(tree, pagesize=2).json()
+    assert re.fullmatch(r"[A-Za-z0-9]{9,32}", page["uuid"])
+    following = cluster.list_page(tree, pagesize=2, uuid=page["uuid"], continuation_token=page["continuation_token"]).json()
+    assert following["uuid"] == page["uuid"]
+    assert cluster.list_page(tree).json()["uuid"] != page["uuid"]
+
+
+@pytest.mark.parametrize("value, status", [
+    ({"flags": "8"}, 501), ({"flags": "4096"}, 501), ({"flags": "512"}, 400), ({"flags": "x"}, 400), ({"props": "colour"}, 400),
+    ({"prefix": "a/../b"}, 400), ({"pagesize": -1}, 400), ({"time_format": "soon"}, 400), ({"target": "t1"}, 501)])
+def test_what_a_list_cannot_answer_is_refused(cluster, tree, value, status):
+    answer = cluster.list_page(tree, **value)
+    assert answer.status == status and next(iter(value)) in answer.json()["message"], answer
+
+
+def test_large_pages_in_msgpack(cluster, bucket):
+    """As the SDK asks for them: every target is asked more than once for a page."""
+    names = [f"{i:05}" for i in range(1050)]
+    put_many(cluster, bucket, names)
+    body = {"action": "list", "name": "", "value": {"pagesize": 1000}}
+    url = f"{cluster.endpoint}/v1/buckets/{bucket}?provider=ais"
+    listed = []
+    while True:
+        answer = client.request("GET", url, json.dumps(body).encode(), {"Accept": "application/msgpack"}, expect=False)
+        assert answer.status == 200 and answer.headers["Content-Type"] == "application/msgpack"
+        page = msgpack.unpackb(answer.body)
+        listed.append([entry["n"] for entry in page["Entries"]])
+        body["value"] |= {"uuid": page["UUID"], "continuation_token": page["ContinuationToken"]}
+        if not page["ContinuationToken"]:
+            break
+    assert [len(each) for each in listed] == [1000, 50]
+    assert sum(listed, []) == names
