@@ -104,7 +104,8 @@ Status check_flags(std::uint64_t flags) {
   if (flags >= kFlagsEnd)
     return fail(Errc::invalid_argument, "list: flags {} has bits that nobody knows", flags);
   if ((flags & kNotCached) != 0)
-    return fail(Errc::invalid_argument, "list: NOT_CACHED (512) is for upstream buckets only");
+    return fail(Errc::invalid_argument,
+                "list: flags 512 (NOT_CACHED) are for upstream buckets only");
   if (const auto later = flags & ~std::uint64_t{kKnownFlags}; later != 0)
     return fail(Errc::unsupported, "list: flags {} of {} belong to later work", later, flags);
   return {};
