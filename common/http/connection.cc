@@ -11,9 +11,6 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
-#include <boost/beast/http/parser.hpp>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
@@ -22,13 +19,9 @@
 namespace tarn::http {
 namespace {
 
-namespace beast_http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kReadBytes = 16 * 1024;          // for heads
-constexpr std::size_t kChunkedReadBytes = 256 * 1024;  // for chunked bodies
-constexpr std::size_t kChunkLineBytesMax = 16 * 1024;  // chunk sizes, extensions, trailers
-constexpr std::size_t kTurnBytes = 2U << 20U;          // before other connections get their turn
+constexpr std::size_t kTurnBytes = 2U << 20U;  // before other connections get their turn
 constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
 constexpr auto kLingerTime = std::chrono::milliseconds(500);
 
@@ -36,102 +29,12 @@ void set_tcp_option(int fd, int option, int value) {
   setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value);
 }
 
-Method method_of(beast_http::verb verb) {
-  switch (verb) {
-    case beast_http::verb::get: return Method::get;
-    case beast_http::verb::head: return Method::head;
-    case beast_http::verb::put: return Method::put;
-    case beast_http::verb::post: return Method::post;
-    case beast_http::verb::patch: return Method::patch;
-    case beast_http::verb::delete_: return Method::del;
-    case beast_http::verb::options: return Method::options;
-    default: return Method::other;
-  }
-}
-
-/// Beast waits for CR LF CR LF; a head with bare line feeds would wait for ever. So look for them
-/// first.
-bool has_bare_line_feed(std::string_view bytes) {
-  const auto end = bytes.find("\r\n\r\n");
-  const auto head = bytes.substr(0, end);
-  for (auto at = head.find('\n'); at != std::string_view::npos; at = head.find('\n', at + 1))
-    if (at == 0 || head[at - 1] != '\r') return true;
-  return false;
-}
-
-Error head_error(const error_code& ec) {
-  if (ec == beast_http::error::header_limit)
-    return {Errc::header_too_large, "the header block is too large"};
-  if (ec == beast_http::error::bad_version)
-    return {Errc::unsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-  return {Errc::invalid_argument, fmt::format("malformed HTTP request: {}", ec.message())};
-}
-
-std::size_t count_fields(const RequestHead& head, std::string_view name) {
-  return static_cast<std::size_t>(
-      std::count_if(head.fields.begin(), head.fields.end(),
-                    [&](const Field& field) { return iequals(field.name, name); }));
-}
-
-Status check_host(const RequestHead& head) {
-  const auto count = count_fields(head, "Host");
-  if (count > 1 || (count == 0 && head.version == 11))
-    return fail(Errc::invalid_argument, "a request needs exactly one Host field, this one has {}",
-                count);
-  if (head.field("Host").find_first_of(" \t,/@\\") != std::string_view::npos)
-    return fail(Errc::invalid_argument, "malformed Host field '{}'", head.field("Host"));
-  return {};
-}
-
 }  // namespace
-
-Status check_framing(const RequestHead& head, std::size_t header_bytes, const Limits& limits) {
-  if (head.target.size() > limits.target_bytes_max)
-    return fail(Errc::uri_too_long, "the request target has {} bytes, at most {} are allowed",
-                head.target.size(), limits.target_bytes_max);
-  if (header_bytes > limits.header_bytes_max)
-    return fail(Errc::header_too_large, "the header block has {} bytes, at most {} are allowed",
-                header_bytes, limits.header_bytes_max);
-  if (head.fields.size() > limits.fields_max)
-    return fail(Errc::header_too_large, "{} header fields, at most {} are allowed",
-                head.fields.size(), limits.fields_max);
-  TRY_OK(check_host(head));
-  const auto lengths = count_fields(head, "Content-Length");
-  const auto codings = count_fields(head, "Transfer-Encoding");
-  if (lengths > 1) return fail(Errc::invalid_argument, "more than one Content-Length field");
-  if (codings > 1) return fail(Errc::invalid_argument, "more than one Transfer-Encoding field");
-  if (lengths == 1 && codings == 1)
-    return fail(Errc::invalid_argument, "both Content-Length and Transfer-Encoding");
-  if (lengths == 1 && !parse_u64(head.field("Content-Length")))
-    return fail(Errc::invalid_argument, "malformed Content-Length '{}'",
-                head.field("Content-Length"));
-  if (codings == 1) {
-    const auto coding = head.field("Transfer-Encoding");
-    if (head.version == 10)
-      return fail(Errc::invalid_argument, "Transfer-Encoding in an HTTP/1.0 request");
-    if (!iequals(coding, "chunked"))
-      return fail(Errc::invalid_argument, "transfer coding '{}': only chunked is understood",
-                  coding);
-  }
-  if (const auto expect = head.field("Expect"); !expect.empty() && !iequals(expect, "100-continue"))
-    return fail(Errc::invalid_argument, "expectation '{}': only 100-continue is understood",
-                expect);
-  return {};
-}
-
-struct Connection::Parser {
-  boost::beast::flat_buffer buffer;
-  std::optional<beast_http::request_parser<beast_http::buffer_body>> http;
-
-  [[nodiscard]] std::string_view text() const {
-    return {static_cast<const char*>(buffer.data().data()), buffer.size()};
-  }
-};
 
 Connection::Connection(ServerShared& shared, Socket socket)
     : shared_(shared),
       socket_(std::move(socket)),
-      parser_(std::make_unique<Parser>()),
+      parser_(shared.options.limits),
       phase_since_(std::chrono::steady_clock::now()) {
   error_code ignored;
   socket_.native_non_blocking(true, ignored);
@@ -204,18 +107,17 @@ Task<void> Connection::yield_after(std::size_t bytes) {
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
 
-/// Reads what is there into the buffer. 0: the peer has closed.
-Task<Result<std::size_t>> Connection::fill_buffer() {
-  const std::size_t room =
-      parser_->http && parser_->http->is_header_done() ? kChunkedReadBytes : kReadBytes;
-  const auto space = parser_->buffer.prepare(room);
+/// Reads what is there into the parser. 0: the peer has closed.
+Task<Result<std::size_t>> Connection::fill_parser() {
+  const auto space = parser_.prepare();
   while (true) {
     const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
     if (got >= 0) {
-      parser_->buffer.commit(static_cast<std::size_t>(got));
-      moved(static_cast<std::size_t>(got));
-      co_await yield_after(static_cast<std::size_t>(got));
-      co_return static_cast<std::size_t>(got);
+      const auto count = static_cast<std::size_t>(got);
+      parser_.commit(count);
+      moved(count);
+      co_await yield_after(count);
+      co_return count;
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
@@ -226,38 +128,13 @@ Task<Result<std::size_t>> Connection::fill_buffer() {
 
 /// True: `out` is a request. False: the peer closed (or we stop) between requests.
 Task<Result<bool>> Connection::read_head(RequestHead& out) {
-  const Limits& limits = shared_.options.limits;
-  auto& buffer = parser_->buffer;
-  auto& http = parser_->http.emplace();
-  http.header_limit(
-      static_cast<std::uint32_t>(limits.header_bytes_max + limits.target_bytes_max + 1024));
-  http.body_limit(boost::none);
-  if (buffer.size() == 0) {
-    buffer = boost::beast::flat_buffer();  // an idle connection keeps no memory
-    enter(Phase::idle);
-  } else {
-    enter(Phase::head);
-  }
-  std::size_t head_bytes = 0;
-  while (!http.is_header_done()) {
-    // RFC 9112, 2.2: ignore an empty line before the request line.
-    if (parser_->text().starts_with("\r\n")) buffer.consume(2);
-    if (buffer.size() > 0) {
-      if (has_bare_line_feed(parser_->text()))
-        co_return fail(Errc::invalid_argument, "a line of the header ends without CR");
-      const auto line_end = parser_->text().find("\r\n");
-      if (std::min(line_end, buffer.size()) > limits.target_bytes_max + 64)
-        co_return fail(Errc::uri_too_long, "the request line is longer than {} bytes",
-                       limits.target_bytes_max);
-      error_code ec;
-      const std::size_t used = http.put(buffer.data(), ec);
-      buffer.consume(used);
-      head_bytes += used;
-      if (http.is_header_done()) break;
-      if (ec && ec != beast_http::error::need_more) co_return fail(head_error(ec));
-    }
+  parser_.next();
+  enter(parser_.buffered() == 0 ? Phase::idle : Phase::head);
+  while (true) {
+    CO_TRY(const bool complete, parser_.read_head(out));
+    if (complete) break;
     if (stopping_ && phase_ == Phase::idle) co_return false;
-    const auto got = co_await fill_buffer();
+    const auto got = co_await fill_parser();
     if (!got) {
       if (stopping_ || phase_ == Phase::idle) co_return false;
       co_return fail(got.error());
@@ -265,20 +142,7 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
     if (*got == 0) co_return false;
     if (phase_ == Phase::idle) enter(Phase::head);
   }
-  const auto& message = http.get();
-  out.method = method_of(message.method());
-  out.method_text = std::string(message.method_string());
-  out.target = std::string(message.target());
-  out.version = message.version();
-  for (const auto& field : message)
-    out.fields.push_back({std::string(field.name_string()), std::string(field.value())});
-  out.keep_alive = message.keep_alive() && !stopping_;
-  const std::size_t line_bytes = out.method_text.size() + out.target.size() + 12;
-  const std::size_t field_bytes = head_bytes > line_bytes ? head_bytes - line_bytes : 0;
-  CO_TRY_OK(check_framing(out, field_bytes, limits));
-  out.chunked = !out.field("Transfer-Encoding").empty();
-  out.content_length = parse_u64(out.field("Content-Length"));
-  out.expects_continue = out.version == 11 && !out.field("Expect").empty();
+  if (stopping_) out.keep_alive = false;
   enter(Phase::working);
   waited_ = {};
   window_bytes_ = 0;
@@ -286,11 +150,7 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
 }
 
 Task<Result<std::size_t>> Connection::receive(std::span<std::byte> into) {
-  auto& buffer = parser_->buffer;
-  if (buffer.size() > 0) {
-    const std::size_t count = std::min(into.size(), buffer.size());
-    std::memcpy(into.data(), buffer.data().data(), count);
-    buffer.consume(count);
+  if (const std::size_t count = parser_.take(into); count > 0) {
     shared_.body_bytes.fetch_add(count, std::memory_order_relaxed);
     co_return count;
   }
@@ -313,44 +173,25 @@ Task<Result<std::size_t>> Connection::receive(std::span<std::byte> into) {
 }
 
 Task<Result<std::size_t>> Connection::receive_chunked(std::span<std::byte> into) {
-  auto& http = *parser_->http;
-  auto& buffer = parser_->buffer;
-  auto& body = http.get().body();
-  body.data = into.data();
-  body.size = into.size();
-  body.more = true;
-  http.eager(true);
   while (true) {
-    error_code ec;
-    std::size_t used = 0;
-    if (buffer.size() > 0) used = http.put(buffer.data(), ec);
-    buffer.consume(used);
-    const std::size_t got = into.size() - body.size;
-    if (ec && ec != beast_http::error::need_more && ec != beast_http::error::need_buffer)
-      co_return fail(Errc::invalid_argument, "malformed chunked body: {}", ec.message());
-    if (got > 0 || http.is_done()) {
-      shared_.body_bytes.fetch_add(got, std::memory_order_relaxed);
-      if (got > 0) co_return got;
-      co_return std::size_t{0};
+    CO_TRY(const auto decoded, parser_.read_chunked(into));
+    if (decoded.bytes > 0 || decoded.done) {
+      shared_.body_bytes.fetch_add(decoded.bytes, std::memory_order_relaxed);
+      co_return decoded.bytes;
     }
-    if (used == 0 && buffer.size() > kChunkLineBytesMax)
-      co_return fail(Errc::invalid_argument, "a chunk header or trailer is longer than {} bytes",
-                     kChunkLineBytesMax);
-    if (used > 0 && buffer.size() > 0) continue;
-    CO_TRY(const std::size_t more, co_await fill_buffer());
+    CO_TRY(const std::size_t more, co_await fill_parser());
     if (more == 0)
       co_return fail(Errc::disconnected, "the client closed before the end of its body");
   }
 }
 
 std::size_t Connection::drop_buffered(std::uint64_t bytes) {
-  const std::size_t count = std::min<std::uint64_t>(bytes, parser_->buffer.size());
-  parser_->buffer.consume(count);
+  const std::size_t count = parser_.drop(bytes);
   shared_.body_bytes.fetch_add(count, std::memory_order_relaxed);
   return count;
 }
 
-std::size_t Connection::buffered() const { return parser_->buffer.size(); }
+std::size_t Connection::buffered() const { return parser_.buffered(); }
 
 void Connection::cork(bool on) {
   // NODELAY must be off while corked, or every sendfile pushes a partial segment.
@@ -446,6 +287,8 @@ Task<void> Connection::serve(Exchange& exchange) {
         !exchange.body_complete())
       response.status = 408;
     if (exchange.head().method == Method::head) response.set("Hdr-Error", body);
+    // Who sends a body without saying how long it is would have it read as the next request.
+    if (result.error().code == Errc::length_required) exchange.close_after();
     timed_out_ = false;
     const Status sent = co_await exchange.respond(std::move(response));
     if (!sent) exchange.close_after();

@@ -18,6 +18,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/exchange.h"
+#include "common/http/request_parser.h"
 #include "common/http/server.h"
 
 namespace tarn::http {
@@ -67,10 +68,8 @@ class Connection {
 
  private:
   enum class Phase : std::uint8_t { idle, head, working, waiting };
-  struct Parser;
-
   Task<Result<bool>> read_head(RequestHead& out);
-  Task<Result<std::size_t>> fill_buffer();
+  Task<Result<std::size_t>> fill_parser();
   Task<Status> wait(Socket::wait_type what);
   Task<void> serve(Exchange& exchange);
   Task<void> refuse(const Error& error);
@@ -82,7 +81,7 @@ class Connection {
   ServerShared& shared_;
   Socket socket_;
   std::string remote_;
-  std::unique_ptr<Parser> parser_;
+  RequestParser parser_;
   Phase phase_ = Phase::idle;
   SteadyTime phase_since_;
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
@@ -91,9 +90,5 @@ class Connection {
   bool timed_out_ = false;
   bool stopping_ = false;
 };
-
-/// Checks a parsed head for framing that two parsers could read in two ways, and for our limits.
-/// Exposed for the fuzzer and unit tests.
-Status check_framing(const RequestHead& head, std::size_t header_bytes, const Limits& limits);
 
 }  // namespace tarn::http
