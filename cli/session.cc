@@ -10,7 +10,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr int kRedirectsMax = 4;
-constexpr std::size_t kRefusalBytesMax = 64 * 1024;
+constexpr std::size_t kRefusalBytesMax = 64U << 10U;
 // The answer to a PUT comes when gigabytes have been synced to a busy drive.
 constexpr http::CallLimits kStreamLimits{.connect = std::chrono::seconds(5),
                                          .stall = std::chrono::seconds(120)};

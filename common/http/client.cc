@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr std::size_t kReadBytes = 64U << 10U;
 constexpr int kInterimAnswersMax = 8;
 
 bool is_host_char(char c) {

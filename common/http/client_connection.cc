@@ -25,10 +25,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kHeadReadBytes = 16 * 1024;
-constexpr std::size_t kHeadBytesMax = 64 * 1024;
-constexpr std::size_t kChunkedReadBytes = 256 * 1024;
-constexpr std::size_t kChunkLineBytesMax = 16 * 1024;  // chunk sizes, extensions, trailers
+constexpr std::size_t kHeadReadBytes = 16U << 10U;
+constexpr std::size_t kHeadBytesMax = 64U << 10U;
+constexpr std::size_t kChunkedReadBytes = 256U << 10U;
+constexpr std::size_t kChunkLineBytesMax = 16U << 10U;  // chunk sizes, extensions, trailers
 constexpr std::size_t kTurnBytes = 2U << 20U;  // before other work of the loop gets its turn
 
 /// A name looked up on the resolver's thread. Shared with it: getaddrinfo cannot be interrupted, so

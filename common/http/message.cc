@@ -68,7 +68,7 @@ std::optional<std::int64_t> seconds_of(const DateWords& words) {
                             std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok()) return std::nullopt;
   const std::int64_t days = sys_days(date).time_since_epoch().count();
-  return days * 86'400 + *hours * 3'600 + *minutes * 60 + *seconds;
+  return days * 86'400 + std::int64_t{*hours} * 3'600 + std::int64_t{*minutes} * 60 + *seconds;
 }
 
 /// All lines of `name` as one list: RFC 9110 lets a sender break a list into several lines.
