@@ -16,6 +16,13 @@ std::string announced_length(const http::RequestHead& head) {
   return "";
 }
 
+/// Several ranges in one request are an error below /v1, as AIStore has it; of a plain path the
+/// whole object is sent, as RFC 9110 allows. The target sees only paths below /v1.
+bool wants_whole_for_ranges(const http::Request& request) {
+  return request.head().field("Range").find(',') != std::string_view::npos &&
+         !request.target.path.starts_with("/v1/");
+}
+
 std::string sign_for(const Services& services, const http::Request& request,
                      const cluster::ClusterState& state, const cluster::Node& target,
                      const api::Bucket& bucket, const std::string& object) {
@@ -33,6 +40,7 @@ std::string sign_for(const Services& services, const http::Request& request,
   claim.request_id = request.exchange.request_id();
   api::Query query = request.query();
   if (!query.find("provider")) query.set("provider", bucket.provider);
+  if (wants_whole_for_ranges(request)) query.set("multirange", "whole");
   services.signer.sign(claim, query);
   return api::object_path(bucket.name, object) + "?" + query.encode();
 }

@@ -113,6 +113,17 @@ def test_a_redirect_says_what_curl_without_l_must_know(cluster, bucket, tmp_path
     assert cluster.names(bucket) == []
 
 
+def test_several_ranges_are_refused_below_v1_and_the_whole_elsewhere(cluster, bucket):
+    body = b"0123456789"
+    assert cluster.put(bucket, "x", body).status == 200
+    several = {"Range": "bytes=0-1,4-5"}
+    for base in (cluster.endpoint, cluster.relay):
+        assert client.request("GET", f"{base}/v1/objects/{bucket}/x", headers=several).status == 416
+        answer = client.request("GET", f"{base}/{bucket}/x", headers=several)
+        assert answer.status == 200 and answer.body == body
+        assert client.request("GET", f"{base}/{bucket}/x", headers={"Range": "bytes=4-5"}).body == b"45"
+
+
 def test_keep_alive_survives_redirects(cluster, bucket):
     with client.RawConnection(cluster.endpoint) as connection:
         for method, headers in (("GET", {}), ("HEAD", {}), ("PUT", {"Content-Length": "0"}), ("DELETE", {}), ("GET", {})):
