@@ -83,7 +83,8 @@ enum class RangeVerdict : std::uint8_t {
 [[nodiscard]] std::pair<RangeVerdict, ByteRange> resolve_range(std::string_view value,
                                                                std::uint64_t size);
 
-/// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the epoch.
+/// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the
+/// epoch.
 enum class Condition : std::uint8_t { proceed, not_modified, failed };
 /// For reads of an existing object. `head` is what the client sent.
 [[nodiscard]] Condition check_read_conditions(const RequestHead& head, std::string_view etag,
