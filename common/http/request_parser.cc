@@ -20,7 +20,8 @@ using boost::system::error_code;
 
 constexpr std::size_t kHeadReadBytes = 16 * 1024;
 constexpr std::size_t kChunkedReadBytes =
-    256 * 1024;  // 512 bytes, Beast's default, cost 4x the CPU
+    256 * 1024;                             // 512 bytes, Beast's default, cost 4x the CPU
+constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
 constexpr std::size_t kChunkLineBytesMax = 16 * 1024;  // chunk sizes, extensions, trailers
 
 Method method_of(beast_http::verb verb) {
@@ -131,6 +132,7 @@ struct RequestParser::Impl {
       };
   std::optional<beast_http::request_parser<beast_http::buffer_body>> http;
   std::size_t head_bytes = 0;
+  bool begun = false;  ///< something of this request has been looked at
   std::size_t head_fields = 0;
 
   [[nodiscard]] std::string_view text() const {
@@ -153,6 +155,7 @@ void RequestParser::next() {
   http.body_limit(boost::none);
   http.on_chunk_header(it.check_chunk_header);
   it.head_bytes = 0;
+  it.begun = false;
   if (it.buffer.size() == 0) it.buffer = boost::beast::flat_buffer();
 }
 
@@ -190,8 +193,13 @@ void RequestParser::Impl::take_head(RequestHead& out) {
 
 Result<bool> RequestParser::read_head(RequestHead& out) {
   Impl& it = *impl_;
-  // RFC 9112, 2.2: ignore an empty line before the request line.
-  if (it.head_bytes == 0 && it.text().starts_with("\r\n")) it.buffer.consume(2);
+  if (!it.begun) {
+    // RFC 9112, 2.2: ignore an empty line before the request line. One, however it is cut into
+    // reads.
+    if (it.text().empty() || it.text() == "\r") return false;
+    it.begun = true;
+    if (it.text().starts_with("\r\n")) it.buffer.consume(2);
+  }
   if (it.buffer.size() == 0) return false;
   TRY_OK(it.check_head_so_far());
   error_code ec;
@@ -239,7 +247,9 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
   http.eager(true);
   while (true) {
     error_code ec;
-    const std::size_t used = buffer.size() > 0 ? http.put(buffer.data(), ec) : 0;
+    // The shortest end of a body has five bytes, and with fewer behind a last chunk's size
+    // Beast 1.81 fails an assertion of its own: so there is always something worth waiting for.
+    const std::size_t used = buffer.size() >= kLastChunkBytes ? http.put(buffer.data(), ec) : 0;
     buffer.consume(used);
     if (ec && ec != beast_http::error::need_more && ec != beast_http::error::need_buffer)
       return fail(Errc::invalid_argument, "malformed chunked body: {}", ec.message());

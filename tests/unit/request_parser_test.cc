@@ -1,0 +1,112 @@
+#include "common/http/request_parser.h"
+
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+using namespace tarn;
+using http::RequestParser;
+
+namespace {
+
+/// Feeds `input` in pieces of `piece` bytes until the head is complete.
+Result<bool> feed_head(RequestParser& parser, http::RequestHead& head, std::string_view input,
+                       std::size_t piece) {
+  while (true) {
+    const auto done = parser.read_head(head);
+    if (!done || *done || input.empty()) return done;
+    const auto room = parser.prepare();
+    const std::size_t count = std::min({piece, room.size(), input.size()});
+    std::memcpy(room.data(), input.data(), count);
+    parser.commit(count);
+    input.remove_prefix(count);
+  }
+}
+
+Errc refusal_of(const std::string& request) {
+  const http::Limits limits;
+  RequestParser parser(limits);
+  http::RequestHead head;
+  const auto done = feed_head(parser, head, request, request.size());
+  INFO(request);
+  REQUIRE_FALSE(done.has_value());
+  return done.error().code;
+}
+
+}  // namespace
+
+TEST_CASE("parser: a head is the same however it is cut", "[http][parser]") {
+  const std::string request =
+      "\r\nPUT /b/o?x=1 HTTP/1.1\r\nHost: h:1\r\nContent-Length: 3\r\n"
+      "Expect: 100-continue\r\n\r\nabc";
+  const http::Limits limits;
+  for (std::size_t piece = 1; piece <= request.size(); ++piece) {
+    RequestParser parser(limits);
+    http::RequestHead head;
+    const auto done = feed_head(parser, head, request, piece);
+    INFO("piece " << piece);
+    REQUIRE(done);
+    REQUIRE(*done);
+    CHECK(head.method == http::Method::put);
+    CHECK(head.target == "/b/o?x=1");
+    CHECK(head.content_length == 3U);
+    CHECK(head.expects_continue);
+  }
+}
+
+TEST_CASE("parser: framing that could be read in two ways is refused", "[http][parser]") {
+  const std::string start = "PUT /b/o HTTP/1.1\r\nHost: h\r\n";
+  CHECK(refusal_of(start + "Content-Length: 5\r\nContent-Length: 5\r\n\r\n") ==
+        Errc::invalid_argument);
+  CHECK(refusal_of(start + "Content-Length: 5, 5\r\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of(start + "Content-Length: +5\r\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of(start + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n") ==
+        Errc::invalid_argument);
+  CHECK(refusal_of(start + "Transfer-Encoding: gzip, chunked\r\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of(start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n") ==
+        Errc::invalid_argument);
+  CHECK(refusal_of("PUT /b/o HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") ==
+        Errc::invalid_argument);
+  CHECK(refusal_of("GET / HTTP/1.1\r\nHost: h\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of("GET / HTTP/1.1\r\n\r\n") == Errc::invalid_argument);
+  CHECK(refusal_of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == Errc::unsupported);
+}
+
+TEST_CASE("parser: limits of a head have their own errors", "[http][parser]") {
+  CHECK(refusal_of("GET /" + std::string(9000, 'x') + " HTTP/1.1\r\nHost: h\r\n\r\n") ==
+        Errc::uri_too_long);
+  CHECK(refusal_of("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(17'000, 'x') + "\r\n\r\n") ==
+        Errc::header_too_large);
+  std::string many = "GET / HTTP/1.1\r\nHost: h\r\n";
+  for (int i = 0; i < 101; ++i) many += "X" + std::to_string(i) + ": y\r\n";
+  CHECK(refusal_of(many + "\r\n") == Errc::header_too_large);
+}
+
+TEST_CASE("parser: a trailer that is cut behind the last chunk waits for more", "[http][parser]") {
+  const http::Limits limits;
+  RequestParser parser(limits);
+  http::RequestHead head;
+  const std::string request = "PUT /b/o HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  REQUIRE(feed_head(parser, head, request, request.size()));
+  std::string into(64, '\0');
+  std::string body;
+  bool done = false;
+  for (const char byte : std::string("3\r\nabc\r\n0\r\nTrailer: t\r\n\r\n")) {
+    parser.prepare()[0] = static_cast<std::byte>(byte);
+    parser.commit(1);
+    const auto decoded = parser.read_chunked(std::as_writable_bytes(std::span(into)));
+    REQUIRE(decoded);
+    body.append(into, 0, decoded->bytes);
+    done = decoded->done;
+  }
+  // What was handed out late because too little had come is handed out now.
+  while (!done) {
+    const auto decoded = parser.read_chunked(std::as_writable_bytes(std::span(into)));
+    REQUIRE(decoded);
+    body.append(into, 0, decoded->bytes);
+    done = decoded->done;
+    REQUIRE((done || decoded->bytes > 0));
+  }
+  CHECK(body == "abc");
+}
