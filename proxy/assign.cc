@@ -9,8 +9,10 @@ constexpr std::int64_t kRedirectLifeSeconds = 300;
 constexpr std::int64_t kClockSkewSeconds = 60;
 
 /// What the target shall expect as the length of the body.
-std::string announced_length(const http::RequestHead& head) {
-  if (head.chunked) return "chunked";
+std::string announced_length(const http::RequestHead& head, Passage passage) {
+  if (head.chunked)
+    return std::string(passage == Passage::relayed ? security::kRelayedLength
+                                                   : security::kChunkedLength);
   if (head.content_length && (head.has_body() || head.method == http::Method::put))
     return std::to_string(*head.content_length);
   return "";
@@ -25,7 +27,7 @@ bool wants_whole_for_ranges(const http::Request& request) {
 
 std::string sign_for(const Services& services, const http::Request& request,
                      const cluster::ClusterState& state, const cluster::Node& target,
-                     const api::Bucket& bucket, const std::string& object) {
+                     const api::Bucket& bucket, const std::string& object, Passage passage) {
   const std::int64_t now_ns = services.clock.wall_time().count();
   security::RedirectClaim claim;
   claim.method = request.head().method_text;
@@ -36,7 +38,7 @@ std::string sign_for(const Services& services, const http::Request& request,
   claim.expires_s = now_ns / 1'000'000'000 + kRedirectLifeSeconds + kClockSkewSeconds;
   claim.map_version = state.map.version;
   claim.bmd_version = state.bmd.version;
-  claim.length = announced_length(request.head());
+  claim.length = announced_length(request.head(), passage);
   claim.request_id = request.exchange.request_id();
   api::Query query = request.query();
   if (!query.find("provider")) query.set("provider", bucket.provider);
@@ -105,7 +107,7 @@ Status check_body_framing(const http::RequestHead& head, Passage passage,
 }
 
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
-                                std::string bucket, std::string object) {
+                                std::string bucket, std::string object, Passage passage) {
   CO_TRY_OK(api::check_bucket_name(bucket));
   CO_TRY_OK(api::check_object_name(object));
   CO_TRY(const api::Bucket name, api::bucket_from(bucket, request.query()));
@@ -119,7 +121,7 @@ Task<Result<Assignment>> assign(const Services& services, const http::Request& r
   const auto answering = services.suspects.answering();
   CO_TRY(const cluster::Node* target,
          owner_for(*known.state, *answering, name.uname(object), access));
-  std::string path = sign_for(services, request, *known.state, *target, name, object);
+  std::string path = sign_for(services, request, *known.state, *target, name, object, passage);
   co_return Assignment{known.state, target, std::move(path), name.display() + "/" + object};
 }
 

@@ -53,6 +53,6 @@ struct Assignment {
 /// Checks the names, finds bucket and owner, and signs. Errors: invalid_argument, bucket_not_found,
 /// unavailable.
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
-                                std::string bucket, std::string object);
+                                std::string bucket, std::string object, Passage passage);
 
 }  // namespace tarn::proxy

@@ -31,8 +31,8 @@ Task<Status> redirect_object(const Services& services, http::Request& request, s
                              std::string object) {
   const http::RequestHead& head = request.head();
   CO_TRY_OK(check_body_framing(head, Passage::redirected, services.relay_url));
-  CO_TRY(const Assignment assignment,
-         co_await assign(services, request, std::move(bucket), std::move(object)));
+  CO_TRY(const Assignment assignment, co_await assign(services, request, std::move(bucket),
+                                                      std::move(object), Passage::redirected));
 
   http::Response response(status_for(services, head.method), http::kText,
                           readable_line(services, head.method, assignment));

@@ -155,8 +155,8 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   http::Exchange& exchange = request.exchange;
   const http::RequestHead& head = request.head();
   CO_TRY_OK(check_body_framing(head, Passage::relayed, services.relay_url));
-  CO_TRY(const Assignment assignment,
-         co_await assign(services, request, std::move(bucket), std::move(object)));
+  CO_TRY(const Assignment assignment, co_await assign(services, request, std::move(bucket),
+                                                      std::move(object), Passage::relayed));
 
   CO_TRY(http::Url address, http::parse_url(assignment.target->public_url));
   http::ClientRequest ours = request_to_target(head, assignment.path_and_query);

@@ -37,7 +37,8 @@ struct Digests {
 /// What the redirect said about the body must be what is sent: clients lose bodies in redirects.
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
   if (!SAFETY("safety.redirect_length")) return {};
-  const std::string sent = head.chunked          ? "chunked"
+  if (head.chunked && claim.length == security::kRelayedLength) return {};
+  const std::string sent = head.chunked          ? std::string(security::kChunkedLength)
                            : head.content_length ? std::to_string(*head.content_length)
                                                  : "none";
   if (sent == claim.length) return {};
@@ -46,6 +47,15 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
       "body lost in a redirect: {} bytes were announced to the proxy, {} are announced here. "
       "Your HTTP client does not send the body again; use the relay listener",
       claim.length, sent);
+}
+
+/// A generator that the proxy saw as chunks and that the client could not send again arrives empty.
+Status check_not_lost(const security::RedirectClaim& claim, std::uint64_t size) {
+  if (!SAFETY("safety.redirect_length")) return {};
+  if (claim.length != security::kChunkedLength || size > 0) return {};
+  return fail(Errc::invalid_argument,
+              "body lost in a redirect: chunks were announced to the proxy, none came here. For an "
+              "empty object send Content-Length: 0, or use the relay listener");
 }
 
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
@@ -137,6 +147,7 @@ Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& reque
   CO_TRY(auto file, co_await node.store.create(wanted.name, head.content_length));
   Digests digests;
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
+  CO_TRY_OK(check_not_lost(*wanted.claim, digests.size));
   CO_TRY_OK(announced.check(digests.whole.digest()));
   const auto held = co_await node.store.locks().acquire(wanted.name.uname);
   co_return co_await commit(node, request, wanted, *file, digests);

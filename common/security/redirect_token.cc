@@ -119,7 +119,8 @@ Result<std::optional<RedirectClaim>> RedirectSigner::verify(std::string_view met
   TRY(claim.bmd_version, number(query, "vbmd", std::numeric_limits<std::uint64_t>::max()));
   TRY(const auto given, required(query, kSignature));
   claim.length = query.get("len");
-  if (!claim.length.empty() && claim.length != "chunked" && !parse_u64(claim.length))
+  const bool is_word = claim.length == kChunkedLength || claim.length == kRelayedLength;
+  if (!claim.length.empty() && !is_word && !parse_u64(claim.length))
     return fail(Errc::invalid_argument, "the redirect's mark len={} is malformed", claim.length);
 
   const std::string text = signed_text(method, target_id, uname, query);

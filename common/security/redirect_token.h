@@ -11,6 +11,11 @@
 
 namespace tarn::security {
 
+/// Lengths of bodies that are no numbers. A client's chunks may get lost in a redirect, so an empty
+/// body is then an error; a relay, which sends on what it gets, knows that an empty one is meant.
+inline constexpr std::string_view kChunkedLength = "chunked";
+inline constexpr std::string_view kRelayedLength = "relayed";
+
 /// What a proxy saw and vouches for when it redirects. It rides in the query of the Location,
 /// signed, so that a target takes writes only as a proxy sent them, with the body that the proxy
 /// announced.
@@ -23,8 +28,8 @@ struct RedirectClaim {
   std::int64_t expires_s = 0;     ///< exp, seconds since the epoch
   std::uint64_t map_version = 0;  ///< vpams, base 36 on the wire
   std::uint64_t bmd_version = 0;  ///< vbmd
-  std::string length;             ///< len: decimal, "chunked", or "" for verbs without a body
-  std::string request_id;         ///< rid
+  std::string length;  ///< len: decimal, kChunkedLength, kRelayedLength, "" for verbs without body
+  std::string request_id;  ///< rid
 };
 
 /// Signs redirects with a key derived from the cluster secret (HMAC-SHA256). Two epochs of the
