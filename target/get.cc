@@ -184,8 +184,9 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
     co_return fail(object.error());
   }
   if (!*object)
-    co_return fail(Errc::object_not_found, "{}/{} does not exist", wanted.bucket.name.display(),
-                   wanted.name.object);
+    co_return fail(Errc::object_not_found,
+                   "{}/{} does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)",
+                   wanted.bucket.name.display(), wanted.name.object);
   OpenObject& found = **object;
   switch (http::check_read_conditions(request.head(), found.record().etag(),
                                       seconds_of(found.record()))) {

@@ -314,7 +314,7 @@ int run(int argc, char** argv) {
   std::string secret;
   std::vector<std::string> assignments;
   bool help_settings = false;
-  app.set_version_flag("--version", TARN_VERSION);
+  app.set_version_flag("--version", std::string("tarn-target ") + TARN_VERSION);
   app.add_option("--dir", dir, "directory of this node's own files (node.json)");
   app.add_option("--drive", options.drives, "a drive: one directory on a file system of its own");
   app.add_option("--replace-drive", options.replace_drives,
