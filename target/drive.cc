@@ -131,10 +131,13 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   // Through the open root: nothing lands below the mount point when the drive is unmounted under
   // us.
   TRY(auto opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
-  TRY(const std::string foreign, opened.index->flag("foreign"));
   const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
-  auto report =
-      reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
+  std::string foreign;
+  const auto take_stock = [&]() -> Result<RecoveryReport> {
+    TRY(foreign, opened.index->flag("foreign"));
+    return reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
+  };
+  auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {
     // The index opened, but a block of it is bad: it goes, the files tell all.
     drive_log().warn("index has bad blocks, made anew drive={} err={}", options.path,
@@ -142,8 +145,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     opened.index.reset();
     TRY_OK(Index::discard(files->pinned_root() + "/.tarn/index"));
     TRY(opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
-    report =
-        reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
+    report = take_stock();
   }
   if (!report) return fail(report.error());
   const bool lost_index = opened.damage == Index::Damage::dropped && report->adopted > 0;

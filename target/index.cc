@@ -215,7 +215,10 @@ Result<Index::Opened> Index::open(const std::string& directory, const std::strin
     opened.damage = Damage::dropped;
     status = impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kPointInTimeRecovery);
   }
-  if (!status.ok() && !status.IsIOError() && !status.IsNoSpace()) {
+  // A file that is missing inside the database is damage (a CURRENT that names another MANIFEST),
+  // not a drive that fails.
+  const bool drive_fails = status.IsIOError() && !status.IsPathNotFound();
+  if (!status.ok() && !drive_fails && !status.IsNoSpace()) {
     obs::log("index").warn("index unreadable, set aside drive={} err={}", drive, status.ToString());
     TRY_OK(discard(directory));
     opened.damage = Damage::dropped;

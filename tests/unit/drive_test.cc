@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 
@@ -68,7 +69,7 @@ T wait_for(Task<T> task) {
 
 struct Fixture {
   TemporaryDirectory directory;
-  IndexMemory memory{8U << 20U, 8U << 20U};
+  std::optional<IndexMemory> memory;
   FailingFileSystem* files = nullptr;
   std::unique_ptr<Drive> drive;
   std::uint64_t counter = 0;
@@ -76,6 +77,7 @@ struct Fixture {
   Fixture() { open(); }
   void open(std::set<BucketId> dead = {}) {
     drive.reset();
+    memory.emplace(8U << 20U, 8U << 20U);  // as after a restart: nothing is cached
     auto real = io::FileSystem::open(directory.path());
     REQUIRE(real.has_value());
     auto failing = std::make_unique<FailingFileSystem>(
@@ -87,7 +89,7 @@ struct Fixture {
     options.threads = 2;
     options.dead_buckets = std::move(dead);
     options.files = std::move(failing);
-    auto opened = Drive::open(std::move(options), memory);
+    auto opened = Drive::open(std::move(options), *memory);
     INFO((opened ? "" : opened.error().message));
     REQUIRE(opened.has_value());
     drive = std::move(*opened);
@@ -190,6 +192,40 @@ TEST_CASE("drive: a lost index is made again from the files", "[target][drive][r
   CHECK(**f.get("n7") == "newer");
   CHECK_FALSE(f.get("n8")->has_value());
   CHECK(**f.get("n49") == "v49");
+}
+
+TEST_CASE("drive: an index whose CURRENT names a file that is not there is made again",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  f.drive.reset();
+  f.files = nullptr;
+  std::ofstream(f.directory.path() + "/.tarn/index/CURRENT", std::ios::trunc)
+      << "MANIFEST-400005\n";
+  f.open();
+  CHECK(f.drive->recovery().adopted == 1);
+  CHECK(**f.get("a") == "one");
+}
+
+TEST_CASE("drive: an index with a bad block is made again, whoever reads the block first",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  f.open();  // which moves the log into a table
+  f.drive.reset();
+  f.files = nullptr;
+  int broken = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(f.directory.path() + "/.tarn/index")) {
+    if (entry.path().extension() != ".sst") continue;
+    std::fstream table(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    table.seekp(10) << "~~~~";  // in the first block of data
+    ++broken;
+  }
+  REQUIRE(broken > 0);
+  f.open();
+  CHECK(f.drive->recovery().adopted == 1);
+  CHECK(**f.get("a") == "one");
 }
 
 TEST_CASE("drive: a file without attribute is removed at the next start",
