@@ -1,14 +1,18 @@
 #include "target/recovery.h"
 
 #include <charconv>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
 namespace {
+
+constexpr std::size_t kAdoptedAtOnce = 1000;
 
 using io::FileName;
 using io::ObjectRecord;
@@ -45,6 +49,7 @@ class Reconciliation {
     // there.
     TRY_OK(drop_records_without_file());
     for (const FileName& file : orphans_) TRY_OK(judge_orphan(file));
+    TRY_OK(write_adopted());
     for (const std::uint32_t directory : changed_directories_)
       TRY_OK(files_.sync_directory(FileName{directory, 0}.directory_path()));
     TRY_OK(drop_notes());
@@ -58,7 +63,9 @@ class Reconciliation {
  private:
   Status read_index() {
     IndexBatch batch;
+    bool any = false;
     TRY_OK(index_.scan([&](BucketId bucket, std::string_view name, const ObjectRecord& record) {
+      any = true;
       const bool dead = dead_.contains(bucket);
       if (record.kind == ObjectRecord::Kind::tombstone) {
         if (dead || record.modified_ns < tombstones_before_ns_) {
@@ -75,6 +82,7 @@ class Reconciliation {
       ++report_.records;
       known_.emplace(record.file, false);
     }));
+    index_was_empty_ = !any;
     return index_.commit_lazily(std::move(batch));
   }
 
@@ -124,8 +132,9 @@ class Reconciliation {
       ++report_.work_files;
       return remove(file);
     }
-    TRY(const bool wanted, should_adopt(*attribute, file, fd.get()));
-    if (wanted) return adopt(*attribute, file);
+    TRY(const auto present, record_of(attribute->bucket_id, attribute->name));
+    TRY(const bool wanted, should_adopt(*attribute, present, file, fd.get()));
+    if (wanted) return adopt(*attribute, present, file);
     ++report_.stale_files;
     return remove(file);
   }
@@ -135,7 +144,16 @@ class Reconciliation {
     return files_.remove(file.path());
   }
 
-  Result<bool> should_adopt(const io::ObjectAttribute& attribute, const FileName& file, int fd) {
+  /// What the index says of a name, or will say once write_adopted() has run.
+  Result<std::optional<ObjectRecord>> record_of(BucketId bucket, const std::string& name) {
+    if (const auto fresh = adopted_.find({bucket, name}); fresh != adopted_.end())
+      return std::optional(fresh->second);
+    return index_.find(bucket, name);
+  }
+
+  Result<bool> should_adopt(const io::ObjectAttribute& attribute,
+                            const std::optional<ObjectRecord>& present, const FileName& file,
+                            int fd) {
     if (!SAFETY("safety.adopt")) return false;
     if (dead_.contains(attribute.bucket_id)) return false;
     if (attribute.record.kind != ObjectRecord::Kind::object || attribute.record.file != file)
@@ -147,24 +165,34 @@ class Reconciliation {
                  attribute.record.size, drive_, file.path());
       return false;
     }
-    TRY(const auto present, index_.find(attribute.bucket_id, attribute.name));
     if (!SAFETY("safety.generation")) return true;
     return !present || present->generation < attribute.record.generation;
   }
 
-  Status adopt(const io::ObjectAttribute& attribute, const FileName& file) {
-    TRY(const auto present, index_.find(attribute.bucket_id, attribute.name));
-    IndexBatch batch;
-    batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
-    batch.erase_block_checksums(file);  // none until the file has been read once
-    TRY_OK(index_.commit_lazily(std::move(batch)));
+  Status adopt(const io::ObjectAttribute& attribute, const std::optional<ObjectRecord>& present,
+               const FileName& file) {
+    adopted_[{attribute.bucket_id, attribute.name}] = attribute.record;
     ++report_.adopted;
-    if (!present || present->kind == ObjectRecord::Kind::tombstone) {
+    if (present && present->kind == ObjectRecord::Kind::object) {
+      ++report_.stale_files;
+      TRY_OK(remove(present->file));
+    } else {
       ++report_.records;
-      return {};
     }
-    ++report_.stale_files;
-    return remove(present->file);
+    return adopted_.size() < kAdoptedAtOnce ? Status() : write_adopted();
+  }
+
+  /// Many records at once: one write of the index for each would halve the rate of a lost index.
+  /// A crash before it leaves the files as they are, for the next start to adopt.
+  Status write_adopted() {
+    IndexBatch batch;
+    for (const auto& [key, record] : adopted_) {
+      batch.put_record(key.first, key.second, record);
+      // None until the file has been read once.
+      if (!index_was_empty_) batch.erase_block_checksums(record.file);
+    }
+    adopted_.clear();
+    return index_.commit_lazily(std::move(batch));
   }
 
   Status drop_records_without_file() {
@@ -204,10 +232,13 @@ class Reconciliation {
   const std::set<BucketId>& dead_;
   std::int64_t tombstones_before_ns_;
   std::string drive_;
+  bool index_was_empty_ = false;
   RecoveryReport report_;
   /// Files that records name: have we seen them?
   std::unordered_map<FileName, bool, FileNameHash> known_;
   std::vector<FileName> orphans_;
+  /// Adopted and not yet in the index.
+  std::map<std::pair<BucketId, std::string>, ObjectRecord> adopted_;
   std::set<std::uint32_t> changed_directories_;
 };
 
