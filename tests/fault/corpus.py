@@ -264,7 +264,8 @@ def _chunks(b):
     for space in (b" ;a", b"\t;a", b"; a", b";a =b", b";a= b", b" ; a = b"):
         chunked(f"extension with space {show(space)}", b"5" + space + tail, EITHER, body=b"hello")
     for extension in (b";", b";;", b";=", b";=b", b";a=", b';a="b', b';a="b\\', b";a=b=c", b";a,b", b";a b", b";\x80"):
-        chunked(f"extension odd {show(extension)}", b"5" + extension + tail, EITHER, body=b"hello")
+        open_quote = extension.count(b'"') == 1  # goes on into the canary, and then the body just ends
+        chunked(f"extension odd {show(extension)}", b"5" + extension + tail, EITHER, body=b"hello", cut=open_quote)
     for control in (b"\x00", b"\x01", b"\x0b", b"\x7f"):
         chunked(f"extension with control {show(control)}", b"5;a" + control + b"b" + tail, EITHER, body=b"hello")
     for extension in (b";\n", b";a\n", b";a\nb", b';a="\n"', b";\r", b";a\rb", b';a="\r"', b";a\r\rb", b"\n"):
@@ -452,7 +453,8 @@ def _request_lines(b):
     for mark in b"\"<>\\^`{|}#":
         b.get(f"line/target with {chr(mark)}", [b"GET /healthz?a%cb HTTP/1.1" % mark, host], EITHER, may_close=True)
     for target in (b"/healthz?\xff", b"/healthz?\xc3\xa9", b"/healthz?%zz", b"/healthz?%", b"/healthz?%2"):
-        b.get(f"line/target odd {show(target)}", [b"GET " + target + b" HTTP/1.1", host], EITHER, may_close=True)
+        b.get(f"line/target odd {show(target)}", [b"GET " + target + b" HTTP/1.1", host], EITHER, may_close=True,
+              semantic=BAD)
     for lead in (b"\r\n", b"\r\n\r\n", b"\r\n" * 10):
         b.add(f"line/empty lines first {len(lead) // 2}", lead + b"GET /healthz HTTP/1.1\r\nHost: {H}\r\n\r\n", EITHER)
     for lead in (b"\n", b"\r", b"\x00", b" \r\n", b"\x00\r\n", b"\xef\xbb\xbf", b"\n\n", b"x\r\n"):
@@ -488,9 +490,10 @@ def _hop_by_hop(b):
     """Connection may name headers; it must never take away those that say how long a body is."""
     for value in (b"Content-Length", b"Transfer-Encoding", b"Host", b"Expect", b"close, Content-Length", b"x", b", ,", b"TE",
                   b"keep-alive, Content-Length", b"Upgrade", b"\"close\"", b"If-None-Match", b"Content-MD5"):
-        b.put(f"hop/{show(value)}, length", [CL, b"Connection: " + value], BODY, ACCEPT, body=BODY,
+        expect = EITHER if b'"' in value else ACCEPT  # a connection option is a token, never a quoted string
+        b.put(f"hop/{show(value)}, length", [CL, b"Connection: " + value], BODY, expect, body=BODY,
               may_close=b"close" in value)
-        b.put(f"hop/{show(value)}, chunks", [TE, b"Connection: " + value], chunks(BODY), ACCEPT, body=BODY, chunked=True,
+        b.put(f"hop/{show(value)}, chunks", [TE, b"Connection: " + value], chunks(BODY), expect, body=BODY, chunked=True,
               may_close=b"close" in value)
     for lines in ([b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAAQAAP__"],
                   [b"Upgrade: websocket", b"Connection: Upgrade", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="],
