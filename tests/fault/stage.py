@@ -40,7 +40,8 @@ local_cluster = _load_local_cluster()
 
 class Stage:
     """A cluster below `lab.root`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
-    `meta_disk` so is the proxy's embedded store. `recording` disks have their log on from the first write."""
+    `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
+    `recording` disks have their log on from the first write."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
                  settings=None):
@@ -48,11 +49,13 @@ class Stage:
         self.disks = {}
         self.meta_disk = None
         make = lab.recording_disk if recording else lab.disk
-        for target in (f"t{i + 1}" for i in range(targets) if fs):
-            self.disks[target] = [self._mounted(make(f"{target}d{j + 1}", fs, size), target, f"d{j + 1}", recording)
+        kinds = fs.split(",") if fs else []
+        for number in range(targets if fs else 0):
+            target, kind = f"t{number + 1}", kinds[number % len(kinds)]
+            self.disks[target] = [self._mounted(make(f"{target}d{j + 1}", kind, size), target, f"d{j + 1}", recording)
                                   for j in range(drives)]
         if fs and meta_disk:
-            self.meta_disk = self._mounted(lab.disk("meta", fs), "p1", "meta", False)
+            self.meta_disk = self._mounted(lab.disk("meta", kinds[0]), "p1", "meta", False)
         self.cluster = make_cluster(start=False, directory=self.directory, targets=targets, drives=drives,
                                     settings=settings)
         self._processes = {}
