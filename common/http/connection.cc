@@ -302,7 +302,9 @@ Task<void> Connection::serve(Exchange& exchange) {
     shared_.options.observer(exchange, result, std::chrono::steady_clock::now() - started);
 }
 
-/// Lets an answer arrive although the client is still sending: closing at once would reset it.
+/// Lets an answer arrive although the client is still sending: closing at once would reset it. What
+/// is read is bounded, the time is too; a client that sends more is left to find its send buffer
+/// full and the answer waiting (Go's net/http needs that, when closed upon it loses the answer).
 Task<void> Connection::linger() {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
@@ -322,6 +324,9 @@ Task<void> Connection::linger() {
     if (!got) break;
     dropped += *got;
   }
+  if (!expired && dropped >= kLingerBytesMax)
+    co_await socket_.async_wait(Socket::wait_error,
+                                kTuple);  // until the peer is gone, or the timer
   timer.cancel();
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);  // the timer's handler has run
 }

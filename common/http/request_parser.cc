@@ -172,7 +172,10 @@ std::size_t RequestParser::buffered() const { return impl_->buffer.size(); }
 Status RequestParser::Impl::check_head_so_far() {
   if (has_bare_line_feed(text()))
     return fail(Errc::invalid_argument, "a line of the header ends without CR");
-  if (std::min(text().find("\r\n"), buffer.size()) > limits.target_bytes_max + 64)
+  // Beast takes the request line away before the fields: what then comes first may be any of these.
+  const bool in_request_line = head_bytes == 0;
+  if (in_request_line &&
+      std::min(text().find("\r\n"), buffer.size()) > limits.target_bytes_max + 64)
     return fail(Errc::uri_too_long, "the request line is longer than {} bytes",
                 limits.target_bytes_max);
   return {};
