@@ -78,6 +78,17 @@ TEST_CASE("parser: limits of a head have their own errors", "[http][parser]") {
         Errc::uri_too_long);
   CHECK(refusal_of("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(17'000, 'x') + "\r\n\r\n") ==
         Errc::header_too_large);
+  // Also when the end of the head never comes, and the request line has been taken long ago.
+  const std::string endless = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(60'000, 'x');
+  for (const std::size_t piece : {100U, 5'000U, 16'384U}) {
+    const http::Limits limits;
+    RequestParser parser(limits);
+    http::RequestHead head;
+    const auto done = feed_head(parser, head, endless, piece);
+    INFO("piece " << piece);
+    REQUIRE_FALSE(done.has_value());
+    CHECK(done.error().code == Errc::header_too_large);
+  }
   std::string many = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 101; ++i) many += "X" + std::to_string(i) + ": y\r\n";
   CHECK(refusal_of(many + "\r\n") == Errc::header_too_large);
