@@ -71,6 +71,9 @@ def as_the_door_sees_it(case, kind):
     if kind == "redirect" and case.is_put:
         changed = corpus.dataclasses.replace(changed, statuses=case.statuses | {307, 411}, may_close=True,
                                              semantic=changed.semantic | {411})
+    if kind == "target" and case.is_put and case.chunked and case.body == b"":
+        # Chunks were announced to the proxy and none came: understood, and refused as lost in the redirect.
+        changed = corpus.dataclasses.replace(changed, semantic=changed.semantic | {400})
     return changed
 
 
