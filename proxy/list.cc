@@ -71,6 +71,7 @@ Task<Result<ListedEntries>> list_entries(const Services& services, KnownBucket b
   ListMerge merge(targets.size(), request.limit, request.after);
   for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
     std::vector<Task<Result<TargetPage>>> calls;
+    calls.reserve(wanting.size());
     for (const std::size_t i : wanting)
       calls.push_back(ask_target(
           services, *targets[i],

@@ -52,10 +52,15 @@ class PageReader final : public nlohmann::json_sax<json> {
   bool string(string_t& value) override {
     if (!in_entry()) return true;
     ListEntry& entry = page.entries.back();
-    if (key_ == "n") entry.name = std::move(value);
-    if (key_ == "cs") entry.checksum = std::move(value);
-    if (key_ == "t") entry.location = std::move(value);
-    if (key_ == "v") entry.version = parse_u64(value).value_or(0);
+    if (key_ == "n") {
+      entry.name = std::move(value);
+    } else if (key_ == "cs") {
+      entry.checksum = std::move(value);
+    } else if (key_ == "t") {
+      entry.location = std::move(value);
+    } else if (key_ == "v") {
+      entry.version = parse_u64(value).value_or(0);
+    }
     return true;
   }
   bool binary(binary_t&) override { return true; }

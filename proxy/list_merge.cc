@@ -17,7 +17,7 @@ std::size_t batch_for(std::size_t sources, std::size_t limit) {
 
 }  // namespace
 
-ListMerge::ListMerge(std::size_t sources, std::size_t limit, std::string after)
+ListMerge::ListMerge(std::size_t sources, std::size_t limit, const std::string& after)
     : limit_(limit), batch_(batch_for(sources, limit)) {
   TARN_CHECK(limit > 0);
   sources_.resize(sources);

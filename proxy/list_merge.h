@@ -22,7 +22,7 @@ namespace tarn::proxy {
 /// object that two targets list while it moves.
 class ListMerge {
  public:
-  ListMerge(std::size_t sources, std::size_t limit, std::string after);
+  ListMerge(std::size_t sources, std::size_t limit, const std::string& after);
 
   /// The sources that must send more before the page can be completed, empty when it is. At first
   /// all.

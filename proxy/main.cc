@@ -1,8 +1,10 @@
 // tarn-proxy: the gateway of a Tarn cluster. Command line, signals, exit codes.
 
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -18,8 +20,8 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-int complain(const std::string& message, int code) {
-  std::fprintf(stderr, "tarn-proxy: %s\n", message.c_str());
+int complain(std::string_view message, int code) {
+  std::fprintf(stderr, "tarn-proxy: %.*s\n", static_cast<int>(message.size()), message.data());
   return code;
 }
 
@@ -37,9 +39,7 @@ int run(tarn::proxy::Options options) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   tarn::proxy::Options options;
   tarn::Settings settings;
   options.bind(settings);
@@ -83,4 +83,16 @@ int main(int argc, char** argv) {
 
   tarn::prepare_process();
   return run(std::move(options));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const std::exception& problem) {
+    return complain(problem.what(), kFailed);
+  } catch (...) {
+    return kFailed;
+  }
 }

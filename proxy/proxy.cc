@@ -87,7 +87,7 @@ Status Proxy::listen() {
   return {};
 }
 
-Status Proxy::listen_on(Front& front, std::string name, const std::string& address) {
+Status Proxy::listen_on(Front& front, const std::string& name, const std::string& address) {
   front.name = name;
   http::Server::Options server;
   server.name = name;

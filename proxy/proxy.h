@@ -52,7 +52,7 @@ class Proxy {
   Status open_store();
   Status load_cluster();
   Status listen();
-  Status listen_on(Front& front, std::string name, const std::string& address);
+  Status listen_on(Front& front, const std::string& name, const std::string& address);
   [[nodiscard]] http::Handler handler_of(Front& front);
   Status join();
   void open_routes();

@@ -55,7 +55,7 @@ constexpr std::array<std::string_view, 23> kAnswerFields{"Content-Type",
                                                          "Ais-Mirror-Paths"};
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
-constexpr std::size_t kErrorBytesMax = 64 * 1024;
+constexpr std::size_t kErrorBytesMax = 64U << 10U;
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
 

@@ -185,6 +185,7 @@ Status Settings::apply_one(std::string_view assignment) {
                                 [&](const Row& candidate) { return candidate.key == key; });
   if (row == rows_.end()) {
     std::vector<std::string> keys;
+    keys.reserve(rows_.size());
     for (const Row& known : rows_) keys.push_back(known.key);
     return fail(Errc::invalid_argument, "{}: unknown setting, want {}", key, join(keys));
   }
