@@ -130,28 +130,37 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   TRY_OK(files->make_directory("data"));
   // Through the open root: nothing lands below the mount point when the drive is unmounted under
   // us.
-  TRY(auto opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+  TRY(auto index, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
   const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
+  std::vector<cluster::Candidate> candidates;
+  for (const std::string& path : options.all_paths)
+    candidates.push_back({cluster::placement_digest(path), 1.0});
+  const std::function<bool(const std::string&)> is_home = [&](const std::string& uname) {
+    if (candidates.empty()) return true;
+    const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
+    return options.all_paths[best] == options.path;
+  };
   std::string foreign;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
-    TRY(foreign, opened.index->flag("foreign"));
-    return reconcile(*files, *opened.index, options.dead_buckets, keep_from.count(), options.path);
+    TRY(foreign, index->flag("foreign"));
+    return reconcile(*files, *index, options.dead_buckets, keep_from.count(), options.path,
+                     is_home);
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {
     // The index opened, but a block of it is bad: it goes, the files tell all.
     drive_log().warn("index has bad blocks, made anew drive={} err={}", options.path,
                      report.error().message);
-    opened.index.reset();
+    index.reset();
     TRY_OK(Index::discard(files->pinned_root() + "/.tarn/index"));
-    TRY(opened, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+    TRY(index, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
     report = take_stock();
   }
   if (!report) return fail(report.error());
-  const bool lost_index = opened.damage == Index::Damage::dropped && report->adopted > 0;
-  const bool may_hold_foreign = options.may_hold_foreign || foreign == "1" || lost_index;
-  std::unique_ptr<Drive> drive(
-      new Drive(std::move(options), std::move(files), std::move(opened.index)));
+  // The flag may have been lost with the end of the index: what was adopted tells.
+  const bool may_hold_foreign =
+      options.may_hold_foreign || foreign == "1" || report->adopted_foreign > 0;
+  std::unique_ptr<Drive> drive(new Drive(std::move(options), std::move(files), std::move(index)));
   drive->recovery_ = *report;
   drive->directory_ = report->last_directory;
   drive->files_in_directory_ = report->files_in_last_directory;

@@ -111,6 +111,9 @@ class Drive {
     std::size_t threads = 8;
     SpaceLimits space;
     bool may_hold_foreign = false;
+    /// The paths of all drives of the target, there or not: placement among them. Empty: this one
+    /// alone.
+    std::vector<std::string> all_paths;
     std::set<BucketId> dead_buckets;
     /// When set: the file system to use (tests).
     std::unique_ptr<io::FileSystem> files;

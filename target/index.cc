@@ -197,22 +197,17 @@ Index::~Index() {
   if (impl_->db) static_cast<void>(impl_->db->Close());
 }
 
-Result<Index::Opened> Index::open(const std::string& directory, const std::string& drive,
-                                  const IndexMemory& memory) {
+Result<std::unique_ptr<Index>> Index::open(const std::string& directory, const std::string& drive,
+                                           const IndexMemory& memory) {
   auto impl = std::make_unique<Impl>();
   impl->drive = drive;
   impl->env = make_index_env();
-  Opened opened;
-  std::error_code ignored;
-  const bool existed = std::filesystem::exists(directory + "/CURRENT", ignored);
-  if (!existed) opened.damage = Damage::dropped;
   // First as a crash leaves it: at most the last write torn. Anything worse is said aloud.
   auto status =
       impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
   if (!status.ok() && (status.IsCorruption() || status.IsInvalidArgument())) {
     obs::log("index").warn("index damaged, recovering to a point in time drive={} err={}", drive,
                            status.ToString());
-    opened.damage = Damage::dropped;
     status = impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kPointInTimeRecovery);
   }
   // A file that is missing inside the database is damage (a CURRENT that names another MANIFEST),
@@ -221,12 +216,10 @@ Result<Index::Opened> Index::open(const std::string& directory, const std::strin
   if (!status.ok() && !drive_fails && !status.IsNoSpace()) {
     obs::log("index").warn("index unreadable, set aside drive={} err={}", drive, status.ToString());
     TRY_OK(discard(directory));
-    opened.damage = Damage::dropped;
     status = impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kPointInTimeRecovery);
   }
   TRY_OK(to_status(status, "open", drive));
-  opened.index.reset(new Index(std::move(impl)));
-  return opened;
+  return std::unique_ptr<Index>(new Index(std::move(impl)));
 }
 
 Status Index::discard(const std::string& directory) {

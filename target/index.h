@@ -57,23 +57,16 @@ class IndexBatch {
 /// Blocking: on the drive's threads only. Thread-safe. Errors: io, no_space, corrupt.
 class Index {
  public:
-  enum class Damage : std::uint8_t {
-    none,     ///< at most a torn last write is missing, which nobody was told about
-    dropped,  ///< recovery had to drop more, or the index is new: look at all files
-  };
-  struct Opened {
-    std::unique_ptr<Index> index;
-    Damage damage = Damage::none;
-  };
   struct Listed {
     std::string name;
     io::ObjectRecord record;
   };
 
-  /// Opens the index in `directory`, or makes it. An index that cannot be read is moved aside (to
-  /// `<directory>.broken`) and an empty one made: Damage::dropped.
-  [[nodiscard]] static Result<Opened> open(const std::string& directory, const std::string& drive,
-                                           const IndexMemory& memory);
+  /// Opens the index in `directory`, or makes it. One that cannot be read is moved aside (to
+  /// `<directory>.broken`) and an empty one made: recovery fills it from the files.
+  [[nodiscard]] static Result<std::unique_ptr<Index>> open(const std::string& directory,
+                                                           const std::string& drive,
+                                                           const IndexMemory& memory);
   /// Moves an index aside that opened but cannot be read, so that open() makes an empty one.
   static Status discard(const std::string& directory);
   ~Index();

@@ -77,6 +77,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.space.high_watermark = static_cast<double>(options.high_watermark);
     its.space.out_of_space = static_cast<double>(options.out_of_space);
     its.may_hold_foreign = use.may_hold_foreign;
+    for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
     its.files = std::move(files[use.path]);
     TRY(auto drive, Drive::open(std::move(its), memory));

@@ -35,12 +35,14 @@ std::optional<T> parse_hex(std::string_view text, std::size_t digits) {
 class Reconciliation {
  public:
   Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
-                 std::int64_t tombstones_before_ns, std::string drive)
+                 std::int64_t tombstones_before_ns, std::string drive,
+                 const std::function<bool(const std::string&)>& is_home)
       : files_(files),
         index_(index),
         dead_(dead),
         tombstones_before_ns_(tombstones_before_ns),
-        drive_(std::move(drive)) {}
+        drive_(std::move(drive)),
+        is_home_(is_home) {}
 
   Result<RecoveryReport> run() {
     TRY_OK(read_index());
@@ -134,7 +136,7 @@ class Reconciliation {
     }
     TRY(const auto present, record_of(attribute->bucket_id, attribute->name));
     TRY(const bool wanted, should_adopt(*attribute, present, file, fd.get()));
-    if (wanted) return adopt(*attribute, present, file);
+    if (wanted) return adopt(*attribute, present);
     ++report_.stale_files;
     return remove(file);
   }
@@ -169,10 +171,10 @@ class Reconciliation {
     return !present || present->generation < attribute.record.generation;
   }
 
-  Status adopt(const io::ObjectAttribute& attribute, const std::optional<ObjectRecord>& present,
-               const FileName& file) {
+  Status adopt(const io::ObjectAttribute& attribute, const std::optional<ObjectRecord>& present) {
     adopted_[{attribute.bucket_id, attribute.name}] = attribute.record;
     ++report_.adopted;
+    if (!is_home_(attribute.bucket.uname(attribute.name))) ++report_.adopted_foreign;
     if (present && present->kind == ObjectRecord::Kind::object) {
       ++report_.stale_files;
       TRY_OK(remove(present->file));
@@ -232,6 +234,7 @@ class Reconciliation {
   const std::set<BucketId>& dead_;
   std::int64_t tombstones_before_ns_;
   std::string drive_;
+  const std::function<bool(const std::string&)>& is_home_;
   bool index_was_empty_ = false;
   RecoveryReport report_;
   /// Files that records name: have we seen them?
@@ -246,8 +249,9 @@ class Reconciliation {
 
 Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                  const std::set<BucketId>& dead_buckets,
-                                 std::int64_t tombstones_before_ns, const std::string& drive) {
-  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive).run();
+                                 std::int64_t tombstones_before_ns, const std::string& drive,
+                                 const std::function<bool(const std::string&)>& is_home) {
+  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive, is_home).run();
 }
 
 }  // namespace tarn::target

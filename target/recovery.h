@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
   std::uint64_t tombstones = 0;
   std::uint64_t adopted = 0;           ///< complete files that the index did not know
+  std::uint64_t adopted_foreign = 0;   ///< of these, names whose home is another drive
   std::uint64_t work_files = 0;        ///< unfinished files that were removed
   std::uint64_t stale_files = 0;       ///< replaced or deleted files that were removed
   std::uint64_t lost_records = 0;      ///< records whose file is gone; removed
@@ -30,10 +32,11 @@ struct RecoveryReport {
 /// is higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
 /// goes. Every start reads every directory (docs/decisions/003): 10^6 names take about a second.
 /// The attribute is written after the file's bytes are durable, so what has one is complete.
-/// Blocking. `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
-[[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
-                                               const std::set<BucketId>& dead_buckets,
-                                               std::int64_t tombstones_before_ns,
-                                               const std::string& drive);
+/// `is_home` says whether a uname lives on this drive by placement. Blocking.
+/// `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
+[[nodiscard]] Result<RecoveryReport> reconcile(
+    io::FileSystem& files, Index& index, const std::set<BucketId>& dead_buckets,
+    std::int64_t tombstones_before_ns, const std::string& drive,
+    const std::function<bool(const std::string&)>& is_home);
 
 }  // namespace tarn::target

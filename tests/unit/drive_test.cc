@@ -75,7 +75,7 @@ struct Fixture {
   std::uint64_t counter = 0;
 
   Fixture() { open(); }
-  void open(std::set<BucketId> dead = {}) {
+  void open(std::set<BucketId> dead = {}, std::vector<std::string> paths = {}) {
     drive.reset();
     memory.emplace(8U << 20U, 8U << 20U);  // as after a restart: nothing is cached
     auto real = io::FileSystem::open(directory.path());
@@ -88,6 +88,7 @@ struct Fixture {
     options.uuid = "drive";
     options.threads = 2;
     options.dead_buckets = std::move(dead);
+    options.all_paths = std::move(paths);
     options.files = std::move(failing);
     auto opened = Drive::open(std::move(options), *memory);
     INFO((opened ? "" : opened.error().message));
@@ -226,6 +227,21 @@ TEST_CASE("drive: an index with a bad block is made again, whoever reads the blo
   f.open();
   CHECK(f.drive->recovery().adopted == 1);
   CHECK(**f.get("a") == "one");
+}
+
+TEST_CASE("drive: adopted names of other drives are remembered as such",
+          "[target][drive][recovery]") {
+  Fixture f;
+  for (int i = 0; i < 20; ++i) REQUIRE(f.put("n" + std::to_string(i), "v"));
+  CHECK_FALSE(f.drive->may_hold_foreign());
+  f.lose_index();
+  f.open({}, {f.directory.path(), "/another/drive"});
+  CHECK(f.drive->recovery().adopted == 20);
+  CHECK(f.drive->recovery().adopted_foreign > 0);
+  CHECK(f.drive->recovery().adopted_foreign < 20);
+  CHECK(f.drive->may_hold_foreign());
+  f.open();  // written down
+  CHECK(f.drive->may_hold_foreign());
 }
 
 TEST_CASE("drive: a file without attribute is removed at the next start",
