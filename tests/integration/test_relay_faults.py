@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from harness import client
-from harness.waiting import wait_until
+from harness.waiting import scaled, wait_until
 
 MIB = 1 << 20
 
@@ -98,7 +98,9 @@ def test_request_ids_are_the_same_on_both_sides(make_cluster):
         answer = client.request("PUT", f"{base}/data/x", b"12345")
         request = answer.headers["Tarn-Request"]
         for node in ("p1", "t1"):
-            assert cluster.logs[node].matching(f"request done req={request} method=PUT "), (base, node)
+            # The line follows the answer: it tells how long that took.
+            wait_until(lambda node=node, request=request: cluster.logs[node].matching(
+                f"request done req={request} method=PUT "), 5, f"{node} logs request {request}")
 
 
 def test_many_relayed_transfers_cost_bounded_memory(make_cluster):
@@ -133,4 +135,4 @@ def test_many_relayed_transfers_cost_bounded_memory(make_cluster):
             expected.update(block[number:] + block[:number])
         assert digest == expected.digest()
     print(f"the proxy took {cluster.memory_peak('p1') / MIB:.0f} MiB at most")
-    assert cluster.memory_peak("p1") < 128 * MIB
+    assert cluster.memory_peak("p1") < scaled(128 * MIB)  # sanitizers take memory of their own
