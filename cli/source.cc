@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace tarn::cli {
 
@@ -24,12 +25,28 @@ Result<Source> Source::open(const std::string& path) {
                 "'{}' is a directory: send its files one by one, or as a tar: "
                 "tar -cf - {} | tarn put - BUCKET/NAME.tar",
                 path, path);
-  if (!S_ISREG(info.st_mode)) return source;
+  if (!S_ISREG(info.st_mode)) {
+    TRY_OK(source.look_for_end());
+    return source;
+  }
   const off_t at = ::lseek(source.fd_.get(), 0, SEEK_CUR);
   source.start_ = at > 0 ? static_cast<std::uint64_t>(at) : 0;
   const auto size = static_cast<std::uint64_t>(info.st_size);
   source.length_ = size - std::min(size, source.start_);
   return source;
+}
+
+/// Waits for the first byte of a stream, or its end.
+Status Source::look_for_end() {
+  std::byte first{};
+  TRY(const std::size_t got, read(std::span(&first, 1)));
+  read_ = 0;
+  if (got == 0) {
+    length_ = 0;
+  } else {
+    first_ = first;
+  }
+  return {};
 }
 
 bool Source::rewind() {
@@ -41,6 +58,11 @@ bool Source::rewind() {
 Result<std::size_t> Source::read(std::span<std::byte> into) {
   if (length_) into = into.first(std::min<std::uint64_t>(into.size(), *length_ - read_));
   if (into.empty()) return std::size_t{0};
+  if (first_) {
+    into.front() = *std::exchange(first_, std::nullopt);
+    read_ = 1;
+    return std::size_t{1};
+  }
   while (true) {
     const auto at = static_cast<off_t>(start_ + read_);
     const ssize_t got = length_ ? ::pread(fd_.get(), into.data(), into.size(), at)

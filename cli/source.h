@@ -18,7 +18,8 @@ class Source {
   /// "-" is the standard input (which may be a file, too). not_found when there is no such file.
   [[nodiscard]] static Result<Source> open(const std::string& path);
 
-  /// Of a file: how many bytes there are. A stream has none.
+  /// Of a file: how many bytes there are; 0 also of a stream that ended at once: an empty body has
+  /// to be announced as one. Other streams have none.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
   /// Back to the first byte. False when bytes of a stream are gone.
   [[nodiscard]] bool rewind();
@@ -27,7 +28,10 @@ class Source {
 
  private:
   std::string path_;
+  Status look_for_end();
+
   UniqueFd fd_;
+  std::optional<std::byte> first_;  ///< of a stream: looked at, not given out yet
   std::optional<std::uint64_t> length_;
   std::uint64_t start_ = 0;  ///< where a file was when we got it
   std::uint64_t read_ = 0;
