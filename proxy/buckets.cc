@@ -160,4 +160,20 @@ Task<Status> patch_bucket(const Services& services, http::Request& request, std:
   co_return fail(not_yet(action.action));
 }
 
+Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,
+                               std::string rest) {
+  if (!rest.empty())
+    co_return fail(Errc::unsupported, "/v1/buckets/{}/PREFIX belongs to later work", bucket);
+  Task<Status> (*serve)(const Services&, http::Request&, std::string) = list_objects;
+  switch (request.head().method) {
+    case http::Method::head: serve = head_bucket; break;
+    case http::Method::post: serve = post_bucket; break;
+    case http::Method::del: serve = delete_bucket; break;
+    case http::Method::patch: serve = patch_bucket; break;
+    default: break;
+  }
+  const Status done = co_await serve(services, request, std::move(bucket));
+  co_return done;
+}
+
 }  // namespace tarn::proxy

@@ -22,6 +22,10 @@ Task<Status> head_bucket(const Services& services, http::Request& request, std::
 Task<Status> post_bucket(const Services& services, http::Request& request, std::string bucket);
 /// DELETE /v1/buckets/B: destroy-bck. Answers when every live target knows that it is gone.
 Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket);
+/// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. What may stand behind that slash (a prefix, for
+/// summaries) belongs to later work: unsupported.
+Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,
+                               std::string rest);
 /// PATCH /v1/buckets/B: properties cannot be changed yet; says so.
 Task<Status> patch_bucket(const Services& services, http::Request& request, std::string bucket);
 

@@ -2,6 +2,7 @@
 
 #include "common/base/encoding.h"
 #include "proxy/assign.h"
+#include "proxy/buckets.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {
@@ -74,6 +75,17 @@ Task<Status> serve_plain_path(const Services& services, ObjectHandler object,
   if (rest.empty()) {
     CO_TRY(const bool exists, co_await is_bucket(services, request, bucket));
     if (exists) co_return fail(write_to_bucket(request, bucket));
+  }
+  const Status served = co_await object(services, request, std::move(bucket), std::move(rest));
+  co_return served;
+}
+
+Task<Status> serve_easy_path(const Services& services, ObjectHandler object, http::Request& request,
+                             std::string bucket, std::string rest) {
+  if (rest.empty() && request.head().method != http::Method::put) {
+    const Status done =
+        co_await bucket_with_slash(services, request, std::move(bucket), std::move(rest));
+    co_return done;
   }
   const Status served = co_await object(services, request, std::move(bucket), std::move(rest));
   co_return served;

@@ -19,6 +19,10 @@ using ObjectHandler = Task<Status> (*)(const Services&, http::Request&, std::str
 /// everything else is a conflict), else the object of that name in the default bucket.
 Task<Status> serve_one_segment(const Services& services, ObjectHandler object,
                                http::Request& request, std::string name);
+/// /ais/<bucket>/<object>: AIStore's easy URL of the object; with nothing behind the slash the same
+/// as /v1/buckets/<bucket>.
+Task<Status> serve_easy_path(const Services& services, ObjectHandler object, http::Request& request,
+                             std::string bucket, std::string rest);
 /// /<bucket>/<object>: the object. With nothing behind the bucket, or a '/' at the end: a page for
 /// GET and HEAD.
 Task<Status> serve_plain_path(const Services& services, ObjectHandler object,

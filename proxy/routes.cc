@@ -35,6 +35,12 @@ RouteHandler one_segment(const Services& services, ObjectHandler function) {
   };
 }
 
+RouteHandler easy_path(const Services& services, ObjectHandler function) {
+  return [&services, function](Request& request) {
+    return serve_easy_path(services, function, request, request.parts[0], request.parts[1]);
+  };
+}
+
 RouteHandler plain_path(const Services& services, ObjectHandler function) {
   return [&services, function](Request& request) {
     return serve_plain_path(services, function, request, request.parts[0], request.parts[1]);
@@ -69,6 +75,10 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"POST", "/v1/buckets/*", "create-bck", bucket(services, post_bucket)},
       {"DELETE", "/v1/buckets/*", "destroy-bck", bucket(services, delete_bucket)},
       {"PATCH", "/v1/buckets/*", "properties of a bucket: later", bucket(services, patch_bucket)},
+      {"GET HEAD POST DELETE PATCH", "/v1/buckets/*/**", "as /v1/buckets/*; a prefix: later",
+       [&services](Request& request) {
+         return bucket_with_slash(services, request, request.parts[0], request.parts[1]);
+       }},
       {kAll, "/v1/cluster/**", "administration: later", later("/v1/cluster")},
       {kAll, "/v1/daemon/**", "administration: later", later("changing a node by /v1/daemon")},
       {kAll, "/v1/reverse/**", "administration: later", later("/v1/reverse")},
@@ -89,7 +99,7 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"POST", "/ais/*", "as /v1/buckets/*", bucket(services, post_bucket)},
       {"DELETE", "/ais/*", "as /v1/buckets/*", bucket(services, delete_bucket)},
       {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
-      {kAll, "/ais/*/**", "as /v1/objects/*/**", object_of(services, object)},
+      {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object)},
       {kAll, "/gs/**", "upstream buckets: later", later("an upstream bucket (/gs)")},
       {kAll, "/az/**", "upstream buckets: later", later("an upstream bucket (/az)")},
       {kAll, "/ht/**", "upstream buckets: later", later("an upstream bucket (/ht)")},

@@ -71,8 +71,10 @@ def test_easy_urls_are_the_same_objects(cluster, bucket):
     assert client.request("PUT", f"{cluster.endpoint}/ais/{bucket}/a/b", b"easy").status == 200
     assert cluster.get(bucket, "a/b").body == b"easy"
     assert client.request("GET", f"{cluster.endpoint}/{bucket}/a/b").body == b"easy"
-    listed = client.request("GET", f"{cluster.endpoint}/ais/{bucket}").json()
-    assert [entry["name"] for entry in listed["entries"]] == ["a/b"]
+    for path in (f"/ais/{bucket}", f"/ais/{bucket}/", f"/v1/buckets/{bucket}", f"/v1/buckets/{bucket}/"):
+        listed = client.request("GET", cluster.endpoint + path).json()
+        assert [entry["name"] for entry in listed["entries"]] == ["a/b"]
+        assert client.request("HEAD", cluster.endpoint + path).headers["Ais-Bucket-Props"]
     assert bucket in [each["name"] for each in client.request("GET", f"{cluster.endpoint}/ais").json()]
 
 
