@@ -6,22 +6,24 @@
 #include "common/api/bucket.h"
 #include "common/base/ids.h"
 
+// clang-format off
 /// What lies in the meta store. Numbers are decimal text, documents JSON.
 ///
-///   key                                      value                              guard
-///   /tarn/schema                             format of all this, "1"            made once
-///   /tarn/cluster                            the cluster's uuid                 made once
-///   /tarn/map                                Smap                               compare its
-///   revision /tarn/version/map                        the map's version                  written
-///   with the map /tarn/version/bmd                        counter of bucket changes compare; each
-///   change + 1 /tarn/bucket/<id>                        BucketRecord                       under
-///   version/bmd /tarn/bucket-name/<provider>/<ns>/<name> {"id":..,"made_by":..}             under
-///   version/bmd /tarn/dead-bucket/<id>                   when it was destroyed, ns          under
-///   version/bmd /tarn/live/<node>                        LiveRecord                         the
-///   node's lease
+///   key                                        value                       guard
+///   /tarn/schema                               format of all this, "1"     made once
+///   /tarn/cluster                              the cluster's uuid          made once
+///   /tarn/map                                  Smap                        compare its revision
+///   /tarn/version/map                          the map's version           written with the map
+///   /tarn/version/bmd                          counter of bucket changes   compare, each change + 1
+///   /tarn/bucket/<id>                          BucketRecord                under version/bmd
+///   /tarn/bucket-name/<provider>/<ns>/<name>   {"id":..,"made_by":..}      under version/bmd
+///   /tarn/dead-bucket/<id>                     when it was destroyed, ns   under version/bmd
+///   /tarn/live/<node>                          LiveRecord                  the node's lease
+///   /tarn/sealed                               "1"                         made once
 ///
 /// The versions have keys of their own so that a node can ask every second whether what it knows is
 /// the newest without reading the documents.
+// clang-format on
 namespace tarn::cluster::keys {
 
 inline constexpr std::string_view kAll = "/tarn/";
