@@ -55,6 +55,18 @@ Task<void> ask(Session& session, NodeHealth& node, std::chrono::milliseconds lim
   if (parsed.is_object()) node.map_version = version_of(parsed);
 }
 
+/// A target that the proxy we asked would not send anybody to is of no use yet, whatever it says
+/// itself.
+void mark_suspects(ClusterHealth& health, std::string_view metrics) {
+  for (NodeHealth& node : health.nodes) {
+    const std::string line = fmt::format("tarn_target_suspect{{target=\"{}\"}} 1\n", node.id);
+    if (node.state != NodeHealth::State::up || metrics.find(line) == std::string_view::npos)
+      continue;
+    node.state = NodeHealth::State::not_ready;
+    node.reason = "the proxy does not hear its heartbeat";
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(NodeHealth::State state) {
@@ -92,6 +104,8 @@ Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::millis
     co_await ask(session, node, limit);
     health.map_version = std::max(health.map_version, node.map_version);
   }
+  const auto metrics = co_await session.ask_node(endpoint, "/metrics", limit);
+  if (metrics && metrics->status == 200) mark_suspects(health, metrics->body);
   co_return health;
 }
 
