@@ -30,9 +30,9 @@ struct RecoveryReport {
 /// Makes index and files agree, whatever a crash or a lost index left behind (design.md, section
 /// 5): a file without `user.tarn` is nothing and goes; one with it is adopted when its generation
 /// is higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
-/// goes. Every start reads every directory (docs/decisions/003): 10^6 names take an estimated second.
-/// The attribute is written after the file's bytes are durable, so what has one is complete.
-/// `is_home` says whether a uname lives on this drive by placement. Blocking.
+/// goes. Every start reads every directory (docs/decisions/003): 10^6 names take an estimated
+/// second. The attribute is written after the file's bytes are durable, so what has one is
+/// complete. `is_home` says whether a uname lives on this drive by placement. Blocking.
 /// `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
 [[nodiscard]] Result<RecoveryReport> reconcile(
     io::FileSystem& files, Index& index, const std::set<BucketId>& dead_buckets,
