@@ -107,7 +107,6 @@ class Drive {
  public:
   struct Options {
     std::string path;
-    std::string uuid;
     std::size_t threads = 8;
     SpaceLimits space;
     bool may_hold_foreign = false;
@@ -124,7 +123,6 @@ class Drive {
   ~Drive();
 
   [[nodiscard]] const std::string& path() const { return options_.path; }
-  [[nodiscard]] const std::string& uuid() const { return options_.uuid; }
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }

@@ -3,19 +3,17 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <future>
 #include <iostream>
-#include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_future.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
 #include "common/base/node_file.h"
+#include "common/base/process.h"
 #include "common/base/random.h"
+#include "common/base/run_blocking.h"
 #include "common/cluster/gateway_store.h"
 #include "common/cluster/node_routes.h"
 #include "common/http/node_auth_filter.h"
@@ -37,12 +35,6 @@ constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 
 spdlog::logger& log() { return obs::log("target"); }
-
-/// Runs `task` on a loop and waits for its result here.
-template <class T>
-T await_on(http::Loop& loop, Task<T> task) {
-  return asio::co_spawn(loop.context(), std::move(task), asio::use_future).get();
-}
 
 /// The drives of this start: opened, and those that are missing.
 struct OpenedDrives {
@@ -71,7 +63,6 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     TRY_OK(probe_file_system(file_system));
     Drive::Options its;
     its.path = use.path;
-    its.uuid = use.identity.drive;
     its.threads = options.drive_threads;
     its.space = options.space;
     its.space.high_watermark = static_cast<double>(options.high_watermark);
@@ -259,7 +250,7 @@ Status Target::start() {
   });
   view_.emplace(*meta_, clock_);
   http::Loop& loop = loops_.at(0);
-  TRY_OK(await_on(loop, load_patiently(*view_)));
+  TRY_OK(run_blocking(loop.executor(), load_patiently(*view_)));
 
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
@@ -270,8 +261,8 @@ Status Target::start() {
       [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
-  TRY_OK(await_on(loop, membership_->join()));
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_, metrics_,
+  TRY_OK(run_blocking(loop.executor(), membership_->join()));
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_,
                 options_.checksum_verify == "always");
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
                                         [this] { return readiness(*node_); }});
@@ -296,11 +287,7 @@ Status Target::start() {
 void Target::stop() {
   log().info("stopping node={}", id_);
   if (public_) public_->stop(options_.service.shutdown_grace);
-  if (joined_)
-    await_on(loops_.at(0), [](cluster::Membership& its) -> Task<bool> {
-      co_await its.leave();
-      co_return true;
-    }(*membership_));
+  if (joined_) run_blocking(loops_.at(0).executor(), membership_->leave());
   if (internal_) internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);
   if (store_)
@@ -359,12 +346,7 @@ int run(int argc, char** argv) {
     std::cerr << "tarn-target: " << level.error().message << "\n";
     return 2;
   }
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
-  signal(SIGPIPE, SIG_IGN);
+  prepare_process();
 
   Target target(options);
   const Status started = target.start();
@@ -373,8 +355,7 @@ int run(int argc, char** argv) {
     std::cerr.flush();
     std::_Exit(1);  // half-started: nothing to finish
   }
-  int received = 0;
-  sigwait(&signals, &received);
+  log().info("asked to stop signal={}", wait_for_stop());
   target.stop();
   std::cerr.flush();
   std::_Exit(0);  // all is durable; a drive that hangs must not keep the process

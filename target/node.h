@@ -8,7 +8,6 @@
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
 #include "common/http/router.h"
-#include "common/obs/metrics.h"
 #include "common/security/redirect_token.h"
 #include "target/object_store.h"
 
@@ -22,7 +21,6 @@ struct TargetNode {
   ObjectStore& store;
   const security::RedirectSigner& signer;
   Clock& clock;
-  obs::Metrics& metrics;
   bool verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
 

@@ -104,23 +104,6 @@ class DriveThreads {
 
   /// Work that nobody waits for and that may not be refused: unlinks, closes.
   void post(std::function<void()> work);
-  /// Runs `work` here and now waits for it; not from an event loop. For start-up and tests.
-  template <class Work>
-  std::invoke_result_t<Work> run_blocking(Work work) {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<std::invoke_result_t<Work>> result;
-    post([&] {
-      auto got = guarded(work);
-      const std::lock_guard lock(mutex);
-      result.emplace(std::move(got));
-      changed.notify_one();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return result.has_value(); });
-    return std::move(*result);
-  }
-
   [[nodiscard]] std::size_t queued() const;
   /// Blocks until the queue is empty and no thread works, at most `seconds`. True when it is so.
   bool drain(double seconds);

@@ -85,7 +85,6 @@ struct Fixture {
     files = failing.get();
     Drive::Options options;
     options.path = directory.path();
-    options.uuid = "drive";
     options.threads = 2;
     options.dead_buckets = std::move(dead);
     options.all_paths = std::move(paths);
