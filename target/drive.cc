@@ -5,10 +5,9 @@
 #include <list>
 #include <map>
 
-#include "common/base/buffer_pool.h"
 #include "common/base/clock.h"
 #include "common/base/fail_point.h"
-#include "common/base/hash.h"
+#include "common/base/memory_limit.h"
 #include "common/base/random.h"
 #include "common/cluster/hrw.h"
 #include "common/obs/log.h"
@@ -24,6 +23,7 @@ constexpr int kOpenAttemptsMax = 16;
 constexpr auto kTombstoneKeep = std::chrono::hours(7 * 24);
 constexpr const char* kBallastFile = ".tarn/ballast";
 constexpr std::uint64_t kBallastBytes = 1U << 20U;
+constexpr double kSeekBytes = 2.4e6;  // 12 ms of a drive that reads 200 MB/s
 
 spdlog::logger& drive_log() { return obs::log("drive"); }
 
@@ -39,79 +39,15 @@ struct Drive::VerifiedCache {
   std::map<io::FileName, std::list<Entry>::iterator> by_file;
 };
 
-WorkFile::~WorkFile() {
-  if (published_ || !fd_.valid()) return;
-  // Not durable, and need not be: without an attribute the next start removes it as well.
-  drive_.threads_->post([&drive = drive_, name = name_, fd = fd_.release()] {
-    ::close(fd);
-    if (const Status gone = drive.files_->remove(name.path()); !gone)
-      drive_log().warn("work file not removed file={} err={}", name.path(), gone.error().message);
-  });
-}
-
-OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
-                       std::vector<std::uint32_t> checksums,
-                       std::shared_ptr<VerifiedBlocks> verified)
-    : drive_(drive),
-      record_(std::move(record)),
-      fd_(std::move(fd)),
-      checksums_(std::move(checksums)),
-      verified_(std::move(verified)) {}
-
-OpenObject::~OpenObject() {
-  // The last close of an unlinked file frees its blocks: 571 ms for 3 GB. Never on an event loop.
-  drive_.threads_->post([fd = fd_.release()] { ::close(fd); });
-}
-
-bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
-  if (bytes == 0) return true;
-  for (std::uint64_t block = offset / kBlockBytes; block <= (offset + bytes - 1) / kBlockBytes;
-       ++block)
-    if (!verified_->get(block)) return false;
-  if (io::is_resident(fd_.get(), offset, bytes)) return true;
-  for (std::uint64_t block = offset / kBlockBytes; block <= (offset + bytes - 1) / kBlockBytes;
-       ++block)
-    verified_->set(block, false);  // what the drive brings next time is to be looked at anew
-  return false;
-}
-
-Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
-  const std::uint64_t offset = block * kBlockBytes;
-  const std::size_t bytes = std::min<std::uint64_t>(kBlockBytes, record_.size - offset);
-  TRY_OK(drive_.usable());
-  if (const Status read = drive_.files_->read(fd_.get(), into.first(bytes), offset); !read) {
-    ++drive_.counters_.read_errors;
-    return fail(read.error());
-  }
-  if (SAFETY("safety.block_checksum") && crc32c(into.first(bytes)) != checksums_[block]) {
-    ++drive_.counters_.corrupt_blocks;
-    drive_log().error("block does not match its checksum drive={} file={} block={}", drive_.path(),
-                      record_.file.path(), block);
-    return fail(Errc::corrupt,
-                "block {} of file {} on drive {} does not match its checksum: the drive returned "
-                "other bytes than were stored",
-                block, record_.file.path(), drive_.path());
-  }
-  drive_.counters_.bytes_verified += bytes;
-  verified_->set(block, true);
-  return bytes;
-}
-
-Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<std::byte> into) {
-  auto work = [this, block, into] { return read_block_now(block, into); };
-  co_return co_await drive_.threads_->run(work);
-}
-
-io::DriveThreads::Pending<Result<std::size_t>> OpenObject::start_read_block(
-    std::uint64_t block, std::span<std::byte> into) {
-  return drive_.threads_->start([this, block, into] { return read_block_now(block, into); });
-}
-
 Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index)
     : options_(std::move(options)),
       files_(std::move(files)),
       index_(std::move(index)),
       digest_(cluster::placement_digest(options_.path)),
+      kind_(options_.kind.value_or(io::detect_drive_kind(options_.path))),
+      turns_(kind_ == io::DriveKind::rotational ? HeadTurns::Limits() : HeadTurns::solid()),
+      cache_policy_(options_.cache_policy ? options_.cache_policy
+                                          : std::make_shared<CachePolicy>(memory_limit())),
       next_id_(random_u64()),
       verified_cache_(std::make_unique<VerifiedCache>()),
       threads_(std::make_unique<io::DriveThreads>(
@@ -170,6 +106,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     batch.put_flag("foreign", "1");
     TRY_OK(drive->index_->commit(std::move(batch)));
   }
+  drive->cache_policy_->note_stored(report->bytes);
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
   return drive;
@@ -189,6 +126,7 @@ void Drive::take_out(const std::string& why) {
 }
 
 Task<Status> Drive::probe() {
+  turns_.tick();
   auto work = [this]() -> Status {
     if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
     TRY_OK(refresh_space());
@@ -308,6 +246,7 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
     ++counters_.write_errors;
     return fail(written.error());
   }
+  counters_.bytes_written += bytes.size();
   const std::uint64_t end = offset + bytes.size();
   if (end - file.written_back_ >= kWritebackBytes) {
     // So that the sync at the end finds little left, and a body of unknown length cannot fill the
@@ -322,74 +261,6 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
 io::DriveThreads::Pending<Status> Drive::write(WorkFile& file, std::span<const std::byte> bytes,
                                                std::uint64_t offset) {
   return threads_->start([this, &file, bytes, offset] { return write_now(file, bytes, offset); });
-}
-
-/// The file's part of a publication. What a crash leaves after each step:
-Status Drive::write_durably(WorkFile& file, const io::ObjectAttribute& attribute) {
-  // A file without attribute: the next start removes it.
-  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(file.fd_.get()));
-  FAIL_POINT("put.before_attribute");
-  // The bytes are durable before the attribute can be: a file that has one is complete, and may be
-  // adopted without reading it (docs/decisions/002).
-  TRY_OK(files_->set_attribute(file.fd_.get(), io::encode(attribute)));
-  // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
-  FAIL_POINT("put.before_fsync");
-  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(file.fd_.get()));
-  FAIL_POINT("put.before_dir_fsync");
-  const Status synced = files_->sync_directory(file.name_.directory_path());
-  if (!synced) {
-    ++counters_.sync_errors;
-    take_out(synced.error().message);
-  }
-  return synced;
-}
-
-Status Drive::publish_now(WorkFile& file, const io::ObjectAttribute& attribute,
-                          const std::vector<std::uint32_t>& checksums,
-                          const std::optional<io::ObjectRecord>& old, bool foreign) {
-  TRY_OK(usable());
-  TRY_OK(files_->check_mounted());
-  const Status durable = write_durably(file, attribute);
-  // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
-  const auto commit = [&]() -> Status {
-    TRY_OK(durable);
-    FAIL_POINT("put.before_index");
-    IndexBatch batch;
-    batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
-    batch.put_block_checksums(file.name_, checksums);
-    const bool replaces = old && old->kind == io::ObjectRecord::Kind::object;
-    if (replaces) {
-      batch.put_replaced(attribute.bucket_id, attribute.name, old->file);
-      batch.erase_block_checksums(old->file);
-    }
-    if (foreign && !foreign_.exchange(true)) batch.put_flag("foreign", "1");
-    return index_->commit(std::move(batch));
-  };
-  const Status committed = commit();
-  if (!committed) {
-    // Nobody may find it later: it could come back over what is acknowledged after it.
-    static_cast<void>(files_->remove(file.name_.path()));
-    static_cast<void>(files_->sync_directory(file.name_.directory_path()));
-    file.fd_.reset();
-    if (!index_->background_error().empty() && committed.error().code != Errc::no_space)
-      take_out(index_->background_error());
-    return committed;
-  }
-  file.published_ = true;
-  const auto verified = verified_blocks(file.name_, attribute.record.size);
-  for (std::size_t block = 0; block < checksums.size(); ++block) verified->set(block, true);
-  file.fd_.reset();
-  if (old && old->kind == io::ObjectRecord::Kind::object)
-    threads_->post([this, bucket = attribute.bucket_id, name = attribute.name,
-                    replaced = old->file] { reap(bucket, name, replaced); });
-  return {};
-}
-
-Task<Status> Drive::publish(WorkFile& file, io::ObjectAttribute attribute,
-                            std::vector<std::uint32_t> checksums,
-                            std::optional<io::ObjectRecord> old, bool foreign) {
-  auto work = [&, this] { return publish_now(file, attribute, checksums, old, foreign); };
-  co_return co_await threads_->run(work);
 }
 
 /// Unlinks a replaced file. Its note stays in the index until the unlink is durable: a DELETE must
@@ -426,6 +297,7 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
     if (there) batch.put_replaced(bucket, name, present->file);
     return batch;
   }));
+  if (there) cache_policy_->note_removed(present->size);
   FAIL_POINT("delete.before_unlink");
   // Without these two steps a deleted file comes back after a power cut when the index is lost as
   // well.
@@ -478,34 +350,6 @@ std::shared_ptr<VerifiedBlocks> Drive::verified_blocks(const io::FileName& file,
   return cache.order.front().blocks;
 }
 
-/// Reads an adopted file whole: its bytes must be those of the object's checksum, then every block
-/// has its own.
-Result<std::vector<std::uint32_t>> Drive::build_checksums(const io::ObjectRecord& record, int fd,
-                                                          const std::string& name) {
-  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  Xxh64Stream whole;
-  std::vector<std::uint32_t> checksums;
-  for (std::uint64_t offset = 0; offset < record.size; offset += kBlockBytes) {
-    const auto piece =
-        buffer.span().first(std::min<std::uint64_t>(kBlockBytes, record.size - offset));
-    TRY_OK(files_->read(fd, piece, offset));
-    whole.update(piece);
-    checksums.push_back(crc32c(piece));
-  }
-  if (SAFETY("safety.block_checksum") && whole.digest() != record.xxh64) {
-    ++counters_.corrupt_blocks;
-    drive_log().error("object does not match its checksum drive={} file={} object={}",
-                      options_.path, record.file.path(), name);
-    return fail(Errc::corrupt, "object {} on drive {} does not match its checksum {}", name,
-                options_.path, record.etag());
-  }
-  counters_.bytes_verified += record.size;
-  IndexBatch batch;
-  batch.put_block_checksums(record.file, checksums);
-  TRY_OK(index_->commit_lazily(std::move(batch)));
-  return checksums;
-}
-
 Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::string& name) {
   for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
     TRY_OK(usable());
@@ -525,12 +369,9 @@ Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::
                   record->file.path(), name, options_.path, size, record->size);
     auto found = index_->block_checksums(record->file);
     if (!found && found.error().code != Errc::corrupt) return fail(found.error());
-    std::vector<std::uint32_t> checksums;
-    if (found && *found && (*found)->size() == blocks_of(record->size)) {
+    std::vector<std::uint32_t> checksums;  // none: the file was adopted, and has not been read yet
+    if (found && *found && (*found)->size() == blocks_of(record->size))
       checksums = std::move(**found);
-    } else {
-      TRY(checksums, build_checksums(*record, fd->get(), name));
-    }
     auto verified = verified_blocks(record->file, record->size);
     return std::make_shared<OpenObject>(*this, std::move(*record), std::move(*fd),
                                         std::move(checksums), std::move(verified));
@@ -542,6 +383,39 @@ Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::
 Task<Result<std::shared_ptr<OpenObject>>> Drive::open_object(BucketId bucket, std::string name) {
   auto work = [&, this] { return open_now(bucket, name); };
   co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::adopt(OpenObject& object) {
+  co_await turns_.wait();
+  auto work = [&] { return object.adopt(); };
+  Status adopted = co_await threads_->run(work);
+  turns_.done();
+  co_return adopted;
+}
+
+Status Drive::read_file(int fd, const io::FileName& file, std::span<std::byte> into,
+                        std::uint64_t offset) {
+  TRY_OK(usable());
+  note_position(file, offset, into.size());
+  if (const Status read = files_->read(fd, into, offset); !read) {
+    ++counters_.read_errors;
+    return read;
+  }
+  counters_.bytes_read += into.size();
+  return {};
+}
+
+void Drive::note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes) {
+  const std::lock_guard lock(position_mutex_);
+  if (file != last_file_ || offset != last_offset_) ++counters_.seeks;
+  last_file_ = file;
+  last_offset_ = offset + bytes;
+}
+
+double Drive::sequential_ratio() const {
+  const auto bytes = static_cast<double>(counters_.bytes_read.load());
+  const double lost = static_cast<double>(counters_.seeks.load()) * kSeekBytes;
+  return bytes == 0 ? 1 : bytes / (bytes + lost);
 }
 
 Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, std::string after,
@@ -559,18 +433,26 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
     }));
     return listing;
   };
-  co_return co_await threads_->run(work);
+  co_await turns_.wait();  // a scan moves the head like any reader
+  auto listing = co_await threads_->run(work);
+  turns_.done();
+  co_return listing;
 }
 
 void Drive::forget_bucket_now(BucketId bucket) {
   std::vector<io::FileName> files;
+  std::uint64_t bytes = 0;
   const auto collect = [&](std::string_view, io::ObjectRecord record) {
-    if (record.kind == io::ObjectRecord::Kind::object) files.push_back(record.file);
+    if (record.kind == io::ObjectRecord::Kind::object) {
+      files.push_back(record.file);
+      bytes += record.size;
+    }
     return true;
   };
   const auto work = [&]() -> Status {
     TRY_OK(index_->list(bucket, "", "", collect));
     TRY_OK(index_->erase_bucket(bucket));
+    cache_policy_->note_removed(bytes);
     IndexBatch batch;
     for (const io::FileName& file : files) {
       TRY_OK(files_->remove(file.path()));

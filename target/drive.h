@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,21 +15,19 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/cluster/state.h"
+#include "common/io/drive_kind.h"
 #include "common/io/drive_threads.h"
 #include "common/io/file_system.h"
 #include "common/io/object_attribute.h"
+#include "target/cache_policy.h"
+#include "target/head_turns.h"
 #include "target/index.h"
+#include "target/open_object.h"
 #include "target/recovery.h"
+#include "target/work_file.h"
 
 namespace tarn::target {
-
-class Drive;
-
-/// The unit of block checksums: every MiB of a file has a CRC32C in the index.
-inline constexpr std::uint64_t kBlockBytes = 1U << 20U;
-[[nodiscard]] constexpr std::uint64_t blocks_of(std::uint64_t size) {
-  return (size + kBlockBytes - 1) / kBlockBytes;
-}
 
 /// How full a drive may get. Percentages of the file system.
 struct SpaceLimits {
@@ -36,69 +35,6 @@ struct SpaceLimits {
   std::uint64_t reserve_bytes = 0;  ///< instead of the percentage, when not 0
   double high_watermark = 90;       ///< above: new files go to the next drive
   double out_of_space = 95;         ///< above: no new files at all
-};
-
-/// A data file that nobody sees yet. Dies with its bytes unless published: the file is then
-/// unlinked on the drive's threads.
-class WorkFile {
- public:
-  WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
-      : drive_(drive), name_(name), fd_(std::move(fd)) {}
-  ~WorkFile();
-  WorkFile(const WorkFile&) = delete;
-  WorkFile& operator=(const WorkFile&) = delete;
-  [[nodiscard]] const io::FileName& name() const { return name_; }
-  [[nodiscard]] Drive& drive() const { return drive_; }
-
- private:
-  friend class Drive;
-  Drive& drive_;
-  io::FileName name_;
-  UniqueFd fd_;
-  std::uint64_t written_back_ = 0;
-  bool published_ = false;
-};
-
-/// Which blocks of a file have been compared with their checksums since their pages came in.
-class VerifiedBlocks {
- public:
-  explicit VerifiedBlocks(std::size_t count) : blocks_(count) {}
-  [[nodiscard]] bool get(std::size_t block) const { return blocks_[block].load() != 0; }
-  void set(std::size_t block, bool verified) { blocks_[block].store(verified ? 1 : 0); }
-
- private:
-  std::vector<std::atomic<std::uint8_t>> blocks_;
-};
-
-/// An object opened for reading: it stays readable when the name is overwritten or deleted. The
-/// last owner's end closes the file on the drive's threads.
-class OpenObject {
- public:
-  OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
-             std::vector<std::uint32_t> checksums, std::shared_ptr<VerifiedBlocks> verified);
-  ~OpenObject();
-  OpenObject(const OpenObject&) = delete;
-  OpenObject& operator=(const OpenObject&) = delete;
-
-  [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
-  [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
-  /// there.
-  [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns
-  /// its length. On the drive's threads. corrupt: these bytes are not what was stored.
-  Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
-  io::DriveThreads::Pending<Result<std::size_t>> start_read_block(std::uint64_t block,
-                                                                  std::span<std::byte> into);
-
- private:
-  Result<std::size_t> read_block_now(std::uint64_t block, std::span<std::byte> into);
-
-  Drive& drive_;
-  io::ObjectRecord record_;
-  UniqueFd fd_;
-  std::vector<std::uint32_t> checksums_;
-  std::shared_ptr<VerifiedBlocks> verified_;
 };
 
 /// One drive of a target: files, index, threads (design.md, section 5). The functions that return a
@@ -114,6 +50,10 @@ class Drive {
     /// alone.
     std::vector<std::string> all_paths;
     std::set<BucketId> dead_buckets;
+    /// Rotational drives are read in long turns; nothing: as the kernel says.
+    std::optional<io::DriveKind> kind;
+    /// Shared by all drives of the target; null: one of its own.
+    std::shared_ptr<CachePolicy> cache_policy;
     /// When set: the file system to use (tests).
     std::unique_ptr<io::FileSystem> files;
   };
@@ -148,11 +88,17 @@ class Drive {
   /// Writes in the background; `bytes` must stay until the result is there.
   io::DriveThreads::Pending<Status> write(WorkFile& file, std::span<const std::byte> bytes,
                                           std::uint64_t offset);
-  /// Makes `file` the object that `attribute` says, durably: see the order in drive.cc. `old`: the
-  /// record on this drive that it replaces. The caller holds the name's lock.
-  Task<Status> publish(WorkFile& file, io::ObjectAttribute attribute,
-                       std::vector<std::uint32_t> checksums, std::optional<io::ObjectRecord> old,
-                       bool foreign);
+  /// What makes a work file an object.
+  struct Publication {
+    io::ObjectAttribute attribute;
+    std::vector<std::uint32_t> checksums;  ///< CRC32C of every MiB
+    std::optional<io::ObjectRecord> old;   ///< the record on this drive that it replaces
+    bool foreign = false;                  ///< the name's home is another drive
+    cluster::Durability durability = cluster::Durability::full;
+  };
+  /// Makes `file` the object that `publication` says: on stable storage when it returns (the order
+  /// is in publish.cc), or soon after, as its durability says. The caller holds the name's lock.
+  Task<Status> publish(WorkFile& file, Publication publication);
   /// Takes a name away, durably: tombstone, unlink, directory. `tombstone` false: the record is
   /// merely erased (a leftover of a name that lives on another drive now).
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
@@ -162,9 +108,8 @@ class Drive {
 
   /// The record of a name, tombstones included.
   Task<Result<std::optional<io::ObjectRecord>>> find(BucketId bucket, std::string name);
-  /// The record with its file open. Nothing when there is none or a tombstone. Reads the whole file
-  /// once when it has no block checksums yet (it was adopted), and compares it with the object's
-  /// checksum.
+  /// The record with its file open. Nothing when there is none or a tombstone. It has no block
+  /// checksums when it was adopted and has not been read since.
   Task<Result<std::shared_ptr<OpenObject>>> open_object(BucketId bucket, std::string name);
   struct Listing {
     std::vector<Index::Listed> entries;  ///< tombstones included
@@ -172,6 +117,16 @@ class Drive {
   };
   Task<Result<Listing>> list(BucketId bucket, std::string prefix, std::string after,
                              std::size_t limit);
+  /// Reads an adopted file whole, in a turn: afterwards it has block checksums. corrupt when it is
+  /// not what was stored.
+  Task<Status> adopt(OpenObject& object);
+  /// Whose turn it is to read.
+  [[nodiscard]] HeadTurns& turns() { return turns_; }
+  [[nodiscard]] io::DriveKind kind() const { return kind_; }
+  /// Counts what readers were sent, for the cache policy.
+  void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
+  /// Runs `work` on the drive's threads; nobody waits for it, and it is never refused.
+  void post(std::function<void()> work) { threads_->post(std::move(work)); }
 
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
@@ -184,8 +139,17 @@ class Drive {
     std::atomic<std::uint64_t> sync_errors{0};
     std::atomic<std::uint64_t> corrupt_blocks{0};
     std::atomic<std::uint64_t> bytes_verified{0};
+    std::atomic<std::uint64_t> bytes_read{0};  ///< of data files; from the drive or its page cache
+    std::atomic<std::uint64_t> bytes_written{0};
+    /// Reads that did not begin where the last one of the drive had ended.
+    std::atomic<std::uint64_t> seeks{0};
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// The share of a drive's rate that its readers got so far, by the model of a rotational drive: a
+  /// seek costs as much as reading 2.4 MB (12 ms at 200 MB/s). 1 when nothing was read.
+  [[nodiscard]] double sequential_ratio() const;
+  /// Work that waits for the drive's threads or runs there.
+  [[nodiscard]] std::size_t queued() const { return threads_->queued(); }
   /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
   bool run_idle(double seconds) { return threads_->drain(seconds); }
   /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
@@ -200,17 +164,23 @@ class Drive {
                                                bool above_watermark);
   Result<io::FileName> next_file_name();
   Status write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset);
-  Status publish_now(WorkFile& file, const io::ObjectAttribute& attribute,
-                     const std::vector<std::uint32_t>& checksums,
-                     const std::optional<io::ObjectRecord>& old, bool foreign);
-  Status write_durably(WorkFile& file, const io::ObjectAttribute& attribute);
+  Status publish_now(WorkFile& file, const Publication& publication);
+  Status publish_unsynced(WorkFile& file, Publication publication);
+  [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
+  Status take_back(WorkFile& file, const Status& why);
+  void note_published(WorkFile& file, const Publication& publication);
+  Status write_durably(int fd, const io::FileName& name, const io::ObjectAttribute& attribute);
+  void sync_later(int fd, const io::FileName& name, Publication publication);
+  void sync_waiting();
   Status remove_now(BucketId bucket, const std::string& name, const io::ObjectRecord& tombstone,
                     bool keep_tombstone);
   Status commit_with_room(const std::function<IndexBatch()>& batch);
   void reap(BucketId bucket, const std::string& name, const io::FileName& file);
   Result<std::shared_ptr<OpenObject>> open_now(BucketId bucket, const std::string& name);
-  Result<std::vector<std::uint32_t>> build_checksums(const io::ObjectRecord& record, int fd,
-                                                     const std::string& name);
+  /// Reads part of a data file and counts it.
+  Status read_file(int fd, const io::FileName& file, std::span<std::byte> into,
+                   std::uint64_t offset);
+  void note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes);
   void forget_bucket_now(BucketId bucket);
   Status check_space(std::uint64_t length, bool above_watermark);
   Status sync_or_take_out(int fd);
@@ -223,8 +193,25 @@ class Drive {
   std::unique_ptr<Index> index_;
   RecoveryReport recovery_;
   std::uint64_t digest_;
+  io::DriveKind kind_;
+  HeadTurns turns_;
+  std::shared_ptr<CachePolicy> cache_policy_;
   std::atomic<bool> foreign_{false};
   Counters counters_;
+  std::mutex position_mutex_;  // guards where the last read ended
+  io::FileName last_file_;
+  std::uint64_t last_offset_ = 0;
+
+  /// Published, acknowledged, and not yet synced.
+  struct Unsynced {
+    UniqueFd fd;
+    io::FileName name;
+    Publication publication;
+  };
+  std::mutex unsynced_mutex_;  // guards the next three
+  std::deque<Unsynced> unsynced_;
+  std::uint64_t unsynced_bytes_ = 0;
+  std::size_t syncing_ = 0;  // threads at it
 
   std::mutex cluster_file_mutex_;  // one writer of cluster.json
   mutable std::mutex mutex_;       // guards what follows

@@ -22,6 +22,7 @@ namespace {
 constexpr char kRecord = 'o';
 constexpr char kChecksums = 'c';
 constexpr char kReplaced = 'r';
+constexpr char kUnsynced = 'u';
 constexpr char kFlag = 'm';
 
 void append_be64(std::string& out, std::uint64_t value) {
@@ -44,12 +45,13 @@ std::string bucket_prefix(char kind, BucketId bucket) {
 std::string record_key(BucketId bucket, std::string_view name) {
   return bucket_prefix(kRecord, bucket).append(name);
 }
-std::string checksums_key(const io::FileName& file) {
-  std::string key(1, kChecksums);
+std::string file_key(char kind, const io::FileName& file) {
+  std::string key(1, kind);
   append_be32(key, file.directory);
   append_be64(key, file.id);
   return key;
 }
+std::string checksums_key(const io::FileName& file) { return file_key(kChecksums, file); }
 /// Names have no NUL, so the prefix of one name is not that of another.
 std::string replaced_prefix(BucketId bucket, std::string_view name) {
   std::string key = bucket_prefix(kReplaced, bucket).append(name);
@@ -149,6 +151,12 @@ void IndexBatch::put_replaced(BucketId bucket, std::string_view name, const io::
 }
 void IndexBatch::erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file) {
   static_cast<void>(batch_->Delete(replaced_key(bucket, name, file)));
+}
+void IndexBatch::put_unsynced(const io::FileName& file, std::string_view attribute) {
+  static_cast<void>(batch_->Put(file_key(kUnsynced, file), rocksdb::Slice(attribute)));
+}
+void IndexBatch::erase_unsynced(const io::FileName& file) {
+  static_cast<void>(batch_->Delete(file_key(kUnsynced, file)));
 }
 void IndexBatch::put_flag(std::string_view key, std::string_view value) {
   static_cast<void>(batch_->Put(std::string(1, kFlag).append(key), rocksdb::Slice(value)));
@@ -331,6 +339,15 @@ Status Index::scan_replaced(
           file_at_end(key));
   }
   return to_status(at->status(), "scan replaced files", impl_->drive);
+}
+
+Status Index::scan_unsynced(
+    const std::function<void(const io::FileName&, std::string_view)>& visit) {
+  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(rocksdb::ReadOptions()));
+  const std::string first(1, kUnsynced);
+  for (at->Seek(first); at->Valid() && at->key().starts_with(first); at->Next())
+    visit(file_at_end(at->key().ToStringView()), at->value().ToStringView());
+  return to_status(at->status(), "scan files not synced", impl_->drive);
 }
 
 Status Index::erase_bucket(BucketId bucket) {

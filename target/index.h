@@ -45,6 +45,9 @@ class IndexBatch {
   /// Notes that `file` was replaced and may still have to be unlinked.
   void put_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
   void erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
+  /// Notes that `file` was acknowledged before it was synced. `attribute`: what it will bear.
+  void put_unsynced(const io::FileName& file, std::string_view attribute);
+  void erase_unsynced(const io::FileName& file);
   void put_flag(std::string_view key, std::string_view value);
 
  private:
@@ -98,6 +101,9 @@ class Index {
   /// Every note of a replaced file.
   Status scan_replaced(
       const std::function<void(BucketId, std::string_view name, const io::FileName&)>& visit);
+  /// Every note of a file that was not synced, with the attribute that it was to bear.
+  Status scan_unsynced(
+      const std::function<void(const io::FileName& file, std::string_view attribute)>& visit);
   /// Removes all records of a bucket.
   Status erase_bucket(BucketId bucket);
   /// After space came back: lets writes go on that a full drive stopped.

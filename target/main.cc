@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
 #include "common/base/process.h"
 #include "common/base/random.h"
@@ -55,6 +56,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
   OpenedDrives opened{plan.node, {}, plan.missing};
+  const auto cache_policy = std::make_shared<CachePolicy>(memory_limit());
   for (const auto& [path, why] : plan.missing)
     log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
@@ -70,14 +72,18 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.may_hold_foreign = use.may_hold_foreign;
     for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
+    its.kind = options.kind();
+    its.cache_policy = cache_policy;
     its.files = std::move(files[use.path]);
     TRY(auto drive, Drive::open(std::move(its), memory));
     const RecoveryReport& report = drive->recovery();
     log().info(
-        "drive open drive={} id={} objects={} adopted={} work_files={} stale_files={} "
-        "lost_records={} unreadable_files={}",
-        use.path, use.identity.drive, report.records, report.adopted, report.work_files,
-        report.stale_files, report.lost_records, report.unreadable_files);
+        "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
+        "lost_records={} torn_files={} unreadable_files={}",
+        use.path, use.identity.drive,
+        drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
+        report.adopted, report.work_files, report.stale_files, report.lost_records,
+        report.torn_files, report.unreadable_files);
     opened.drives.push_back(std::move(drive));
   }
   return opened;
@@ -97,10 +103,29 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
     auto& sync_errors = gauge("tarn_drive_sync_errors", "syncs that failed since the start");
     auto& corrupt = gauge("tarn_drive_corrupt_blocks",
                           "blocks that did not match their checksum since the start");
+    auto& read = gauge("tarn_drive_read_bytes", "bytes read of data files since the start");
+    auto& written =
+        gauge("tarn_drive_written_bytes", "bytes written to data files since the start");
+    auto& seeks = gauge("tarn_drive_seeks",
+                        "reads since the start that did not begin where the last one ended");
+    auto& ratio = gauge("tarn_drive_sequential_ratio",
+                        "share of a rotational drive's rate that its readers got since the start, "
+                        "a seek counted as 2.4 MB");
+    auto& queue =
+        gauge("tarn_drive_queue", "work that waits for the drive's threads or runs there");
+    auto& streams = gauge("tarn_drive_streams", "readers that take turns");
+    auto& waiting = gauge("tarn_drive_waiting_turns", "readers that wait for their turn");
     gauge("tarn_drive_adopted", "files adopted at the start")
         .Set(static_cast<double>(drive->recovery().adopted));
     metrics.before_scrape([&, &its = *drive] {
       up.Set(its.usable() ? 1 : 0);
+      read.Set(static_cast<double>(its.counters().bytes_read.load()));
+      written.Set(static_cast<double>(its.counters().bytes_written.load()));
+      seeks.Set(static_cast<double>(its.counters().seeks.load()));
+      ratio.Set(its.sequential_ratio());
+      queue.Set(static_cast<double>(its.queued()));
+      streams.Set(static_cast<double>(its.turns().streams()));
+      waiting.Set(static_cast<double>(its.turns().waiting()));
       total.Set(static_cast<double>(its.space().total));
       free.Set(static_cast<double>(its.space().free));
       read_errors.Set(static_cast<double>(its.counters().read_errors.load()));

@@ -101,18 +101,23 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
 }
 
 Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
-                                  std::vector<std::uint32_t> checksums,
-                                  std::vector<Located> others) {
+                                  std::vector<std::uint32_t> checksums, std::vector<Located> others,
+                                  cluster::Durability durability) {
   Drive& drive = file.drive();
   const auto by_rank = order(name);
   const bool foreign = paths_[by_rank.front()] != drive.path();
   std::optional<io::ObjectRecord> replaced;
-  for (const Located& other : others)
-    if (other.drive == &drive) replaced = other.record;
+  for (const Located& other : others) {
+    if (other.drive == &drive) {
+      replaced = other.record;
+    } else {
+      durability = cluster::Durability::full;  // what is removed below must have a successor
+    }
+  }
   io::ObjectRecord marker = attribute.record;
   marker.kind = io::ObjectRecord::Kind::tombstone;
-  CO_TRY_OK(co_await drive.publish(file, std::move(attribute), std::move(checksums),
-                                   std::move(replaced), foreign));
+  CO_TRY_OK(co_await drive.publish(file, {std::move(attribute), std::move(checksums),
+                                          std::move(replaced), foreign, durability}));
   for (const Located& other : others) {
     if (other.drive == &drive) continue;
     // Only a leftover from here on: the higher generation wins if it cannot be removed now.

@@ -59,7 +59,8 @@ class ObjectStore {
   /// are `others` (from find_all) and are removed once it is published. The caller holds the name's
   /// lock.
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
-                       std::vector<std::uint32_t> checksums, std::vector<Located> others);
+                       std::vector<std::uint32_t> checksums, std::vector<Located> others,
+                       cluster::Durability durability);
   /// Durably deletes all of `present` (from find_all, under the lock).
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
 

@@ -29,7 +29,16 @@ void Options::bind(Settings& settings) {
                    "a drive fuller than this takes no new files");
   settings.word("checksum.verify", checksum_verify, {"cold", "always"},
                 "compare blocks with their checksums when the drive brings them, or at every read");
+  settings.word("drive.kind", drive_kind, {"auto", "rotational", "solid"},
+                "rotational drives are read in long turns, one reader at a time; auto: as the "
+                "kernel says");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
+}
+
+std::optional<io::DriveKind> Options::kind() const {
+  if (drive_kind == "rotational") return io::DriveKind::rotational;
+  if (drive_kind == "solid") return io::DriveKind::solid;
+  return std::nullopt;
 }
 
 }  // namespace tarn::target

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,12 @@ struct Options {
   std::uint64_t out_of_space = 95;
   std::uint64_t drive_threads = 8;
   std::string checksum_verify = "cold";
+  std::string drive_kind = "auto";
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
+  /// What the setting drive.kind says; nothing for auto.
+  [[nodiscard]] std::optional<io::DriveKind> kind() const;
 };
 
 /// "1%" or a size as "256MiB".

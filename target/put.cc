@@ -1,6 +1,7 @@
 // What happens on a PUT at the target: check what the proxy announced, stream the body into a work
 // file while hashing it, then, under the name's lock, check all that must hold and publish
-// (drive.cc has the order of the commit). Nothing is acknowledged before it is durable.
+// (publish.cc has the order of the commit). Nothing is acknowledged
+// before it is durable, unless the bucket asks for that.
 
 #include <array>
 
@@ -136,7 +137,8 @@ Task<Result<io::ObjectRecord>> commit(TargetNode& node, http::Request& request,
   }
   io::ObjectRecord record = attribute.record;
   CO_TRY_OK(co_await node.store.publish(wanted.name, file, std::move(attribute),
-                                        std::move(digests.blocks), std::move(present)));
+                                        std::move(digests.blocks), std::move(present),
+                                        wanted.bucket.props.durability));
   co_return record;
 }
 

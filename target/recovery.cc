@@ -1,12 +1,15 @@
 #include "target/recovery.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
+#include "common/base/hash.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
@@ -45,6 +48,7 @@ class Reconciliation {
         is_home_(is_home) {}
 
   Result<RecoveryReport> run() {
+    TRY_OK(finish_unsynced());
     TRY_OK(read_index());
     TRY_OK(read_directories());
     // Before any orphan is judged: a record without a file must not outrank an older file that is
@@ -63,6 +67,63 @@ class Reconciliation {
   }
 
  private:
+  /// Files that were acknowledged before their sync.
+  Status finish_unsynced() {
+    std::vector<std::pair<FileName, std::string>> notes;
+    TRY_OK(index_.scan_unsynced([&](const FileName& file, std::string_view attribute) {
+      notes.emplace_back(file, attribute);
+    }));
+    for (const auto& [file, bytes] : notes) {
+      IndexBatch batch;
+      TRY_OK(judge_unsynced(file, bytes, batch));
+      batch.erase_unsynced(file);
+      TRY_OK(index_.commit(std::move(batch)));
+    }
+    return {};
+  }
+
+  Status judge_unsynced(const FileName& file, const std::string& bytes, IndexBatch& batch) {
+    const auto attribute = io::decode_attribute(bytes);
+    if (!attribute) return {};  // the file has none either, and goes with the orphans
+    TRY(const auto present, index_.find(attribute->bucket_id, attribute->name));
+    const bool named =
+        present && present->kind == ObjectRecord::Kind::object && present->file == file;
+    if (!named) return {};
+    TRY(const bool whole, is_whole(file, present->size, present->xxh64));
+    if (whole) {
+      TRY(const UniqueFd fd, files_.open_for_read(file.path()));
+      TRY_OK(files_.sync(fd.get()));
+      TRY_OK(files_.set_attribute(fd.get(), bytes));
+      TRY_OK(files_.sync(fd.get()));
+      return files_.sync_directory(file.directory_path());
+    }
+    // The version before it, if there was one, is still there and is adopted.
+    ++report_.torn_files;
+    obs::log("recovery")
+        .warn("file was not synced before the crash, removed drive={} file={} object={}", drive_,
+              file.path(), attribute->name);
+    batch.erase_record(attribute->bucket_id, attribute->name);
+    batch.erase_block_checksums(file);
+    return {};
+  }
+
+  Result<bool> is_whole(const FileName& file, std::uint64_t size, std::uint64_t xxh64) {
+    const auto fd = files_.open_for_read(file.path());
+    if (!fd && fd.error().code == Errc::not_found) return false;
+    if (!fd) return fail(fd.error());
+    TRY(const std::uint64_t found, files_.size(fd->get()));
+    if (found != size) return false;
+    const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+    Xxh64Stream whole;
+    for (std::uint64_t at = 0; at < size; at += PooledBuffer::kBlockBytes) {
+      const auto piece =
+          buffer.span().first(std::min<std::uint64_t>(PooledBuffer::kBlockBytes, size - at));
+      TRY_OK(files_.read(fd->get(), piece, at));
+      whole.update(piece);
+    }
+    return whole.digest() == xxh64;
+  }
+
   Status read_index() {
     IndexBatch batch;
     bool any = false;
@@ -82,6 +143,7 @@ class Reconciliation {
         return;
       }
       ++report_.records;
+      report_.bytes += record.size;
       known_.emplace(record.file, false);
     }));
     index_was_empty_ = !any;
@@ -174,9 +236,11 @@ class Reconciliation {
   Status adopt(const io::ObjectAttribute& attribute, const std::optional<ObjectRecord>& present) {
     adopted_[{attribute.bucket_id, attribute.name}] = attribute.record;
     ++report_.adopted;
+    report_.bytes += attribute.record.size;
     if (!is_home_(attribute.bucket.uname(attribute.name))) ++report_.adopted_foreign;
     if (present && present->kind == ObjectRecord::Kind::object) {
       ++report_.stale_files;
+      report_.bytes -= present->size;
       TRY_OK(remove(present->file));
     } else {
       ++report_.records;
@@ -199,13 +263,16 @@ class Reconciliation {
 
   Status drop_records_without_file() {
     std::vector<std::pair<BucketId, std::string>> lost;
+    std::uint64_t lost_bytes = 0;
     bool any = false;
     for (const auto& [file, seen] : known_) any = any || !seen;
     if (!any) return {};
     TRY_OK(index_.scan([&](BucketId bucket, std::string_view name, const ObjectRecord& record) {
       if (record.kind != ObjectRecord::Kind::object) return;
-      if (const auto known = known_.find(record.file); known != known_.end() && !known->second)
-        lost.emplace_back(bucket, name);
+      const auto known = known_.find(record.file);
+      if (known == known_.end() || known->second) return;
+      lost.emplace_back(bucket, name);
+      lost_bytes += record.size;
     }));
     IndexBatch batch;
     for (const auto& [bucket, name] : lost) {
@@ -216,6 +283,7 @@ class Reconciliation {
     }
     report_.lost_records = lost.size();
     report_.records -= lost.size();
+    report_.bytes -= lost_bytes;
     return index_.commit_lazily(std::move(batch));
   }
 

@@ -16,12 +16,14 @@ namespace tarn::target {
 /// What a start found and did.
 struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
+  std::uint64_t bytes = 0;    ///< of these objects
   std::uint64_t tombstones = 0;
   std::uint64_t adopted = 0;           ///< complete files that the index did not know
   std::uint64_t adopted_foreign = 0;   ///< of these, names whose home is another drive
   std::uint64_t work_files = 0;        ///< unfinished files that were removed
   std::uint64_t stale_files = 0;       ///< replaced or deleted files that were removed
   std::uint64_t lost_records = 0;      ///< records whose file is gone; removed
+  std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
   std::uint32_t last_directory = 0;
   std::uint32_t files_in_last_directory = 0;
@@ -30,10 +32,12 @@ struct RecoveryReport {
 /// Makes index and files agree, whatever a crash or a lost index left behind (design.md, section
 /// 5): a file without `user.tarn` is nothing and goes; one with it is adopted when its generation
 /// is higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
-/// goes. Every start reads every directory (docs/decisions/003): 10^6 names take an estimated
-/// second. The attribute is written after the file's bytes are durable, so what has one is
-/// complete. `is_home` says whether a uname lives on this drive by placement. Blocking.
-/// `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
+/// goes. A file that was acknowledged before it was synced (`durability: nosync`) is read, and
+/// finished when it is whole; otherwise it is nothing. Every start reads every directory
+/// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
+/// file's bytes are durable, so what has one is complete. `is_home` says whether a uname lives on
+/// this drive by placement. Blocking. `tombstones_before_ns`: tombstones older than this (wall
+/// clock) are dropped.
 [[nodiscard]] Result<RecoveryReport> reconcile(
     io::FileSystem& files, Index& index, const std::set<BucketId>& dead_buckets,
     std::int64_t tombstones_before_ns, const std::string& drive,

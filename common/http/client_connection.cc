@@ -47,6 +47,10 @@ Task<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& context, Url 
   error_code no_literal;
   const auto address = asio::ip::make_address(url.host, no_literal);
   if (!no_literal) co_return std::vector<tcp::endpoint>{{address, url.port}};
+  // Never asked of anybody (RFC 6761, section 6.3): containers often have no /etc/hosts.
+  if (url.host == "localhost")
+    co_return std::vector<tcp::endpoint>{{asio::ip::address_v4::loopback(), url.port},
+                                         {asio::ip::address_v6::loopback(), url.port}};
 
   const auto lookup = std::make_shared<Lookup>(context);
   lookup->done.expires_at(deadline);

@@ -1,5 +1,6 @@
 #include "common/io/file_system.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
@@ -130,6 +131,18 @@ Status FileSystem::preallocate(int fd, std::uint64_t bytes) {
 void FileSystem::start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes) {
   ::sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     SYNC_FILE_RANGE_WRITE);
+}
+
+void FileSystem::start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  // The kernel cuts one call to what it would read ahead by itself, so many small ones.
+  constexpr std::uint64_t kStep = 128 * 1024;
+  for (std::uint64_t at = offset; at < offset + bytes; at += kStep)
+    ::posix_fadvise(fd, static_cast<off_t>(at),
+                    static_cast<off_t>(std::min(kStep, offset + bytes - at)), POSIX_FADV_WILLNEED);
+}
+
+void FileSystem::drop_cache(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  ::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
 }
 
 Status FileSystem::set_attribute(int fd, std::string_view bytes) {

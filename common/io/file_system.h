@@ -46,6 +46,11 @@ class FileSystem {
   virtual Status preallocate(int fd, std::uint64_t bytes);
   /// Asks the kernel to begin writing these bytes; does not wait.
   virtual void start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes);
+  /// Asks the kernel to begin reading these bytes into the page cache; may wait for room in the
+  /// drive's queue, not for the bytes.
+  virtual void start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes);
+  /// Drops clean pages of these bytes from the page cache.
+  virtual void drop_cache(int fd, std::uint64_t offset, std::uint64_t bytes);
   virtual Status set_attribute(int fd, std::string_view bytes);
   /// fsync. After an error the drive must be taken out: a second call may say yes to lost data.
   virtual Status sync(int fd);

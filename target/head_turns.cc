@@ -1,0 +1,104 @@
+#include "target/head_turns.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+
+namespace tarn::target {
+
+void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({bytes, std::move(start)});
+  }
+  grant();
+}
+
+Task<void> HeadTurns::wait() {
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+      [this, executor](auto handler) {
+        auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+        ask(0, [executor, shared](Age) {
+          asio::post(executor, [own = std::move(*shared)]() mutable { own(); });
+        });
+      },
+      asio::use_awaitable);
+}
+
+void HeadTurns::done() {
+  {
+    const std::lock_guard lock(mutex_);
+    --active_;
+  }
+  grant();
+}
+
+void HeadTurns::release(Age age, std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (age == age_) held_ -= bytes;
+  }
+  grant();
+}
+
+void HeadTurns::grant() {
+  std::vector<std::pair<std::function<void(Age)>, Age>> starts;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!queue_.empty() && active_ < limits_.at_once &&
+           (held_ == 0 || held_ + queue_.front().bytes <= limits_.budget)) {
+      Waiter next = std::move(queue_.front());
+      queue_.pop_front();
+      ++active_;
+      ++granted_;
+      held_ += next.bytes;
+      starts.emplace_back(std::move(next.start), age_);
+    }
+  }
+  for (auto& [start, age] : starts) start(age);
+}
+
+void HeadTurns::tick() {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool stuck = !queue_.empty() && active_ == 0 && granted_ == granted_at_tick_;
+    granted_at_tick_ = granted_;
+    if (!stuck) return;
+    held_ = 0;
+    age_ = Age{static_cast<std::uint64_t>(age_) + 1};
+  }
+  grant();
+}
+
+void HeadTurns::stream_begins() {
+  const std::lock_guard lock(mutex_);
+  ++streams_;
+}
+
+void HeadTurns::stream_ends() {
+  const std::lock_guard lock(mutex_);
+  --streams_;
+}
+
+std::uint64_t HeadTurns::window() const {
+  const std::lock_guard lock(mutex_);
+  // Each stream has one window on its way to the client and one ready behind it.
+  const std::uint64_t share = limits_.budget / (2 * std::max<std::size_t>(streams_, 1));
+  return std::clamp(share, limits_.window_min, limits_.window_max);
+}
+
+std::size_t HeadTurns::streams() const {
+  const std::lock_guard lock(mutex_);
+  return streams_;
+}
+
+std::size_t HeadTurns::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+}  // namespace tarn::target

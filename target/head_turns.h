@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "common/base/async.h"
+
+namespace tarn::target {
+
+/// Who may move the head of a drive now (design.md, section 6). Many streams read one drive; each
+/// waits here before it reads its next window, first come first served, so that the head stays on
+/// one file for a whole window. Windows that were read and not yet sent share a budget: they are
+/// page cache, and more of them than fit would be evicted before they are sent.
+///
+/// Knows nothing of files and threads, and never blocks. Thread-safe.
+class HeadTurns {
+ public:
+  struct Limits {
+    std::size_t at_once = 1;               ///< windows being read; 1 for a rotational drive
+    std::uint64_t window_min = 8U << 20U;  ///< bytes
+    std::uint64_t window_max = 16U << 20U;
+    std::uint64_t budget = 256U << 20U;  ///< bytes read and not yet sent, all streams together
+  };
+  /// For drives without a head: queue depth instead of long turns.
+  static constexpr Limits solid() { return {4, 4U << 20U, 4U << 20U, 256U << 20U}; }
+
+  /// When a part of the budget was taken: what is too old has been forgiven, and is not given back.
+  enum class Age : std::uint64_t {};
+
+  explicit HeadTurns(const Limits& limits) : limits_(limits) {}
+
+  /// Calls `start` (here or later, from any thread; it must not block) when it is its turn. The
+  /// turn lasts until done(), the budget is held until release().
+  void ask(std::uint64_t bytes, std::function<void(Age)> start);
+  /// A turn of someone who reads no window (a list, say): resumes on the caller's executor. Must be
+  /// ended with done().
+  Task<void> wait();
+  void done();
+  /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
+  void release(Age age, std::uint64_t bytes);
+  /// Once a second. When readers wait for the budget only, and have done so since the last call, it
+  /// is held by streams whose clients are slow: they are forgiven, and may have to read again.
+  void tick();
+
+  void stream_begins();
+  void stream_ends();
+  /// Bytes of the next window: shorter when many streams share the budget.
+  [[nodiscard]] std::uint64_t window() const;
+  [[nodiscard]] std::size_t streams() const;
+  [[nodiscard]] std::size_t waiting() const;
+
+ private:
+  struct Waiter {
+    std::uint64_t bytes;
+    std::function<void(Age)> start;
+  };
+  void grant();
+
+  const Limits limits_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<Waiter> queue_;
+  std::size_t active_ = 0;
+  std::size_t streams_ = 0;
+  std::uint64_t held_ = 0;     // granted at the present age
+  Age age_{};                  // what was granted before it is forgiven
+  std::uint64_t granted_ = 0;  // turns ever given
+  std::uint64_t granted_at_tick_ = 0;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,151 @@
+#include "target/open_object.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+#include "common/base/buffer_pool.h"
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+namespace {
+
+/// What is read at once: stays in the processor's cache until its checksum has been taken.
+constexpr std::uint64_t kPieceBytes = PooledBuffer::kSmallBytes;
+
+}  // namespace
+
+OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
+                       std::vector<std::uint32_t> checksums,
+                       std::shared_ptr<VerifiedBlocks> verified)
+    : drive_(drive),
+      record_(std::move(record)),
+      fd_(std::move(fd)),
+      checksums_(std::move(checksums)),
+      verified_(std::move(verified)) {}
+
+OpenObject::~OpenObject() {
+  // The last close of an unlinked file frees its blocks: 571 ms for 3 GB. Never on an event loop.
+  drive_.threads_->post([fd = fd_.release()] { ::close(fd); });
+}
+
+bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
+  if (bytes == 0) return true;
+  const std::uint64_t last = (offset + bytes - 1) / kBlockBytes;
+  for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
+    if (!verified_->get(block)) return false;
+  if (io::is_resident(fd_.get(), offset, bytes)) return true;
+  // What the drive brings next time is to be looked at anew.
+  for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
+    verified_->set(block, false);
+  return false;
+}
+
+bool OpenObject::note_reading() {
+  const CachePolicy& policy = *drive_.cache_policy_;
+  return policy.keep(verified_->read_again(policy.now()));
+}
+
+std::size_t OpenObject::bytes_of(std::uint64_t block) const {
+  return std::min<std::uint64_t>(kBlockBytes, record_.size - block * kBlockBytes);
+}
+
+Status OpenObject::check_block(std::uint64_t block, std::uint32_t crc) {
+  if (SAFETY("safety.block_checksum") && crc != checksums_[block]) {
+    ++drive_.counters_.corrupt_blocks;
+    obs::log("drive").error("block does not match its checksum drive={} file={} block={}",
+                            drive_.path(), record_.file.path(), block);
+    return fail(Errc::corrupt,
+                "block {} of file {} on drive {} does not match its checksum: the drive returned "
+                "other bytes than were stored",
+                block, record_.file.path(), drive_.path());
+  }
+  drive_.counters_.bytes_verified += bytes_of(block);
+  verified_->set(block, true);
+  return {};
+}
+
+Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
+  const auto piece = into.first(bytes_of(block));
+  TRY_OK(drive_.read_file(fd_.get(), record_.file, piece, block * kBlockBytes));
+  TRY_OK(check_block(block, crc32c(piece)));
+  return piece.size();
+}
+
+Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<std::byte> into) {
+  auto work = [this, block, into] { return read_block_now(block, into); };
+  co_return co_await drive_.threads_->run(work);
+}
+
+void OpenObject::will_need(std::uint64_t offset, std::uint64_t bytes) {
+  drive_.files_->start_readahead(fd_.get(), offset, bytes);
+}
+
+/// Reads a block and shows it to `sink` piece by piece. The pages it came through stay behind: they
+/// are what the event loop sends.
+template <class Sink>
+Status OpenObject::read_pieces(std::uint64_t block, const Sink& sink) {
+  const PooledBuffer buffer(kPieceBytes);
+  const std::uint64_t start = block * kBlockBytes;
+  const std::size_t bytes = bytes_of(block);
+  for (std::size_t at = 0; at < bytes; at += kPieceBytes) {
+    const auto piece = buffer.span().first(std::min<std::size_t>(kPieceBytes, bytes - at));
+    TRY_OK(drive_.read_file(fd_.get(), record_.file, piece, start + at));
+    sink(piece);
+  }
+  return {};
+}
+
+Status OpenObject::verify_block(std::uint64_t block) {
+  std::uint32_t crc = 0;
+  TRY_OK(read_pieces(block, [&](std::span<const std::byte> piece) { crc = crc32c(piece, crc); }));
+  return check_block(block, crc);
+}
+
+Status OpenObject::adopt_block(std::uint64_t block) {
+  if (block == 0) {
+    adopted_.emplace();
+    checksums_.reserve(blocks_of(record_.size));  // read_block() may look at it meanwhile
+  }
+  std::uint32_t crc = 0;
+  TRY_OK(read_pieces(block, [&](std::span<const std::byte> piece) {
+    crc = crc32c(piece, crc);
+    adopted_->update(piece);
+  }));
+  checksums_.push_back(crc);
+  if (!has_checksums()) return {};
+  if (SAFETY("safety.block_checksum") && adopted_->digest() != record_.xxh64) {
+    checksums_.pop_back();
+    ++drive_.counters_.corrupt_blocks;
+    obs::log("drive").error("object does not match its checksum drive={} file={} etag={}",
+                            drive_.path(), record_.file.path(), record_.etag());
+    return fail(Errc::corrupt, "file {} on drive {} does not match the object's checksum {}",
+                record_.file.path(), drive_.path(), record_.etag());
+  }
+  drive_.counters_.bytes_verified += record_.size;
+  for (std::size_t each = 0; each < checksums_.size(); ++each) verified_->set(each, true);
+  IndexBatch batch;
+  batch.put_block_checksums(record_.file, checksums_);
+  return drive_.index_->commit_lazily(std::move(batch));
+}
+
+Status OpenObject::adopt() {
+  for (std::uint64_t block = 0; block < blocks_of(record_.size); ++block) {
+    if (block % 16 == 0)
+      will_need(block * kBlockBytes,
+                std::min<std::uint64_t>(16 * kBlockBytes, record_.size - block * kBlockBytes));
+    TRY_OK(adopt_block(block));
+  }
+  return {};
+}
+
+void OpenObject::drop_behind(std::uint64_t offset, std::uint64_t bytes) {
+  if (verified_.use_count() > 2) return;  // ours and the drive's memory of it; others read it, too
+  drive_.threads_->post([&drive = drive_, fd = ::dup(fd_.get()), offset, bytes] {
+    drive.files_->drop_cache(fd, offset, bytes);
+    ::close(fd);
+  });
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/base/hash.h"
+#include "common/base/unique_fd.h"
+#include "common/io/object_attribute.h"
+
+namespace tarn::target {
+
+class Drive;
+
+/// The unit of block checksums: every MiB of a file has a CRC32C in the index.
+inline constexpr std::uint64_t kBlockBytes = 1U << 20U;
+[[nodiscard]] constexpr std::uint64_t blocks_of(std::uint64_t size) {
+  return (size + kBlockBytes - 1) / kBlockBytes;
+}
+
+/// What is remembered of a file while and after it is read: which blocks have been compared with
+/// their checksums since their pages came in, and when it was read. Shared by its readers.
+/// Thread-safe.
+class VerifiedBlocks {
+ public:
+  explicit VerifiedBlocks(std::size_t count) : blocks_(count) {}
+  [[nodiscard]] bool get(std::size_t block) const { return blocks_[block].load() != 0; }
+  void set(std::size_t block, bool verified) { blocks_[block].store(verified ? 1 : 0); }
+  /// By the clock of CachePolicy; 0: never. Returns the time before.
+  std::uint64_t read_again(std::uint64_t now) { return last_read_.exchange(now); }
+
+ private:
+  std::vector<std::atomic<std::uint8_t>> blocks_;
+  std::atomic<std::uint64_t> last_read_{0};
+};
+
+/// An object opened for reading: it stays readable when the name is overwritten or deleted. The
+/// last owner's end closes the file on the drive's threads.
+///
+/// An object that was adopted has no block checksums until its file has been read once, by
+/// adopt_block() from the first block to the last; nothing else can verify it until then.
+class OpenObject {
+ public:
+  OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
+             std::vector<std::uint32_t> checksums, std::shared_ptr<VerifiedBlocks> verified);
+  ~OpenObject();
+  OpenObject(const OpenObject&) = delete;
+  OpenObject& operator=(const OpenObject&) = delete;
+
+  [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
+  [[nodiscard]] Drive& drive() const { return drive_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] bool has_checksums() const { return checksums_.size() == blocks_of(record_.size); }
+  [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < checksums_.size(); }
+  /// Notes that the file is being read from now on. Whether its pages should stay in the cache.
+  [[nodiscard]] bool note_reading();
+  /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
+  /// there.
+  [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
+
+  // Blocking, on the drive's threads:
+
+  /// Has the kernel begin to read these bytes.
+  void will_need(std::uint64_t offset, std::uint64_t bytes);
+  /// Brings one block into the page cache and compares it with its checksum. corrupt: these bytes
+  /// are not what was stored.
+  Status verify_block(std::uint64_t block);
+  /// The same for a file without checksums: takes them. After the last block the whole must have
+  /// the object's checksum (else corrupt), and the block checksums are put into the index. Blocks
+  /// in their order only, by one reader of this OpenObject.
+  Status adopt_block(std::uint64_t block);
+  /// Adopts the whole file.
+  Status adopt();
+  /// Drops the pages of bytes that were sent, unless somebody else reads the file, too.
+  void drop_behind(std::uint64_t offset, std::uint64_t bytes);
+
+  /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns
+  /// its length. Hops to the drive's threads and back. Errors as verify_block.
+  Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
+
+ private:
+  [[nodiscard]] std::size_t bytes_of(std::uint64_t block) const;
+  template <class Sink>
+  Status read_pieces(std::uint64_t block, const Sink& sink);
+  Result<std::size_t> read_block_now(std::uint64_t block, std::span<std::byte> into);
+  Status check_block(std::uint64_t block, std::uint32_t crc);
+
+  Drive& drive_;
+  io::ObjectRecord record_;
+  UniqueFd fd_;
+  std::vector<std::uint32_t> checksums_;
+  std::optional<Xxh64Stream> adopted_;  // of the blocks that adopt_block() has seen
+  std::shared_ptr<VerifiedBlocks> verified_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,171 @@
+// How a work file becomes an object: the commit order (docs/decisions/002), and what a crash leaves
+// after each of its steps.
+
+#include <unistd.h>
+
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+namespace {
+
+// More than this waits for its sync before it is acknowledged: what a crash may cost, and what a
+// start may have to read, is bounded.
+constexpr std::uint64_t kUnsyncedBytesMax = 1U << 30U;
+constexpr std::size_t kUnsyncedFilesMax = 256;
+constexpr std::size_t kSyncingMax = 2;  // threads; the others go on serving
+
+bool replaces(const Drive::Publication& publication) {
+  return publication.old && publication.old->kind == io::ObjectRecord::Kind::object;
+}
+
+}  // namespace
+
+/// The file's part of a publication. What a crash leaves after each step:
+Status Drive::write_durably(int fd, const io::FileName& name,
+                            const io::ObjectAttribute& attribute) {
+  // A file without attribute: the next start removes it.
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
+  FAIL_POINT("put.before_attribute");
+  // The bytes are durable before the attribute can be: a file that has one is complete, and may be
+  // adopted without reading it (docs/decisions/002).
+  TRY_OK(files_->set_attribute(fd, io::encode(attribute)));
+  // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
+  FAIL_POINT("put.before_fsync");
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
+  FAIL_POINT("put.before_dir_fsync");
+  const Status synced = files_->sync_directory(name.directory_path());
+  if (!synced) {
+    ++counters_.sync_errors;
+    take_out(synced.error().message);
+  }
+  return synced;
+}
+
+IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication) {
+  const io::ObjectAttribute& attribute = publication.attribute;
+  IndexBatch batch;
+  batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
+  batch.put_block_checksums(file.name_, publication.checksums);
+  if (replaces(publication)) {
+    batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
+    batch.erase_block_checksums(publication.old->file);
+  }
+  if (publication.foreign && !foreign_.exchange(true)) batch.put_flag("foreign", "1");
+  return batch;
+}
+
+/// Nobody may find the file later: it could come back over what is acknowledged after it.
+Status Drive::take_back(WorkFile& file, const Status& why) {
+  static_cast<void>(files_->remove(file.name_.path()));
+  static_cast<void>(files_->sync_directory(file.name_.directory_path()));
+  file.fd_.reset();
+  if (!index_->background_error().empty() && why.error().code != Errc::no_space)
+    take_out(index_->background_error());
+  return why;
+}
+
+void Drive::note_published(WorkFile& file, const Publication& publication) {
+  file.published_ = true;
+  const std::uint64_t size = publication.attribute.record.size;
+  cache_policy_->note_stored(size);
+  if (replaces(publication)) cache_policy_->note_removed(publication.old->size);
+  const auto verified = verified_blocks(file.name_, size);
+  for (std::size_t block = 0; block < publication.checksums.size(); ++block)
+    verified->set(block, true);
+}
+
+Status Drive::publish_now(WorkFile& file, const Publication& publication) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  const io::ObjectAttribute& attribute = publication.attribute;
+  const auto commit = [&]() -> Status {
+    TRY_OK(write_durably(file.fd_.get(), file.name_, attribute));
+    // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
+    FAIL_POINT("put.before_index");
+    return index_->commit(batch_for(file, publication));
+  };
+  if (const Status committed = commit(); !committed) return take_back(file, committed);
+  note_published(file, publication);
+  file.fd_.reset();
+  if (replaces(publication))
+    threads_->post([this, bucket = attribute.bucket_id, name = attribute.name,
+                    replaced = publication.old->file] { reap(bucket, name, replaced); });
+  return {};
+}
+
+/// `durability: nosync`: the index learns of the object first, with a note that the file is not
+/// durable yet, and the steps above follow. The end of the process loses nothing. After a power cut
+/// the next start reads the files that are noted: one that is torn goes, and the version before it,
+/// which is not unlinked until the steps are done, comes back (recovery.cc).
+Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
+  {
+    const std::lock_guard lock(unsynced_mutex_);
+    if (unsynced_bytes_ > kUnsyncedBytesMax || unsynced_.size() > kUnsyncedFilesMax)
+      publication.durability = cluster::Durability::full;
+  }
+  if (publication.durability == cluster::Durability::full) return publish_now(file, publication);
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  IndexBatch batch = batch_for(file, publication);
+  batch.put_unsynced(file.name_, io::encode(publication.attribute));
+  if (const Status committed = index_->commit_lazily(std::move(batch)); !committed)
+    return take_back(file, committed);
+  note_published(file, publication);
+  sync_later(file.fd_.release(), file.name_, std::move(publication));
+  return {};
+}
+
+void Drive::sync_later(int fd, const io::FileName& name, Publication publication) {
+  const std::lock_guard lock(unsynced_mutex_);
+  unsynced_bytes_ += publication.attribute.record.size;
+  unsynced_.push_back({UniqueFd(fd), name, std::move(publication)});
+  if (syncing_ == kSyncingMax) return;
+  ++syncing_;
+  threads_->post([this] { sync_waiting(); });
+}
+
+void Drive::sync_waiting() {
+  while (true) {
+    std::optional<Unsynced> next;
+    {
+      const std::lock_guard lock(unsynced_mutex_);
+      if (unsynced_.empty()) {
+        --syncing_;
+        return;
+      }
+      next.emplace(std::move(unsynced_.front()));
+      unsynced_.pop_front();
+    }
+    const io::ObjectAttribute& attribute = next->publication.attribute;
+    const auto work = [&]() -> Status {
+      TRY_OK(usable());
+      FAIL_POINT("nosync.before_sync");
+      TRY_OK(write_durably(next->fd.get(), next->name, attribute));
+      IndexBatch batch;
+      batch.erase_unsynced(next->name);
+      return index_->commit(std::move(batch));
+    };
+    const Status done = work();
+    if (!done) {
+      obs::log("drive").error("file not synced drive={} file={} err={}", options_.path,
+                              next->name.path(), done.error().message);
+    } else if (replaces(next->publication)) {
+      reap(attribute.bucket_id, attribute.name, next->publication.old->file);
+    }
+    const std::lock_guard lock(unsynced_mutex_);
+    unsynced_bytes_ -= attribute.record.size;
+  }
+}
+
+Task<Status> Drive::publish(WorkFile& file, Publication publication) {
+  auto work = [&, this] {
+    return publication.durability == cluster::Durability::full
+               ? publish_now(file, publication)
+               : publish_unsynced(file, std::move(publication));
+  };
+  co_return co_await threads_->run(work);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,212 @@
+#include "target/read_ahead.h"
+
+#include <algorithm>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+
+#include "target/drive.h"
+
+namespace tarn::target {
+namespace {
+
+/// How much is looked for in memory at once.
+constexpr std::uint64_t kWarmBytes = 2U << 20U;
+
+constexpr std::uint64_t block_begin(std::uint64_t offset) {
+  return offset / kBlockBytes * kBlockBytes;
+}
+
+}  // namespace
+
+ReadAhead::ReadAhead(std::shared_ptr<OpenObject> object, std::uint64_t begin, std::uint64_t end,
+                     const Options& options)
+    : object_(std::move(object)),
+      turns_(object_->drive().turns()),
+      end_(end),
+      options_(options),
+      ready_(begin),
+      asked_(begin) {}
+
+ReadAhead::~ReadAhead() {
+  give_back(windows_);
+  if (stream_) turns_.stream_ends();
+}
+
+Task<Result<std::uint64_t>> ReadAhead::ready(std::uint64_t at) {
+  while (true) {
+    if (auto found = look(at)) co_return std::move(*found);
+    co_await changed();
+  }
+}
+
+std::optional<Result<std::uint64_t>> ReadAhead::look(std::uint64_t at) {
+  std::unique_lock lock(mutex_);
+  changed_ = false;
+  if (ready_ <= at && error_) return fail(*error_);
+  if (in_flight_) return ready_ > at ? std::optional(Result<std::uint64_t>(ready_)) : std::nullopt;
+  // Nothing is on its way. The next window is wanted once the reader is in the last one.
+  const std::uint64_t next = std::max(asked_, at);
+  const bool wanted = !error_ && next < end_ && next - at <= turns_.window();
+  if (wanted) {
+    const std::uint64_t warm = std::min(kWarmBytes, end_ - next);
+    if (!options_.verify_always && object_->may_send(next, warm)) {
+      // Taken as it comes; further ones are looked for when the reader is there.
+      if (ready_ <= at) ready_ = asked_ = next + warm;
+    } else {
+      lock.unlock();
+      ask(block_begin(next));
+      lock.lock();
+    }
+  }
+  return ready_ > at ? std::optional(Result<std::uint64_t>(ready_)) : std::nullopt;
+}
+
+void ReadAhead::ask(std::uint64_t begin) {
+  std::unique_lock lock(mutex_);
+  if (!stream_) {
+    stream_ = true;
+    turns_.stream_begins();
+  }
+  const std::uint64_t to_block_end = block_begin(end_ + kBlockBytes - 1);
+  const std::uint64_t end =
+      std::min({begin + turns_.window(), to_block_end, object_->record().size});
+  in_flight_ = true;
+  asked_ = end;
+  const std::uint64_t epoch = epoch_;
+  lock.unlock();
+  turns_.ask(end - begin, [self = shared_from_this(), epoch, begin, end](HeadTurns::Age age) {
+    self->start(epoch, begin, end, age);
+  });
+}
+
+void ReadAhead::start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end,
+                      HeadTurns::Age age) {
+  {
+    const std::lock_guard lock(mutex_);
+    windows_.push_back({begin, end, begin, age});
+  }
+  object_->drive().post(
+      [self = shared_from_this(), epoch, begin, end] { self->read_window(epoch, begin, end); });
+}
+
+/// On a thread of the drive. The turn is ours until done().
+void ReadAhead::read_window(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end) {
+  if (wanted(epoch)) {
+    object_->will_need(begin, end - begin);
+    for (std::uint64_t at = begin; at < end; at += kBlockBytes) {
+      const Status brought = bring_block(at / kBlockBytes);
+      if (!report(epoch, brought ? std::min(at + kBlockBytes, end) : at, brought)) break;
+    }
+  }
+  turns_.done();
+  finish();
+}
+
+/// The last block of an adopted object is held back by itself: bringing it is what compares the
+/// whole with the object's checksum.
+Status ReadAhead::bring_block(std::uint64_t block) {
+  return object_->has_checksum(block) ? object_->verify_block(block) : object_->adopt_block(block);
+}
+
+bool ReadAhead::wanted(std::uint64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  return !closed_ && epoch == epoch_;
+}
+
+/// Whether to go on.
+bool ReadAhead::report(std::uint64_t epoch, std::uint64_t ready, Status result) {
+  std::unique_lock lock(mutex_);
+  if (closed_ || epoch != epoch_) return false;
+  ready_ = std::max(ready_, ready);
+  if (!result) error_ = std::move(result.error());
+  const bool more = !error_.has_value();
+  wake(std::move(lock));
+  return more;
+}
+
+void ReadAhead::finish() {
+  std::deque<Window> unsent;
+  {
+    std::unique_lock lock(mutex_);
+    in_flight_ = false;
+    if (closed_) unsent.swap(windows_);
+    wake(std::move(lock));
+  }
+  give_back(unsent);
+}
+
+void ReadAhead::passed(std::uint64_t at) {
+  std::deque<Window> sent;
+  std::deque<Window> done;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!windows_.empty() && windows_.front().begin < at) {
+      Window& first = windows_.front();
+      if (first.end <= at || at >= end_) {
+        done.push_back(first);
+        windows_.pop_front();
+        continue;
+      }
+      sent.push_back({first.begin, at, first.passed, first.age});
+      first.passed = at;
+      break;
+    }
+  }
+  give_back(sent);
+  give_back(done);
+  if (!options_.keep_cached)
+    for (const Window& window : done) object_->drop_behind(window.begin, window.end - window.begin);
+}
+
+/// Not under the mutex: what is given back may start a window at once, also one of ours.
+void ReadAhead::give_back(const std::deque<Window>& windows) {
+  for (const Window& window : windows)
+    if (window.end > window.passed) turns_.release(window.age, window.end - window.passed);
+}
+
+void ReadAhead::lost(std::uint64_t at) {
+  const std::lock_guard lock(mutex_);
+  ++epoch_;
+  ready_ = asked_ = at;
+}
+
+void ReadAhead::close() {
+  std::deque<Window> unsent;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (stream_) turns_.stream_ends();
+    stream_ = false;
+    if (!in_flight_) unsent.swap(windows_);  // else finish() gives them back
+  }
+  give_back(unsent);
+}
+
+void ReadAhead::wake(std::unique_lock<std::mutex> lock) {
+  changed_ = true;
+  const auto waiter = std::exchange(waiter_, nullptr);
+  lock.unlock();
+  if (waiter) waiter();
+}
+
+Task<void> ReadAhead::changed() {
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+      [this, executor](auto handler) {
+        auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+        auto resume = [executor, shared] {
+          asio::post(executor, [own = std::move(*shared)]() mutable { own(); });
+        };
+        std::unique_lock lock(mutex_);
+        if (!changed_) {
+          waiter_ = std::move(resume);
+          return;
+        }
+        lock.unlock();
+        resume();
+      },
+      asio::use_awaitable);
+}
+
+}  // namespace tarn::target

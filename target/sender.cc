@@ -1,0 +1,91 @@
+#include "target/sender.h"
+
+#include <algorithm>
+
+#include "common/base/buffer_pool.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::uint64_t kSendBytes = 2U << 20U;  // asked for residency and sent at once
+constexpr int kLostMax = 2;
+
+}  // namespace
+
+Sender::Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
+               bool verify_always)
+    : exchange_(exchange),
+      object_(std::move(object)),
+      at_(range.offset),
+      end_(range.offset + range.length) {
+  options_.keep_cached = object_->note_reading();
+  options_.verify_always = verify_always;
+}
+
+Sender::~Sender() {
+  if (ahead_) ahead_->close();
+}
+
+void Sender::read_ahead_from(std::uint64_t at) {
+  ahead_ = std::make_shared<ReadAhead>(object_, at, end_, options_);
+}
+
+Task<Status> Sender::prepare() {
+  if (at_ == end_) co_return Status();
+  const bool whole = at_ == 0 && end_ == object_->record().size;
+  if (!object_->has_checksums() && !whole) CO_TRY_OK(co_await object_->drive().adopt(*object_));
+  const std::uint64_t first = std::min(end_ - at_, kSendBytes);
+  if (!options_.verify_always && object_->may_send(at_, first)) co_return Status();
+  read_ahead_from(at_);
+  CO_TRY_OK(co_await ahead_->ready(at_));
+  co_return Status();
+}
+
+Task<Status> Sender::send() {
+  while (at_ < end_) {
+    std::uint64_t upto = std::min(at_ + kSendBytes, end_);
+    if (!ahead_ && !object_->may_send(at_, upto - at_)) read_ahead_from(at_);
+    if (ahead_) {
+      CO_TRY(const std::uint64_t ready, co_await ahead_->ready(at_));
+      upto = std::min(upto, ready);
+    }
+    if (!ahead_ || object_->may_send(at_, upto - at_)) {
+      CO_TRY_OK(co_await send_from_memory(upto));
+    } else if (++lost_ <= kLostMax) {
+      ahead_->lost(at_);
+    } else {
+      CO_TRY_OK(co_await send_through_buffer());
+    }
+  }
+  co_return Status();
+}
+
+Task<Status> Sender::send_from_memory(std::uint64_t upto) {
+  const ResidentCheck check{*object_};
+  CO_TRY(const std::uint64_t sent,
+         co_await exchange_.send_file(object_->fd(), at_, upto - at_, check));
+  at_ += sent;
+  object_->drive().note_sent(sent);
+  if (sent > 0) lost_ = 0;
+  if (ahead_) ahead_->passed(at_);
+  co_return Status();
+}
+
+/// For what does not stay in memory until it is sent: file systems without a page cache, or too
+/// little memory for all readers.
+Task<Status> Sender::send_through_buffer() {
+  const std::uint64_t block = at_ / kBlockBytes;
+  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+  CO_TRY(const std::size_t bytes, co_await object_->read_block(block, buffer.span()));
+  const std::uint64_t start = block * kBlockBytes;
+  const std::uint64_t stop = std::min(end_, start + bytes);
+  CO_TRY_OK(co_await exchange_.write(
+      std::span<const std::byte>(buffer.span()).subspan(at_ - start, stop - at_)));
+  object_->drive().note_sent(stop - at_);
+  at_ = stop;
+  ahead_->passed(at_);
+  co_return Status();
+}
+
+}  // namespace tarn::target

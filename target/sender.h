@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/exchange.h"
+#include "common/http/message.h"
+#include "target/read_ahead.h"
+
+namespace tarn::target {
+
+/// Sends part of an object as the body of an answer: from memory by sendfile on the event loop,
+/// where a ReadAhead has brought and verified it. Lives while the answer is sent; the loop of its
+/// connection only.
+class Sender {
+ public:
+  /// `verify_always`: compare with the checksums also what was verified when it came into memory.
+  Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
+         bool verify_always);
+  ~Sender();
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+
+  /// Brings the first bytes in, so that a bad block is an error status and not a cut connection.
+  Task<Status> prepare();
+  /// Sends all of the range. Errors: corrupt and io of the drive, and those of the connection.
+  Task<Status> send();
+
+ private:
+  /// Asked again whenever the client made us wait: pages may have been dropped meanwhile.
+  struct ResidentCheck {
+    OpenObject& object;
+    bool operator()(std::uint64_t offset, std::uint64_t bytes) const {
+      return object.may_send(offset, bytes);
+    }
+  };
+  void read_ahead_from(std::uint64_t at);
+  Task<Status> send_from_memory(std::uint64_t upto);
+  Task<Status> send_through_buffer();
+
+  http::Exchange& exchange_;
+  const std::shared_ptr<OpenObject> object_;
+  std::uint64_t at_;
+  const std::uint64_t end_;
+  ReadAhead::Options options_;
+  std::shared_ptr<ReadAhead> ahead_;  // none as long as all is in memory
+  int lost_ = 0;                      // times that pages at `at_` vanished before they were sent
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,21 @@
+#include "target/work_file.h"
+
+#include <unistd.h>
+
+#include "common/obs/log.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+
+WorkFile::~WorkFile() {
+  if (published_ || !fd_.valid()) return;
+  // Not durable, and need not be: without an attribute the next start removes it as well.
+  drive_.threads_->post([&drive = drive_, name = name_, fd = fd_.release()] {
+    ::close(fd);
+    if (const Status gone = drive.files_->remove(name.path()); !gone)
+      obs::log("drive").warn("work file not removed file={} err={}", name.path(),
+                             gone.error().message);
+  });
+}
+
+}  // namespace tarn::target

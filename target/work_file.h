@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/unique_fd.h"
+#include "common/io/object_attribute.h"
+
+namespace tarn::target {
+
+class Drive;
+
+/// A data file that nobody sees yet. Dies with its bytes unless published: the file is then
+/// unlinked on the drive's threads. Made by Drive::create; not shared between threads, but its last
+/// write may still run on the drive's.
+class WorkFile {
+ public:
+  WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
+      : drive_(drive), name_(name), fd_(std::move(fd)) {}
+  ~WorkFile();
+  WorkFile(const WorkFile&) = delete;
+  WorkFile& operator=(const WorkFile&) = delete;
+  [[nodiscard]] const io::FileName& name() const { return name_; }
+  [[nodiscard]] Drive& drive() const { return drive_; }
+
+ private:
+  friend class Drive;
+  Drive& drive_;
+  io::FileName name_;
+  UniqueFd fd_;
+  std::uint64_t written_back_ = 0;
+  bool published_ = false;
+};
+
+}  // namespace tarn::target
