@@ -16,7 +16,7 @@ BESIDE_ROUNDS = 2  # how many rounds the sides that are only shown beside take p
 COLD = "cold: dropped before each run"
 
 
-def _mb_a_second(run):
+def mb_a_second(run):
     return run["bytes"] / 1e6 / run["seconds"]
 
 
@@ -26,59 +26,64 @@ def _drive_text(rate, seek_ms, half_turn_ms):
 
 # --- many readers of one drive ----------------------------------------------------------------------------------------------
 
-class Shelf:
-    """One target on one emulated rotating drive full of objects; nginx serves the same files."""
+class FullDrive:
+    """One target on one drive full of objects, emulated or (`drive` is None) that of the scratch directory; nginx, if it is
+    there, serves the same files."""
 
     def __init__(self, stage, drive, tarn, nginx):
         self.stage, self.drive, self.tarn, self.nginx = stage, drive, tarn, nginx
         count, size = (20, 32 * MIB) if stage.quick else (72, 96 * MIB)
-        names = [f"shard-{i:06}.tar" for i in range(count)]
-        tarn.store(names, size)
-        self.files = tarn.data_files(size)
-        self.names = sorted(self.files)
-        self.files = [self.files[name] for name in self.names]
-        for name, path in zip(self.names, self.files):
-            if nginx:
-                nginx.serve(name, path)
+        self.names = [f"shard-{i:06}.tar" for i in range(count)]
+        tarn.store(self.names, size)
+        files = tarn.data_files(size)
+        self.files = [files[name] for name in self.names]
+        if nginx:
+            for name in self.names:
+                nginx.serve(name, files[name])
 
     def run(self, kind, streams, seconds):
-        """`streams` cold readers for some seconds."""
+        """`streams` cold readers for some seconds, each of files of its own: through `tarn`, `nginx` or `plain`."""
         sources = {
             "tarn": lambda: self.tarn.target_urls(self.names),
             "plain": lambda: self.files,
             "nginx": lambda: [self.nginx.url("threads", name) for name in self.names],
         }[kind]()
-        # Stops the head, so that dropping and opening cost no time of the model, and what waits in its queue ends.
-        self.drive.model(False)
+        self.model(False)  # what still waits for the head, of an earlier run, ends now
         drop_from_cache(self.files)
-        self.drive.model(True)
+        self.model(True)
         run = self.stage.readers(self.stage.write_lines("readers.sources", sources), streams, seconds)
-        run["seeks"] = self.drive.head()["seeks"]
-        self.drive.model(False)
+        run["seeks"] = self.drive.head()["seeks"] if self.drive else 0
+        self.model(False)
         return run
+
+    def model(self, on):
+        if self.drive:
+            self.drive.model(on)
 
 
 @contextlib.contextmanager
-def _shelf(stage):
+def full_drive(stage, emulated=True, beside=True):
     directory = stage.new_directory("readers")
     with contextlib.ExitStack() as exits:
-        drive = exits.enter_context(EmulatedDrive(stage, directory / "tarn" / "t1" / "d1", directory / "behind", RATE,
-                                                  SEEK_MS, HALF_TURN_MS))
-        nginx = None
-        with contextlib.suppress(Unavailable):
-            nginx = exits.enter_context(Nginx(stage, directory / "nginx", burst=False))
+        drive = nginx = None
+        if emulated:
+            drive = exits.enter_context(EmulatedDrive(stage, directory / "tarn" / "t1" / "d1", directory / "behind", RATE,
+                                                      SEEK_MS, HALF_TURN_MS))
+        if beside:
+            with contextlib.suppress(Unavailable):
+                nginx = exits.enter_context(Nginx(stage, directory / "nginx", burst=False))
         tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False))
-        yield Shelf(stage, drive, tarn, nginx)
+        yield FullDrive(stage, drive, tarn, nginx)
 
 
 def measure_readers(stage, streams):
     stage.need_drive()
     stage.need_space((1 if stage.quick else 7) << 30)
-    shelf = stage.shared("shelf", lambda: _shelf(stage))
+    full = stage.shared("full drive", lambda: full_drive(stage))
     seconds = 3 if stage.quick else (20 if streams > 16 else 8)
     alone_seconds = 2 if stage.quick else 4
     runs = {"one reader, plain": [], "one reader, tarn": [], f"{streams} readers, tarn": [], f"{streams} readers, plain": []}
-    if shelf.nginx:
+    if full.nginx:
         runs[f"{streams} readers, nginx aio threads"] = []
     ratios = []
     for number in range(stage.rounds):
@@ -88,12 +93,12 @@ def measure_readers(stage, streams):
                 continue
             alone = side.startswith("one")
             kind = side.partition(", ")[2].partition(" ")[0]
-            its.append(shelf.run(kind, 1 if alone else streams, alone_seconds if alone else seconds))
-        alone = max(_mb_a_second(runs[side][-1]) for side in ("one reader, plain", "one reader, tarn"))
-        ratios.append(_mb_a_second(runs[f"{streams} readers, tarn"][-1]) / alone)
+            its.append(full.run(kind, 1 if alone else streams, alone_seconds if alone else seconds))
+        alone = max(mb_a_second(runs[side][-1]) for side in ("one reader, plain", "one reader, tarn"))
+        ratios.append(mb_a_second(runs[f"{streams} readers, tarn"][-1]) / alone)
     raw = {}
     for side, its in runs.items():
-        raw[side] = {"MB/s": median([_mb_a_second(run) for run in its]), "seeks": median([run["seeks"] for run in its]),
+        raw[side] = {"MB/s": median([mb_a_second(run) for run in its]), "seeks": median([run["seeks"] for run in its]),
                      "longest wait of a stream, s": max(run["longest_wait_s"] for run in its),
                      "streams without a byte": max(run["starved_streams"] for run in its)}
     yield Result(f"readers_{streams}_on_one_drive", median(ratios), stage.rounds, raw,
@@ -117,7 +122,7 @@ def _all_drives(stage, sources, seconds):
         output, _ = process.communicate(timeout=60)
         if process.returncode != 0:
             raise Failed(f"tarn-bench-readers: exit {process.returncode}")
-        total += _mb_a_second(json.loads(output))
+        total += mb_a_second(json.loads(output))
     return total
 
 
@@ -187,7 +192,7 @@ def measure_epoch(stage):
                 its.append(stage.readers(sources, 4))
         drive.model(False)
         most = group.usage()
-    rates = {epoch: [_mb_a_second(run) for run in its] for epoch, its in epochs.items()}
+    rates = {epoch: [mb_a_second(run) for run in its] for epoch, its in epochs.items()}
     raw = {f"{epoch}, MB/s": spread(values) for epoch, values in rates.items()}
     raw |= {"data set, MiB": count * size // MIB, "memory cgroup of the server, MiB": limit // MIB,
             "most charged to it, MiB": most // MIB}

@@ -7,6 +7,7 @@
 // it, named PREFIX and eight digits, each with the attribute of docs/on-disk-layout.md and a size
 // but no bytes (sparse). The next start of the target adopts them, as after the loss of its index.
 // They can be listed, not read: their checksums are made up.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
