@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from lib.rows import Result
-from lib.servers import BUCKET, Tarn, free_port, memory_of, settle
+from lib.servers import BUCKET, Tarn, free_port, memory_of, mounted_image, settle
 from lib.stage import Failed, drop_from_cache, median, rounds_of, spread, wait_until
 
 IDLE_CONNECTIONS = 9000
@@ -90,8 +90,9 @@ def _msgpack_page(page):
 
 def measure_list(stage):
     count = 100_000 if stage.quick else 1_000_000
-    stage.need_space(count * 6000)
-    with Tarn(stage, stage.new_directory("list")) as tarn:
+    stage.need_space(4 << 30)
+    directory = stage.new_directory("list")
+    with mounted_image(stage, directory / "t1" / "d1", count), Tarn(stage, directory) as tarn:
         fill_with_names(stage, tarn, count)
         lister = Lister(tarn)
 
@@ -323,8 +324,9 @@ def measure_start_empty(stage):
 
 def measure_start_full(stage):
     count = 100_000
-    stage.need_space(count * 6000)
-    with Tarn(stage, stage.new_directory("start-100k"), burst=False) as tarn:
+    stage.need_space(4 << 30)
+    directory = stage.new_directory("start-100k")
+    with mounted_image(stage, directory / "t1" / "d1", count), Tarn(stage, directory, burst=False) as tarn:
         fill_with_names(stage, tarn, count)
         tarn.down()
         nodes = {node["name"]: node["arguments"] for node in
