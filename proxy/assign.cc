@@ -114,7 +114,10 @@ Task<Result<Assignment>> assign(const Services& services, const http::Request& r
   CO_TRY(KnownBucket known, co_await find_bucket(services, name));
   const auto access = access_of(request.head().method);
   if (access == Access::write && !known.state->sealed) {
-    // The first write fixes the set of targets: nothing moves names to a later one yet.
+    // The first write fixes the set of targets: nothing moves names to a later one yet. An empty
+    // set must never be fixed: no target could join any more.
+    if (known.state->map.placeable_targets().empty())
+      co_return fail(Errc::unavailable, "no storage target has joined the cluster");
     CO_TRY_OK(co_await cluster::seal(services.store, services.view));
     CO_TRY(known, co_await find_bucket(services, name));
   }

@@ -112,7 +112,7 @@ def main():
     seconds = time.monotonic() - started
     size = sum(size for samples in expected.values() for _, size, _ in samples)
     again = f"; {cut} shards were cut by the kill and read again" if cut else ""
-    print(f"{total} samples, each once, every byte equal: {seconds:.1f} s, {total / seconds:.0f} samples/s, "
+    print(f"{total} samples, each once, every byte equal ({size} bytes): {seconds:.1f} s, {total / seconds:.0f} samples/s, "
           f"{size / seconds / 1e6:.0f} MB/s{again}")
 
 

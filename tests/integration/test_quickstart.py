@@ -1,6 +1,7 @@
 """deploy/quickstart: the demonstration works with a directory given, says what failed, and leaves nothing behind."""
 
 import os
+import re
 import signal
 import subprocess
 
@@ -47,6 +48,13 @@ def test_it_moves_a_directory_through_a_cluster_and_compares(start, files, tmp_p
     output, _ = process.communicate(timeout=scaled(120))
     assert process.returncode == 0, output
     assert "300 samples, each once, every byte equal" in output
+    total = sum(path.stat().st_size for path in files.iterdir())
+    measured = output.partition("\nMeasured just now")[2].splitlines()[1:5]
+    assert measured[0].startswith(f"  bytes verified: {total},")
+    assert re.search(r"^  GET of 64 MiB: [\d.]+ GB/s, [\d.]+ CPU s/GB; (nginx|reading the files without a server) [\d.]+ GB/s, "
+                     r"[\d.]+ CPU s/GB", measured[1]), measured
+    assert re.search(r"^  16 readers of one drive: \d+\.\d+ of one reader's rate \(\d+ of \d+ MB/s, ", measured[2]), measured
+    assert re.search(r"^  survived: kill -9 of t\d .*; back after [\d.]+ s, no sample lost", measured[3]), measured
     assert "kill -9 t" in output and "its names answer 503 with Retry-After" in output
     commands = output.partition("Try next:\n")[2].splitlines()
     assert commands[0].split("#")[0].split()[:2] == ["deploy/local-cluster", "up"]
