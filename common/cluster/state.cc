@@ -63,6 +63,13 @@ std::string namespace_key(const api::Bucket& bucket) {
   return "@" + bucket.ns_uuid + "#" + bucket.ns_name;
 }
 
+/// Nothing for words that are none, or that belong to later work.
+std::optional<Durability> parse_durability(std::string_view text) {
+  if (text == "full") return Durability::full;
+  if (text == "nosync") return Durability::nosync;
+  return std::nullopt;
+}
+
 /// AIStore's defaults: what a bucket has whose creator asked for nothing.
 json default_props() {
   return json::parse(R"({
@@ -120,6 +127,14 @@ Status take_props(const json& wanted, const json& defaults, const std::string& p
           take_props(value, *known, path.empty() ? known.key() : path + "." + known.key(), props));
     } else if (iequals(name, "versioning.enabled")) {
       props.versioning = value.get<bool>();
+    } else if (iequals(name, "durability")) {
+      const auto durability = parse_durability(value.get<std::string>());
+      if (!durability)
+        return fail(Errc::unsupported,
+                    "bucket property 'durability' = {} is not supported yet: \"full\" and "
+                    "\"nosync\" can be had",
+                    dump(value));
+      props.durability = *durability;
     } else if (value != *known) {
       return fail(Errc::unsupported,
                   "bucket property '{}' = {} is not supported yet: only {} can be had", name,
@@ -130,6 +145,10 @@ Status take_props(const json& wanted, const json& defaults, const std::string& p
 }
 
 }  // namespace
+
+std::string_view to_string(Durability durability) noexcept {
+  return durability == Durability::nosync ? "nosync" : "full";
+}
 
 const Node* Smap::find(const std::string& id) const {
   const auto found = nodes.find(id);
@@ -201,7 +220,7 @@ json aistore_json(const Smap& map) {
 void to_json(json& out, const BucketRecord& bucket) {
   out = {{"id", raw(bucket.id)},
          {"bucket", bucket.name},
-         {"durability", "full"},
+         {"durability", to_string(bucket.props.durability)},
          {"versioning", bucket.props.versioning},
          {"created_ns", bucket.created_ns}};
 }
@@ -210,9 +229,12 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket = BucketRecord{};
   bucket.id = BucketId{in.at("id").get<std::uint64_t>()};
   in.at("bucket").get_to(bucket.name);
-  if (const auto text = in.value("durability", "full"); text != "full")
+  const auto text = in.value("durability", "full");
+  const auto durability = parse_durability(text);
+  if (!durability)
     throw std::invalid_argument("bucket " + bucket.name.display() + " has durability '" + text +
                                 "', which this version does not know");
+  bucket.props.durability = *durability;
   bucket.props.versioning = in.value("versioning", true);
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
 }
@@ -221,6 +243,7 @@ json aistore_props(const BucketRecord& bucket) {
   json out = default_props();
   out["provider"] = bucket.name.provider;
   out["versioning"]["enabled"] = bucket.props.versioning;
+  out["durability"] = to_string(bucket.props.durability);
   out["bid"] = std::to_string(raw(bucket.id));
   out["created"] = std::to_string(bucket.created_ns);
   return out;

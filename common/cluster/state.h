@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -51,7 +52,12 @@ void from_json(const nlohmann::json& in, Smap& map);
 [[nodiscard]] nlohmann::json aistore_json(const Smap& map);
 [[nodiscard]] nlohmann::json aistore_json(const Node& node);
 
-enum class Durability : std::uint8_t { full };
+/// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
+/// `nosync`: in the memory of the operating system, so that it survives the end of the process
+/// only.
+enum class Durability : std::uint8_t { full, nosync };
+/// "full", "nosync": as it stands in properties and in the meta store.
+[[nodiscard]] std::string_view to_string(Durability durability) noexcept;
 
 /// What can be set on a bucket today. Everything else of AIStore's tree has its default and is
 /// refused when a client asks for another value.

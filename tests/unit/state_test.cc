@@ -118,7 +118,14 @@ TEST_CASE("Properties that cannot be had are refused by name", "[cluster][state]
   CHECK(props_from_request(json::object())->versioning);
   CHECK_FALSE(props_from_request(json::parse(R"({"versioning":{"enabled":false}})"))->versioning);
   CHECK(props_from_request(json::parse(R"({"Mirror":{"Enabled":false,"copies":2},"force":true})")));
-  CHECK(props_from_request(json::parse(R"({"durability":"full"})")));
+  CHECK(props_from_request(json::parse(R"({"durability":"full"})"))->durability ==
+        Durability::full);
+  const auto nosync = props_from_request(json::parse(R"({"durability":"nosync"})"));
+  CHECK(nosync->durability == Durability::nosync);
+  BucketRecord stored = bucket("photos", 7);
+  stored.props = *nosync;
+  CHECK(json(stored).get<BucketRecord>().props.durability == Durability::nosync);
+  CHECK(aistore_props(stored)["durability"] == "nosync");
   const auto error = [](const char* text) { return props_from_request(json::parse(text)).error(); };
   CHECK(error(R"({"ec":{"enabled":true}})").code == Errc::unsupported);
   CHECK(error(R"({"ec":{"enabled":true}})").message.find("ec.enabled") != std::string::npos);
