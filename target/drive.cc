@@ -111,6 +111,7 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
     : options_(std::move(options)),
       files_(std::move(files)),
       index_(std::move(index)),
+      mount_(io::mount_info(options_.path).value_or(io::MountInfo())),
       digest_(cluster::placement_digest(options_.path)),
       next_id_(random_u64()),
       verified_cache_(std::make_unique<VerifiedCache>()),
@@ -549,24 +550,31 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
   auto work = [&, this]() -> Result<Listing> {
     TRY_OK(usable());
     Listing listing;
-    TRY_OK(index_->list(bucket, prefix, after, [&](std::string_view name, io::ObjectRecord record) {
-      if (listing.entries.size() == limit) {
-        listing.more = true;
-        return false;
-      }
-      listing.entries.push_back({std::string(name), std::move(record)});
-      return true;
-    }));
+    const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
+      listing.more = listing.entries.size() == limit;
+      if (!listing.more) listing.entries.push_back({std::string(name), std::move(record)});
+      return {.stop = listing.more, .skip_to = {}};
+    };
+    TRY_OK(index_->list(bucket, prefix, after, visit));
     return listing;
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
+                         Index::Visitor visit) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    return index_->list(bucket, prefix, after, visit);
   };
   co_return co_await threads_->run(work);
 }
 
 void Drive::forget_bucket_now(BucketId bucket) {
   std::vector<io::FileName> files;
-  const auto collect = [&](std::string_view, io::ObjectRecord record) {
+  const auto collect = [&](std::string_view, io::ObjectRecord record) -> Index::Step {
     if (record.kind == io::ObjectRecord::Kind::object) files.push_back(record.file);
-    return true;
+    return {};
   };
   const auto work = [&]() -> Status {
     TRY_OK(index_->list(bucket, "", "", collect));

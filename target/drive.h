@@ -16,6 +16,7 @@
 #include "common/base/ids.h"
 #include "common/io/drive_threads.h"
 #include "common/io/file_system.h"
+#include "common/io/mount_info.h"
 #include "common/io/object_attribute.h"
 #include "target/index.h"
 #include "target/recovery.h"
@@ -126,6 +127,8 @@ class Drive {
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
+  /// Where the drive lay when it was opened; empty where that could not be found out.
+  [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
   /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
   [[nodiscard]] bool may_hold_foreign() const { return foreign_.load(); }
@@ -173,6 +176,9 @@ class Drive {
   Task<Result<Listing>> list(BucketId bucket, std::string prefix, std::string after,
                              std::size_t limit);
 
+  /// Shows `visit` what Index::list() does, on one of the drive's threads.
+  Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
+
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
   /// Writes .tarn/cluster.json.
@@ -186,6 +192,7 @@ class Drive {
     std::atomic<std::uint64_t> bytes_verified{0};
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] const io::IoCounters& io_counters() const { return files_->counters(); }
   /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
   bool run_idle(double seconds) { return threads_->drain(seconds); }
   /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
@@ -222,6 +229,7 @@ class Drive {
   std::unique_ptr<io::FileSystem> files_;
   std::unique_ptr<Index> index_;
   RecoveryReport recovery_;
+  io::MountInfo mount_;
   std::uint64_t digest_;
   std::atomic<bool> foreign_{false};
   Counters counters_;
