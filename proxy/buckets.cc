@@ -9,6 +9,7 @@
 #include "proxy/list.h"
 #include "proxy/list_codec.h"
 #include "proxy/staleness.h"
+#include "proxy/summary.h"
 
 namespace tarn::proxy {
 namespace {
@@ -27,7 +28,7 @@ Result<api::Bucket> bucket_of(const http::Request& request, const std::string& n
 }
 
 Error not_yet(const std::string& action) {
-  return {Errc::unsupported, fmt::format("action '{}' belongs to later work", action)};
+  return {Errc::unsupported, fmt::format("action '{}' on a bucket belongs to later work", action)};
 }
 
 Task<Status> answer_empty(http::Exchange& exchange) {
@@ -41,9 +42,9 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be made: upstream buckets belong to later work",
                    name.display());
-  CO_TRY(cluster::BucketProps props, cluster::props_from_request(action.value));
+  CO_TRY(cluster::BucketProps props, api::with_changes({}, action.value));
   CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,
-                                                            props, services.clock));
+                                                            std::move(props), services.clock));
   obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
                          name.display(), raw(record.id), services.view.state()->bmd.version);
   const Status sent = co_await answer_empty(exchange);
@@ -68,6 +69,34 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   co_return sent;
 }
 
+/// Answers when every live target acts by the new properties.
+Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
+                          cluster::PropsChange change) {
+  auto changed = co_await cluster::change_bucket(services.store, services.view, name, change);
+  if (!changed && changed.error().code == Errc::bucket_not_found)
+    co_return fail(bucket_not_found(name));
+  CO_TRY_OK(changed);
+  const std::uint64_t version = services.view.state()->bmd.version;
+  const Status seen =
+      co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
+  if (!seen)
+    co_return fail(Errc::unavailable,
+                   "the properties of bucket \"{}\" are set, but not all targets know yet: {}",
+                   name.display(), seen.error().message);
+  obs::log("proxy").info("bucket properties set req={} bucket={} bmd={}", exchange.request_id(),
+                         name.display(), version);
+  const Status sent = co_await answer_empty(exchange);
+  co_return sent;
+}
+
+/// AIStore's ways to ask whether something exists, in the cluster or upstream. A bucket of ours is
+/// in the cluster or nowhere, so all of them have one answer.
+Status check_presence(const api::Query& query) {
+  const auto text = query.get("presence");
+  if (text.empty() || (text.size() == 1 && text[0] >= '0' && text[0] <= '5')) return {};
+  return fail(Errc::invalid_argument, "presence={} is none of 0 to 5", text);
+}
+
 bool accepts_msgpack(const http::RequestHead& head) {
   return head.field("Accept").find(kMsgpack) != std::string_view::npos;
 }
@@ -76,8 +105,13 @@ bool accepts_msgpack(const http::RequestHead& head) {
 
 Task<Status> list_buckets(const Services& services, http::Request& request) {
   CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (action.action == "summary-bck") {
+    const Status done = co_await summarize(services, request, "", action.value);
+    co_return done;
+  }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(const api::Bucket wanted, api::bucket_from("", request.query()));
+  CO_TRY_OK(check_presence(request.query()));
   const bool any_provider = request.query().get("provider").empty();
   const bool any_namespace = request.query().get("namespace").empty();
 
@@ -98,26 +132,46 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
 Task<Status> list_objects(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (action.action == "summary-bck") {
+    const Status done = co_await summarize(services, request, bucket, action.value);
+    co_return done;
+  }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(ListRequest wanted, parse_list_request(action.value));
   CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
-  CO_TRY(const ListedEntries listed, co_await list_entries(services, known, wanted));
+  CO_TRY(const api::MergedPage listed, co_await list_entries(services, known, wanted));
 
   ListPage page;
   page.uuid = wanted.uuid.empty() ? random_id(kListingIdLength) : wanted.uuid;
-  page.token = listed.more ? listed.entries.back().name : "";
+  page.token = listed.more ? std::string(listed.entries.back().name) : "";
   page.entries = &listed.entries;
-  http::Response response = accepts_msgpack(request.head())
-                                ? http::Response(200, kMsgpack, to_msgpack(page, wanted))
-                                : http::Response(200, http::kJson, to_json_text(page, wanted));
+  http::Response response(200);
+  if (accepts_msgpack(request.head())) {
+    response = http::Response(200, kMsgpack, to_msgpack(page));
+  } else {
+    CO_TRY(std::string text, to_json_text(page));
+    response = http::Response(200, http::kJson, std::move(text));
+  }
   CO_TRY_OK(mark_staleness(services, request.head(), response));
   const Status sent = co_await request.exchange.respond(std::move(response));
   co_return sent;
 }
 
 Task<Status> head_bucket(const Services& services, http::Request& request, std::string bucket) {
+  const Status done = co_await head_below(services, request, bucket, "");
+  co_return done;
+}
+
+Task<Status> head_below(const Services& services, http::Request& request, std::string bucket,
+                        std::string prefix) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
+  CO_TRY_OK(check_presence(request.query()));
   CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  if (request.query().find("bsumm_remote")) {
+    CO_TRY_OK(request.query().flag("bsumm_remote"));
+    const Status done = co_await bucket_info(services, request, known, std::move(prefix));
+    co_return done;
+  }
   http::Response response(200);
   response.set("Ais-Bucket-Props", cluster::aistore_props(*known.record).dump());
   CO_TRY_OK(mark_staleness(services, request.head(), response));
@@ -156,14 +210,31 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
 Task<Status> patch_bucket(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY(const Action action, co_await read_action(request.exchange));
+  if (action.action.empty())
+    co_return fail(Errc::invalid_argument,
+                   "a PATCH of a bucket needs a body such as {{\"action\":\"set-bprops\","
+                   "\"value\":{{\"versioning\":{{\"enabled\":false}}}}}}");
   CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
-  co_return fail(not_yet(action.action));
+  if (action.action != "set-bprops" && action.action != "reset-bprops")
+    co_return fail(not_yet(action.action));
+  const bool is_reset = action.action == "reset-bprops";
+  const auto change = [&](const cluster::BucketProps& props) {
+    return is_reset ? cluster::BucketProps() : api::with_changes(props, action.value);
+  };
+  const Status done = co_await change_props(services, request.exchange, name, change);
+  co_return done;
 }
 
 Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,
                                std::string rest) {
+  if (!rest.empty() && request.head().method == http::Method::head) {
+    const Status done = co_await head_below(services, request, std::move(bucket), std::move(rest));
+    co_return done;
+  }
   if (!rest.empty())
-    co_return fail(Errc::unsupported, "/v1/buckets/{}/PREFIX belongs to later work", bucket);
+    co_return fail(Errc::invalid_argument,
+                   "bucket name '{}/{}' may have letters, digits, '.', '_' and '-' only", bucket,
+                   rest);
   Task<Status> (*serve)(const Services&, http::Request&, std::string) = list_objects;
   switch (request.head().method) {
     case http::Method::head: serve = head_bucket; break;

@@ -6,24 +6,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/api/list_fields.h"
 #include "common/base/error.h"
 
 namespace tarn::proxy {
-
-/// Which fields of an entry a client gets, besides its name.
-struct ListFields {
-  bool size = true;
-  bool checksum = false;
-  bool version = false;
-  bool atime = false;
-  bool location = false;
-  bool copies = false;
-
-  bool operator==(const ListFields&) const = default;
-};
-
-/// How access times are written; AIStore's clients name it by a layout of Go's time package.
-enum class TimeFormat { rfc822, rfc1123, rfc3339, rfc3339_nano, stamp_milli };
 
 /// A page of a list, as a client asks for it: AIStore's LsoMsg (aistore-api.md, section 2.6).
 struct ListRequest {
@@ -32,8 +18,9 @@ struct ListRequest {
   std::string uuid;   ///< of the listing; empty at its first page
   std::size_t limit = 10'000;
   bool recursive = true;
-  ListFields fields;
-  TimeFormat time_format = TimeFormat::rfc822;
+  std::string target;  ///< only what this target holds; empty: all
+  api::ListFields fields;
+  api::TimeFormat time_format = api::TimeFormat::rfc822;
 
   static constexpr std::size_t kLimitMax = 10'000;
 };
@@ -42,8 +29,5 @@ struct ListRequest {
 /// is refused and not left out: unsupported for flags of later work, invalid_argument, naming the
 /// key, for everything malformed.
 [[nodiscard]] Result<ListRequest> parse_list_request(const nlohmann::json& value);
-
-/// `wall_ns` in UTC: "21 Nov 26 10:11 UTC" for rfc822.
-[[nodiscard]] std::string format_time(std::int64_t wall_ns, TimeFormat format);
 
 }  // namespace tarn::proxy

@@ -63,15 +63,17 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string render_directory(const std::string& bucket, const std::string& prefix,
-                             const ListedEntries& listed) {
+                             const api::MergedPage& listed) {
   std::string body = "<table>\n";
   // No link above the bucket: wget -r would go on into all others.
   if (!prefix.empty())
     body += "<tr><td>" + link(path_of(bucket, parent_of(prefix)), "../") + "</td><td></td></tr>\n";
-  for (const ListEntry& entry : listed.entries) {
-    const std::string size = entry.is_directory() ? "" : std::to_string(entry.size);
-    body += "<tr><td>" +
-            link(path_of(bucket, entry.name), std::string_view(entry.name).substr(prefix.size())) +
+  for (const api::PackedEntry& entry : listed.entries) {
+    const std::string size =
+        entry.is_directory()
+            ? ""
+            : std::to_string(api::unpack_entry(entry.bytes).value_or(api::ListEntry()).size);
+    body += "<tr><td>" + link(path_of(bucket, entry.name), entry.name.substr(prefix.size())) +
             "</td><td align=\"right\">" + size + "</td></tr>\n";
   }
   body += "</table>\n";
@@ -105,7 +107,7 @@ Task<Status> bucket_page(const Services& services, http::Request& request, std::
   wanted.after = request.query().get("after");
   wanted.limit = kNamesPerPage;
   wanted.recursive = false;
-  CO_TRY(const ListedEntries listed, co_await list_entries(services, known, wanted));
+  CO_TRY(const api::MergedPage listed, co_await list_entries(services, known, wanted));
   if (listed.entries.empty() && !prefix.empty() && wanted.after.empty())
     co_return fail(Errc::object_not_found,
                    "\"ais://{}/{}\" does not exist: no object's name begins with it", bucket,

@@ -26,6 +26,6 @@ Task<Status> bucket_page(const Services& services, http::Request& request, std::
 [[nodiscard]] std::string escape_html(std::string_view text);
 /// The page of one directory. Exposed for tests.
 [[nodiscard]] std::string render_directory(const std::string& bucket, const std::string& prefix,
-                                           const ListedEntries& listed);
+                                           const api::MergedPage& listed);
 
 }  // namespace tarn::proxy

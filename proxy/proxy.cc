@@ -7,6 +7,7 @@
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
 #include "common/obs/log.h"
@@ -81,6 +82,7 @@ Status Proxy::load_cluster() {
 }
 
 Status Proxy::listen() {
+  stats_.emplace(metrics_, cluster::Role::proxy, id_);
   TRY_OK(listen_on(public_, "public", options_.listen));
   TRY_OK(listen_on(relay_, "relay", options_.relay));
   TRY_OK(listen_on(internal_, "internal", options_.internal));
@@ -96,6 +98,7 @@ Status Proxy::listen_on(Front& front, const std::string& name, const std::string
   server.limits = options_.service.limits;
   server.handler = handler_of(front);
   server.observer = http::observe_requests(metrics_, name);
+  if (&front != &internal_) server.observer = stats_->observe(std::move(server.observer));
   front.server = std::make_unique<http::Server>(*loops_, std::move(server));
   TRY_OK(front.server->start());
   http::export_server(metrics_, name, *front.server);
@@ -128,10 +131,16 @@ Status Proxy::join() {
 
 void Proxy::open_routes() {
   auto& redirects = metrics_.counter("tarn_redirects_total", "Requests sent on to a target.");
-  services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
-                             *signer_, *auth_, redirects, relay_.server->url()});
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, clock_.boot_time(),
-                                        [this] { return readiness(); }});
+                                        [this] { return readiness(); }, *stats_, nullptr, nullptr});
+  jobs_.emplace(clock_);
+  background_ = std::make_unique<http::TaskGroup>();
+  background_->spawn(loops_->at(0).executor(),
+                     http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
+  http::watch_loops(metrics_, *loops_, *background_);
+  services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
+                             *signer_, *auth_, redirects, *jobs_, *background_, *context_,
+                             relay_.server->url()});
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
     front.open.store(front.router.get(), std::memory_order_release);
@@ -175,6 +184,7 @@ void Proxy::stop() {
       stopping.emplace_back(
           [this, front] { front->server->stop(options_.service.shutdown_grace); });
   for (auto& thread : stopping) thread.join();
+  if (background_) background_->close(kStopSeconds);
   if (keeper_) keeper_->close(kStopSeconds);
   if (membership_ && loops_) run_blocking(loops_->at(0).executor(), membership_->leave());
   if (suspects_) suspects_->stop();

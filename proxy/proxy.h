@@ -77,8 +77,11 @@ class Proxy {
   Front internal_;
   std::optional<cluster::Membership> membership_;
   std::unique_ptr<http::TaskGroup> keeper_;
-  std::optional<Services> services_;
+  std::unique_ptr<http::TaskGroup> background_;
+  std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeContext> context_;
+  std::optional<Jobs> jobs_;
+  std::optional<Services> services_;
   bool stopped_ = false;
 };
 

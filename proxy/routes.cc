@@ -1,6 +1,7 @@
 #include "proxy/routes.h"
 
 #include "proxy/buckets.h"
+#include "proxy/cluster_queries.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {
@@ -74,13 +75,25 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"HEAD", "/v1/buckets/*", "a bucket's properties", bucket(services, head_bucket)},
       {"POST", "/v1/buckets/*", "create-bck", bucket(services, post_bucket)},
       {"DELETE", "/v1/buckets/*", "destroy-bck", bucket(services, delete_bucket)},
-      {"PATCH", "/v1/buckets/*", "properties of a bucket: later", bucket(services, patch_bucket)},
-      {"GET HEAD POST DELETE PATCH", "/v1/buckets/*/**", "as /v1/buckets/*; a prefix: later",
+      {"PATCH", "/v1/buckets/*", "set-bprops, reset-bprops", bucket(services, patch_bucket)},
+      {"GET HEAD POST DELETE PATCH", "/v1/buckets/*/**", "as /v1/buckets/*; HEAD may have a prefix",
        [&services](Request& request) {
          return bucket_with_slash(services, request, request.parts[0], request.parts[1]);
        }},
+      {"GET HEAD", "/v1/cluster",
+       "what the cluster is and does: what=", plain(services, query_cluster)},
+      {"PUT", "/v1/cluster", "set-config; other actions: later",
+       plain(services, set_cluster_config)},
+      {"PUT", "/v1/cluster/set-config", "log.level= on every node",
+       plain(services, set_cluster_config)},
       {kAll, "/v1/cluster/**", "administration: later", later("/v1/cluster")},
       {kAll, "/v1/daemon/**", "administration: later", later("changing a node by /v1/daemon")},
+      {"GET HEAD", "/v1/reverse/daemon", "/v1/daemon of the node in Ais-Node-Id",
+       plain(services, query_node)},
+      {"PUT", "/v1/reverse/daemon", "set-config; other actions: later",
+       plain(services, set_node_config)},
+      {"PUT", "/v1/reverse/daemon/set-config", "log.level= on the node in Ais-Node-Id",
+       plain(services, set_node_config)},
       {kAll, "/v1/reverse/**", "administration: later", later("/v1/reverse")},
       {kAll, "/v1/ml/**", "get-batch: later", later("get-batch (/v1/ml)")},
       {kAll, "/v1/etl/**", "transforms: later", later("/v1/etl")},

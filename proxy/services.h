@@ -6,10 +6,13 @@
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
 #include "common/cluster/meta_store.h"
+#include "common/cluster/node_routes.h"
 #include "common/http/client.h"
+#include "common/http/loops.h"
 #include "common/obs/metrics.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "proxy/jobs.h"
 #include "proxy/options.h"
 #include "proxy/suspects.h"
 
@@ -28,7 +31,10 @@ struct Services {
   const security::RedirectSigner& signer;
   const security::NodeAuth& auth;
   prometheus::Counter& redirects;
-  std::string relay_url;  ///< of this proxy, for lines that people read
+  Jobs& jobs;
+  http::TaskGroup& tasks;            ///< what goes on behind answered requests
+  const cluster::NodeContext& node;  ///< of this proxy
+  std::string relay_url;             ///< of this proxy, for lines that people read
 
   [[nodiscard]] const std::string& node_id() const { return membership.self().id; }
 };

@@ -43,6 +43,7 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
     : options_(std::move(options)),
       files_(std::move(files)),
       index_(std::move(index)),
+      mount_(io::mount_info(options_.path).value_or(io::MountInfo())),
       digest_(cluster::placement_digest(options_.path)),
       kind_(options_.kind.value_or(io::detect_drive_kind(options_.path))),
       turns_(kind_ == io::DriveKind::rotational ? HeadTurns::Limits() : HeadTurns::solid()),
@@ -246,7 +247,6 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
     ++counters_.write_errors;
     return fail(written.error());
   }
-  counters_.bytes_written += bytes.size();
   const std::uint64_t end = offset + bytes.size();
   if (end - file.written_back_ >= kWritebackBytes) {
     // So that the sync at the end finds little left, and a body of unknown length cannot fill the
@@ -423,14 +423,12 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
   auto work = [&, this]() -> Result<Listing> {
     TRY_OK(usable());
     Listing listing;
-    TRY_OK(index_->list(bucket, prefix, after, [&](std::string_view name, io::ObjectRecord record) {
-      if (listing.entries.size() == limit) {
-        listing.more = true;
-        return false;
-      }
-      listing.entries.push_back({std::string(name), std::move(record)});
-      return true;
-    }));
+    const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
+      listing.more = listing.entries.size() == limit;
+      if (!listing.more) listing.entries.push_back({std::string(name), std::move(record)});
+      return {.stop = listing.more, .skip_to = {}};
+    };
+    TRY_OK(index_->list(bucket, prefix, after, visit));
     return listing;
   };
   co_await turns_.wait();  // a scan moves the head like any reader
@@ -439,15 +437,27 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
   co_return listing;
 }
 
+Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
+                         Index::Visitor visit) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    return index_->list(bucket, prefix, after, visit);
+  };
+  co_await turns_.wait();  // a scan moves the head like any reader
+  Status walked = co_await threads_->run(work);
+  turns_.done();
+  co_return walked;
+}
+
 void Drive::forget_bucket_now(BucketId bucket) {
   std::vector<io::FileName> files;
   std::uint64_t bytes = 0;
-  const auto collect = [&](std::string_view, io::ObjectRecord record) {
+  const auto collect = [&](std::string_view, io::ObjectRecord record) -> Index::Step {
     if (record.kind == io::ObjectRecord::Kind::object) {
       files.push_back(record.file);
       bytes += record.size;
     }
-    return true;
+    return {};
   };
   const auto work = [&]() -> Status {
     TRY_OK(index_->list(bucket, "", "", collect));

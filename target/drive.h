@@ -19,6 +19,7 @@
 #include "common/io/drive_kind.h"
 #include "common/io/drive_threads.h"
 #include "common/io/file_system.h"
+#include "common/io/mount_info.h"
 #include "common/io/object_attribute.h"
 #include "target/cache_policy.h"
 #include "target/head_turns.h"
@@ -66,6 +67,8 @@ class Drive {
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
+  /// Where the drive lay when it was opened; empty where that could not be found out.
+  [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
   /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
   [[nodiscard]] bool may_hold_foreign() const { return foreign_.load(); }
@@ -128,6 +131,9 @@ class Drive {
   /// Runs `work` on the drive's threads; nobody waits for it, and it is never refused.
   void post(std::function<void()> work) { threads_->post(std::move(work)); }
 
+  /// Shows `visit` what Index::list() does, on one of the drive's threads.
+  Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
+
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
   /// Writes .tarn/cluster.json.
@@ -140,7 +146,6 @@ class Drive {
     std::atomic<std::uint64_t> corrupt_blocks{0};
     std::atomic<std::uint64_t> bytes_verified{0};
     std::atomic<std::uint64_t> bytes_read{0};  ///< of data files; from the drive or its page cache
-    std::atomic<std::uint64_t> bytes_written{0};
     /// Reads that did not begin where the last one of the drive had ended.
     std::atomic<std::uint64_t> seeks{0};
   };
@@ -150,6 +155,7 @@ class Drive {
   [[nodiscard]] double sequential_ratio() const;
   /// Work that waits for the drive's threads or runs there.
   [[nodiscard]] std::size_t queued() const { return threads_->queued(); }
+  [[nodiscard]] const io::IoCounters& io_counters() const { return files_->counters(); }
   /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
   bool run_idle(double seconds) { return threads_->drain(seconds); }
   /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
@@ -192,6 +198,7 @@ class Drive {
   std::unique_ptr<io::FileSystem> files_;
   std::unique_ptr<Index> index_;
   RecoveryReport recovery_;
+  io::MountInfo mount_;
   std::uint64_t digest_;
   io::DriveKind kind_;
   HeadTurns turns_;

@@ -298,18 +298,25 @@ std::string Index::after_prefix(std::string prefix) {
 }
 
 Status Index::list(BucketId bucket, std::string_view prefix, std::string_view after,
-                   const std::function<bool(std::string_view, io::ObjectRecord)>& visit) {
+                   const Visitor& visit) {
   const std::string base = bucket_prefix(kRecord, bucket);
   const std::string wanted = base + std::string(prefix);
+  const std::string end = after_prefix(wanted);
   std::string start = wanted;
   if (!after.empty() && base + std::string(after) >= wanted) {
     start = base + std::string(after);
     start += '\0';  // the least name that is greater
   }
-  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(rocksdb::ReadOptions()));
-  for (at->Seek(start); at->Valid() && at->key().starts_with(wanted); at->Next()) {
+  const rocksdb::Slice bound(end);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &bound;
+  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
+  at->Seek(start);
+  while (at->Valid()) {
     TRY(auto record, io::decode_record(at->value().ToStringView()));
-    if (!visit(at->key().ToStringView().substr(base.size()), std::move(record))) break;
+    const Step step = visit(at->key().ToStringView().substr(base.size()), std::move(record));
+    if (step.stop) break;
+    step.skip_to.empty() ? at->Next() : at->Seek(base + step.skip_to);
   }
   return to_status(at->status(), "list", impl_->drive);
 }

@@ -87,10 +87,16 @@ class Index {
   /// Without a sync: for clean-up that a restart would do again.
   Status commit_lazily(IndexBatch batch);
 
+  /// What a visitor of list() wants after a record.
+  struct Step {
+    bool stop = false;
+    std::string skip_to;  ///< when not empty: goes on with the least name that is not below this
+  };
+  using Visitor = std::function<Step(std::string_view name, io::ObjectRecord record)>;
   /// Records of a bucket whose names are greater than `after` and begin with `prefix`, in byte
-  /// order of the names, tombstones included, until `visit` says false.
+  /// order of the names, tombstones included, until `visit` stops.
   Status list(BucketId bucket, std::string_view prefix, std::string_view after,
-              const std::function<bool(std::string_view name, io::ObjectRecord record)>& visit);
+              const Visitor& visit);
   /// Skips in list(): the least name that does not begin with `prefix`.
   [[nodiscard]] static std::string after_prefix(std::string prefix);
 

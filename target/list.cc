@@ -1,8 +1,7 @@
 // One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/encoding.h"
+#include "target/list_page.h"
 #include "target/node.h"
 
 namespace tarn::target {
@@ -20,27 +19,17 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   if (!bucket || !limit || *limit == 0 || *limit > kLimitMax || !bmd_version)
     co_return fail(Errc::invalid_argument, "list: bucket, bmd and limit (1 to {}) are required",
                    kLimitMax);
+  ListPlan plan;
+  plan.bucket = BucketId(*bucket);
+  plan.prefix = query.get("prefix");
+  plan.by_directory = query.get("delimiter") == "/";
+  CO_TRY(plan.fields, api::parse_list_fields(query.get("props")));
+  CO_TRY(plan.time_format, api::parse_time_format(query.get("time_format")));
+  plan.node = node.id;
   CO_TRY_OK(co_await node.view.at_least(0, *bmd_version));
   CO_TRY(const auto page,
-         co_await node.store.list(BucketId(*bucket), std::string(query.get("prefix")),
-                                  std::string(query.get("after")), *limit,
-                                  query.get("delimiter") == "/"));
-  auto entries = nlohmann::json::array();
-  for (const auto& entry : page.entries) {
-    if (entry.name.ends_with('/')) {
-      entries.push_back({{"n", entry.name}});
-      continue;
-    }
-    entries.push_back({{"n", entry.name},
-                       {"s", entry.record.size},
-                       {"cs", hex64(entry.record.xxh64)},
-                       {"v", std::to_string(entry.record.version)},
-                       {"a", entry.record.modified_ns},
-                       {"t", "t[" + node.id + "]"}});
-  }
-  const auto bytes =
-      nlohmann::json::to_msgpack({{"entries", std::move(entries)}, {"more", page.more}});
-  http::Response response(200, "application/msgpack", std::string(bytes.begin(), bytes.end()));
+         co_await list_page(node.store, std::move(plan), std::string(query.get("after")), *limit));
+  http::Response response(200, "application/msgpack", api::encode_page(page.entries, page.more));
   co_return co_await request.exchange.respond(std::move(response));
 }
 

@@ -17,6 +17,7 @@
 #include "common/base/run_blocking.h"
 #include "common/cluster/gateway_store.h"
 #include "common/cluster/node_routes.h"
+#include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
 #include "common/http/server.h"
@@ -101,11 +102,16 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
     auto& read_errors = gauge("tarn_drive_read_errors", "reads that failed since the start");
     auto& write_errors = gauge("tarn_drive_write_errors", "writes that failed since the start");
     auto& sync_errors = gauge("tarn_drive_sync_errors", "syncs that failed since the start");
+    const auto counter = [&](const char* name, const char* help) -> prometheus::Counter& {
+      return metrics.counter(name, help, labels);
+    };
+    auto& reads = counter("tarn_drive_reads_total", "reads of the drive's files");
+    auto& read_bytes = counter("tarn_drive_read_bytes_total", "bytes read from the drive's files");
+    auto& writes = counter("tarn_drive_writes_total", "writes to the drive's files");
+    auto& written = counter("tarn_drive_written_bytes_total", "bytes written to its files");
+    auto& syncs = counter("tarn_drive_syncs_total", "syncs of the drive's files");
     auto& corrupt = gauge("tarn_drive_corrupt_blocks",
                           "blocks that did not match their checksum since the start");
-    auto& read = gauge("tarn_drive_read_bytes", "bytes read of data files since the start");
-    auto& written =
-        gauge("tarn_drive_written_bytes", "bytes written to data files since the start");
     auto& seeks = gauge("tarn_drive_seeks",
                         "reads since the start that did not begin where the last one ended");
     auto& ratio = gauge("tarn_drive_sequential_ratio",
@@ -119,8 +125,6 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
         .Set(static_cast<double>(drive->recovery().adopted));
     metrics.before_scrape([&, &its = *drive] {
       up.Set(its.usable() ? 1 : 0);
-      read.Set(static_cast<double>(its.counters().bytes_read.load()));
-      written.Set(static_cast<double>(its.counters().bytes_written.load()));
       seeks.Set(static_cast<double>(its.counters().seeks.load()));
       ratio.Set(its.sequential_ratio());
       queue.Set(static_cast<double>(its.queued()));
@@ -132,8 +136,49 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
       write_errors.Set(static_cast<double>(its.counters().write_errors.load()));
       sync_errors.Set(static_cast<double>(its.counters().sync_errors.load()));
       corrupt.Set(static_cast<double>(its.counters().corrupt_blocks.load()));
+      const io::IoCounters& io = its.io_counters();
+      const auto bring = [](prometheus::Counter& metric, const std::atomic<std::uint64_t>& value) {
+        metric.Increment(static_cast<double>(value.load()) - metric.Value());
+      };
+      bring(reads, io.reads);
+      bring(read_bytes, io.read_bytes);
+      bring(writes, io.writes);
+      bring(written, io.written_bytes);
+      bring(syncs, io.syncs);
     });
   }
+}
+
+/// The drives as they are now, those that are missing last.
+std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const Options& options) {
+  std::vector<cluster::DriveReport> out;
+  for (const auto& drive : store.drives()) {
+    const io::Space space = drive->space();
+    cluster::DriveReport report;
+    report.path = drive->path();
+    report.mount = drive->mount();
+    report.used = space.total - space.free;
+    report.available = space.free;
+    report.usable = drive->usable().has_value();
+    const auto is_above = [&](std::uint64_t percent) {
+      return report.used * 100 > space.total * percent;
+    };
+    report.low = is_above(options.high_watermark);
+    report.full = is_above(options.out_of_space);
+    out.push_back(std::move(report));
+  }
+  for (const auto& [path, why] : store.missing()) {
+    cluster::DriveReport report;
+    report.path = path;
+    report.usable = false;
+    out.push_back(std::move(report));
+  }
+  return out;
+}
+
+/// The sections of what=config that this target's settings decide.
+void add_config(const Options& options, nlohmann::json& config) {
+  config["space"] = {{"highwm", options.high_watermark}, {"out_of_space", options.out_of_space}};
 }
 
 /// Looks after one drive, once a second.
@@ -211,6 +256,7 @@ class Target {
   std::optional<ObjectStore> store_;
   std::optional<cluster::Membership> membership_;
   std::optional<TargetNode> node_;
+  std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeContext> context_;
   std::optional<http::Router> public_router_;
   std::optional<http::Router> internal_router_;
@@ -236,7 +282,7 @@ http::Server::Options Target::server_options(const char* name, const std::string
   its.address = address;
   its.node = "t[" + id_ + "]";
   its.limits = options_.service.limits;
-  its.observer = http::observe_requests(metrics_, name);
+  its.observer = stats_->observe(http::observe_requests(metrics_, name));
   return its;
 }
 
@@ -282,6 +328,11 @@ Status Target::start() {
   id_ = opened.node_id;
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   export_drives(metrics_, *store_);
+  stats_.emplace(metrics_, cluster::Role::target, id_);
+  std::set<std::string> disks;
+  for (const auto& drive : store_->drives())
+    if (!drive->mount().disk.empty()) disks.insert(drive->mount().disk);
+  stats_->watch_disks(std::move(disks));
   view_->on_change(
       [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
   TRY_OK(start_listeners());
@@ -289,18 +340,25 @@ Status Target::start() {
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_,
                 options_.checksum_verify == "always");
-  context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
-                                        [this] { return readiness(*node_); }});
-  auto routes = public_routes(*node_);
-  for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
-  public_router_.emplace(std::move(routes));
-  internal_router_.emplace(internal_routes(*node_));
+  context_.emplace(cluster::NodeContext{
+      *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
+      *stats_, [this] { return drive_reports(*store_, options_); },
+      [this](nlohmann::json& config) { add_config(options_, config); }});
+  const auto with_node_routes = [this](std::vector<http::Route> routes) {
+    for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
+    return routes;
+  };
+  public_router_.emplace(with_node_routes(public_routes(*node_)));
+  internal_router_.emplace(with_node_routes(internal_routes(*node_)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
   act_on_change(*store_, cluster::ClusterState(), *view_->state());
   joined_ = true;
   tasks_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
+  tasks_.spawn(loop.executor(),
+               http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
+  http::watch_loops(metrics_, loops_, tasks_);
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};

@@ -48,11 +48,12 @@ Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request)
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
 
 // The handlers, one file each.
-Task<Status> get_object(TargetNode& node, http::Request& request);     // get.cc: GET and HEAD
-Task<Status> put_object(TargetNode& node, http::Request& request);     // put.cc
-Task<Status> delete_object(TargetNode& node, http::Request& request);  // delete.cc
-Task<Status> list_objects(TargetNode& node, http::Request& request);   // list.cc, internal
-Task<Status> heartbeat(TargetNode& node, http::Request& request);      // heartbeat.cc, internal
+Task<Status> get_object(TargetNode& node, http::Request& request);        // get.cc: GET and HEAD
+Task<Status> put_object(TargetNode& node, http::Request& request);        // put.cc
+Task<Status> delete_object(TargetNode& node, http::Request& request);     // delete.cc
+Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
+Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
+Task<Status> heartbeat(TargetNode& node, http::Request& request);         // heartbeat.cc, internal
 
 /// The route tables of the two listeners (routes.cc).
 [[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);

@@ -37,6 +37,11 @@ Result<Drive*> ObjectStore::home(const ObjectName& name,
   return drives_[first].get();
 }
 
+bool ObjectStore::may_hold_foreign() const {
+  return std::any_of(drives_.begin(), drives_.end(),
+                     [](const auto& drive) { return drive->may_hold_foreign(); });
+}
+
 Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
@@ -57,11 +62,9 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
-  const bool only_home = std::none_of(drives_.begin(), drives_.end(),
-                                      [](const auto& drive) { return drive->may_hold_foreign(); });
   // Almost always: one drive, one visit to its threads.
   Drive* where = first;
-  if (!only_home) {
+  if (may_hold_foreign()) {
     CO_TRY(const auto found, co_await find_all(name));
     if (!found.empty() && !is_live(found.front().record)) co_return std::shared_ptr<OpenObject>();
     if (!found.empty()) where = found.front().drive;
@@ -141,23 +144,24 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
 Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
                                                        std::string& next) {
-  std::map<std::string, io::ObjectRecord> merged;
+  std::map<std::string, std::pair<io::ObjectRecord, const Drive*>> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives_) {
     CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;
     for (auto& entry : listing.entries) {
-      const auto [at, is_new] = merged.try_emplace(entry.name, entry.record);
-      if (!is_new && at->second.generation < entry.record.generation)
-        at->second = std::move(entry.record);
+      const auto [at, is_new] = merged.try_emplace(entry.name, entry.record, drive.get());
+      if (!is_new && at->second.first.generation < entry.record.generation)
+        at->second = {std::move(entry.record), drive.get()};
     }
   }
   Page page;
   page.more = bound.has_value();
-  for (auto& [name, record] : merged) {
+  for (auto& [name, newest] : merged) {
     if (bound && name > *bound) break;
-    if (is_live(record)) page.entries.push_back({name, std::move(record)});
+    auto& [record, drive] = newest;
+    if (is_live(record)) page.entries.push_back({name, std::move(record), drive});
   }
   if (bound) next = *bound;
   co_return page;
@@ -187,7 +191,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::string p
       const std::string directory = entry.name.substr(0, slash + 1);
       // 0xFF is in no UTF-8 name: behind everything in the directory.
       const bool done_before = from >= directory + '\xFF';
-      if (!done_before && directory > from) page.entries.push_back({directory, {}});
+      if (!done_before && directory > from) page.entries.push_back({directory, {}, nullptr});
       next = directory + '\xFF';
       jumped = true;
       break;

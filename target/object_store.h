@@ -41,6 +41,9 @@ class ObjectStore {
   [[nodiscard]] const std::vector<std::unique_ptr<Drive>>& drives() const { return drives_; }
   [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
   [[nodiscard]] NameLocks& locks() { return locks_; }
+  /// Whether a name may lie on another drive than its home: then what one drive says of it may be
+  /// out of date.
+  [[nodiscard]] bool may_hold_foreign() const;
 
   /// All records of a name, tombstones included, the newest first. unavailable when a drive that
   /// may hold one does not answer.
@@ -64,9 +67,13 @@ class ObjectStore {
   /// Durably deletes all of `present` (from find_all, under the lock).
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
 
+  struct Listed {
+    std::string name;
+    io::ObjectRecord record;
+    const Drive* drive = nullptr;  ///< that holds it; null for a virtual directory
+  };
   struct Page {
-    std::vector<Index::Listed>
-        entries;  ///< live objects; names that end in '/' are virtual directories
+    std::vector<Listed> entries;  ///< live objects; names that end in '/' are virtual directories
     bool more = false;
   };
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With

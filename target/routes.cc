@@ -24,6 +24,8 @@ std::vector<http::Route> public_routes(TargetNode& node) {
 std::vector<http::Route> internal_routes(TargetNode& node) {
   return {
       {"GET", "/v1/internal/list", "a page of a bucket on this target", bind(node, list_objects)},
+      {"GET", "/v1/internal/summary", "what a bucket holds on this target",
+       bind(node, summarize_bucket)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };

@@ -54,6 +54,14 @@ Result<NameEntry> decode_name(const KeyValue& item) {
   }
 }
 
+Result<BucketRecord> decode_bucket(const KeyValue& item) {
+  try {
+    return json::parse(item.value).get<BucketRecord>();
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
+  }
+}
+
 /// What a change of buckets stands on: nothing of it changes without a change of the counter.
 struct BucketBase {
   std::uint64_t version = 0;
@@ -178,6 +186,36 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
   }
   co_return fail(Errc::unavailable,
                  "bucket {} could not be destroyed: buckets changed {} times meanwhile",
+                 name.display(), kAttemptsMax);
+}
+
+Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                                         PropsChange change) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto base, co_await read_base(store, name));
+    if (!base.entry)
+      co_return fail(Errc::bucket_not_found, "bucket {} does not exist", name.display());
+    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    if (!found) continue;  // destroyed between the two reads
+    CO_TRY(BucketRecord bucket, decode_bucket(*found));
+    CO_TRY(BucketProps props, change(bucket.props));
+    if (props == bucket.props) {  // so too when an earlier attempt was done unknown to us
+      co_await refresh(view);
+      co_return bucket;
+    }
+    bucket.props = std::move(props);
+    auto transaction = base.next();
+    transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
+    const auto done = co_await store.commit(std::move(transaction));
+    if (done && done->succeeded) {
+      co_await refresh(view);
+      co_return bucket;
+    }
+    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    co_await random_pause();
+  }
+  co_return fail(Errc::unavailable,
+                 "bucket {} could not be changed: buckets changed {} times meanwhile",
                  name.display(), kAttemptsMax);
 }
 

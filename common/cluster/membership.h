@@ -94,6 +94,12 @@ Task<Status> wait_acknowledged(MetaStore& store, ClusterView& view, std::uint64_
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
+/// Gives the bucket what `change` makes of its properties; nothing is written when that is what it
+/// has. `change` may be asked several times. Returns the bucket as it is then. Errors of `change`
+/// are passed on.
+using PropsChange = std::function<Result<BucketProps>(const BucketProps&)>;
+Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                                         PropsChange change);
 
 /// Fixes the set of targets, before the first object is written. Does nothing when that has been
 /// done. Returns a state in which it has. Errors: unavailable.

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/daemon.h"
+
 namespace tarn::cluster {
 namespace {
 
@@ -14,12 +16,7 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-/// AIStore's bits "cluster started" and "node started".
-constexpr unsigned kHealthyFlags = 6;
-
-Response json_response(const json& value) {
-  return {200, http::kJson, value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
-}
+constexpr std::size_t kConfigBytesMax = 64U << 10U;
 
 /// "2026-08-21 10:11:12" as Unix nanoseconds; 0 when it is none.
 std::int64_t created_ns(const std::string& text) {
@@ -34,23 +31,6 @@ void add_uptimes(const NodeContext& context, Response& response) {
       context.clock.wall_time().count() - created_ns(context.view.state()->map.creation_time);
   response.set("Ais-Node-Uptime", std::to_string(std::max<std::int64_t>(node_ns, 1)));
   response.set("Ais-Cluster-Uptime", std::to_string(std::max<std::int64_t>(cluster_ns, 1)));
-}
-
-json cluster_info(const ClusterState& state) {
-  json primary{{"pub_url", ""}, {"control_url", ""}, {"id", state.map.primary}};
-  if (const Node* node = state.map.find(state.map.primary)) {
-    primary["pub_url"] = node->public_url;
-    primary["control_url"] = node->internal_url;
-  }
-  return {{"smap",
-           {{"primary", std::move(primary)},
-            {"uuid", state.map.uuid},
-            {"version", std::to_string(state.map.version)}}},
-          {"bmd", {{"uuid", state.uuid}, {"version", std::to_string(state.bmd.version)}}},
-          {"rmd", {{"version", "0"}}},
-          {"config", {{"version", "1"}}},
-          {"etlmd", {{"version", "0"}}},
-          {"flags", kHealthyFlags}};
 }
 
 Task<Status> healthz(Request& request) {
@@ -88,50 +68,48 @@ Task<Status> health(const NodeContext& context, Request& request) {
   if (!verdict) {
     response = Response(503, http::kText, verdict.error().message + "\n");
   } else if (cii || cii_apr) {
-    response = json_response(cluster_info(*state));
+    response = json_response(cluster_info_json(*state, state_flags(context.drive_reports())));
   }
   add_uptimes(context, response);
   co_return co_await request.exchange.respond(std::move(response));
 }
 
 Task<Status> daemon(const NodeContext& context, Request& request) {
-  const auto what = request.query().get("what");
-  const auto state = context.view.state();
-  Response response(200);
-  if (what == "smap") {
-    response = json_response(aistore_json(state->map));
-  } else if (what == "bmd") {
-    json bmd = aistore_json(state->bmd);
-    bmd["uuid"] = state->uuid;
-    response = json_response(bmd);
-  } else if (what == "snode") {
-    response = json_response(aistore_json(context.membership.self()));
-  } else if (what == "software_version") {
-    response = Response(200, http::kText, std::string(kAistoreVersion));
-  } else {
-    co_return fail(Errc::invalid_argument,
-                   "what={} is not known here: known are smap, bmd, snode, software_version", what);
-  }
+  CO_TRY(Response response, answer_daemon(context, request.query()));
   co_return co_await request.exchange.respond(std::move(response));
+}
+
+/// PUT /v1/daemon/set-config?log.level=debug, and AIStore's message with the same.
+Task<Status> set_daemon_config(const NodeContext& /*context*/, Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kConfigBytesMax));
+  CO_TRY(const ConfigChange change, parse_config_change(request.query(), body));
+  CO_TRY_OK(apply_config_change(change));
+  const Status sent = co_await request.exchange.respond(Response(200));
+  co_return sent;
 }
 
 using ContextHandler = Task<Status> (*)(const NodeContext&, Request&);
 
 http::Route route(const NodeContext& context, std::string_view pattern, std::string_view summary,
-                  ContextHandler handler) {
-  return {"GET HEAD", pattern, summary,
+                  ContextHandler handler, std::string_view methods = "GET HEAD") {
+  return {methods, pattern, summary,
           [&context, handler](Request& request) { return handler(context, request); }};
 }
 
 }  // namespace
 
 std::vector<http::Route> node_routes(const NodeContext& context) {
+  const auto set_config = [&context](Request& request) {
+    return set_daemon_config(context, request);
+  };
   return {
       {"GET HEAD", "/healthz", "200 while the event loop turns", healthz},
       route(context, "/readyz", "200 when the node can do its work, else 503 and why", readyz),
       route(context, "/metrics", "metrics in Prometheus' text format", metrics),
       route(context, "/v1/health", "AIStore's health, readiness and cluster info", health),
-      route(context, "/v1/daemon", "AIStore's what=smap|bmd|snode|software_version", daemon),
+      route(context, "/v1/daemon", "what this node is and does: what=", daemon),
+      {"PUT", "/v1/daemon", "set-config", set_config},
+      {"PUT", "/v1/daemon/set-config", "log.level=", set_config},
   };
 }
 

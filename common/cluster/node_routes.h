@@ -3,9 +3,13 @@
 #include <functional>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
+#include "common/cluster/node_report.h"
+#include "common/cluster/node_stats.h"
 #include "common/http/router.h"
 #include "common/obs/metrics.h"
 
@@ -20,15 +24,20 @@ struct NodeContext {
   BootTime started;
   /// Whether the node can do its work now; an error says in one line why it cannot. Thread-safe.
   std::function<Status()> ready;
+  NodeStats& stats;
+  /// The drives as they are now; null for nodes that have none. Thread-safe, does not wait.
+  std::function<std::vector<DriveReport>()> drives;
+  /// Adds what is special to this node to the answer of what=config. May be null.
+  std::function<void(nlohmann::json& config)> add_config;
+
+  [[nodiscard]] std::vector<DriveReport> drive_reports() const {
+    return drives ? drives() : std::vector<DriveReport>();
+  }
 };
 
-/// AIStore's clients read "major.minor" and warn when the major version is not theirs.
-inline constexpr std::string_view kAistoreVersion = "5.0.tarn-" TARN_VERSION;
-
 /// What every node answers on its public listener: /healthz (200 while the loop turns), /readyz,
-/// /metrics, /v1/health (readiness=, prr=, apr=, cii=) and
-/// /v1/daemon?what=smap|bmd|snode|software_version (other selectors: 400 naming these). `context`
-/// must outlive the routes.
+/// /metrics, /v1/health (readiness=, prr=, apr=, cii=), /v1/daemon?what= (common/cluster/daemon.h)
+/// and PUT /v1/daemon/set-config. `context` must outlive the routes.
 [[nodiscard]] std::vector<http::Route> node_routes(const NodeContext& context);
 
 }  // namespace tarn::cluster

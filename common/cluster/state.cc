@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/base/encoding.h"
 #include "common/cluster/hrw.h"
 #include "common/http/client.h"
 
@@ -63,92 +62,7 @@ std::string namespace_key(const api::Bucket& bucket) {
   return "@" + bucket.ns_uuid + "#" + bucket.ns_name;
 }
 
-/// Nothing for words that are none, or that belong to later work.
-std::optional<Durability> parse_durability(std::string_view text) {
-  if (text == "full") return Durability::full;
-  if (text == "nosync") return Durability::nosync;
-  return std::nullopt;
-}
-
-/// AIStore's defaults: what a bucket has whose creator asked for nothing.
-json default_props() {
-  return json::parse(R"({
-    "backend_bck": {"name": "", "provider": "", "namespace": {"uuid": "", "name": ""}},
-    "write_policy": {"data": "", "md": ""},
-    "provider": "ais",
-    "checksum": {"type": "xxhash2", "validate_cold_get": false, "validate_warm_get": false,
-                 "validate_obj_move": false, "enable_read_range": false},
-    "extra": {"aws": {}, "gcp": {}, "oci": {}},
-    "rate_limit": {
-      "backend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "num_retries": 3},
-      "frontend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "burst_size": 375}},
-    "ec": {"compression": "never", "bundle_multiplier": 2, "burst_buffer": 0,
-           "objsize_limit": 262144, "data_slices": 1, "parity_slices": 1, "enabled": false,
-           "disk_only": false},
-    "chunks": {"objsize_limit": "0B", "max_monolithic_size": "1TiB", "chunk_size": "1GiB",
-               "checkpoint_every": 0},
-    "mirror": {"copies": 2, "burst_buffer": 0, "enabled": false},
-    "lru": {"dont_evict_time": "2h", "capacity_upd_time": "10m", "enabled": false},
-    "access": "18446744073709551615",
-    "features": "0",
-    "versioning": {"enabled": true, "validate_warm_get": false, "synchronize": false},
-    "durability": "full"
-  })");
-}
-
-/// Go matches JSON keys without regard to case, and clients rely on it.
-json::const_iterator find_key(const json& object, const std::string& key) {
-  auto found = object.find(key);
-  for (auto it = object.begin(); found == object.end() && it != object.end(); ++it)
-    if (iequals(it.key(), key)) found = it;
-  return found;
-}
-
-std::string dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-/// Takes what `wanted` asks for into `props`; `defaults` is the part of the tree at `path`.
-Status take_props(const json& wanted, const json& defaults, const std::string& path,
-                  BucketProps& props) {
-  for (const auto& [key, value] : wanted.items()) {
-    const std::string name = path.empty() ? key : path + "." + key;
-    if (path.empty() && iequals(key, "force")) continue;
-    const auto known = find_key(defaults, key);
-    if (known == defaults.end())
-      return fail(Errc::invalid_argument, "unknown bucket property '{}'", name);
-    const bool same_kind =
-        value.type() == known->type() || (value.is_number() && known->is_number());
-    if (!same_kind)
-      return fail(Errc::invalid_argument, "bucket property '{}' cannot be {}: it is a{} like {}",
-                  name, dump(value), known->is_object() ? "n object" : " value", dump(*known));
-    if (value.is_object()) {
-      TRY_OK(
-          take_props(value, *known, path.empty() ? known.key() : path + "." + known.key(), props));
-    } else if (iequals(name, "versioning.enabled")) {
-      props.versioning = value.get<bool>();
-    } else if (iequals(name, "durability")) {
-      const auto durability = parse_durability(value.get<std::string>());
-      if (!durability)
-        return fail(Errc::unsupported,
-                    "bucket property 'durability' = {} is not supported yet: \"full\" and "
-                    "\"nosync\" can be had",
-                    dump(value));
-      props.durability = *durability;
-    } else if (value != *known) {
-      return fail(Errc::unsupported,
-                  "bucket property '{}' = {} is not supported yet: only {} can be had", name,
-                  dump(value), dump(*known));
-    }
-  }
-  return {};
-}
-
 }  // namespace
-
-std::string_view to_string(Durability durability) noexcept {
-  return durability == Durability::nosync ? "nosync" : "full";
-}
 
 const Node* Smap::find(const std::string& id) const {
   const auto found = nodes.find(id);
@@ -223,39 +137,32 @@ void to_json(json& out, const BucketRecord& bucket) {
          {"durability", to_string(bucket.props.durability)},
          {"versioning", bucket.props.versioning},
          {"created_ns", bucket.created_ns}};
+  for (const auto& [path, value] : bucket.props.others)
+    out["props"][path] = json::parse(value, nullptr, false);
 }
 
 void from_json(const json& in, BucketRecord& bucket) {
   bucket = BucketRecord{};
   bucket.id = BucketId{in.at("id").get<std::uint64_t>()};
   in.at("bucket").get_to(bucket.name);
-  const auto text = in.value("durability", "full");
-  const auto durability = parse_durability(text);
+  const auto durability = api::parse_durability(in.value("durability", "full"));
   if (!durability)
-    throw std::invalid_argument("bucket " + bucket.name.display() + " has durability '" + text +
-                                "', which this version does not know");
+    throw std::invalid_argument("bucket " + bucket.name.display() + ": " +
+                                durability.error().message);
   bucket.props.durability = *durability;
   bucket.props.versioning = in.value("versioning", true);
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
+  const auto others = in.value("props", json::object());
+  for (const auto& [path, value] : others.items())
+    bucket.props.others[path] = value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 json aistore_props(const BucketRecord& bucket) {
-  json out = default_props();
+  json out = api::props_tree(bucket.props);
   out["provider"] = bucket.name.provider;
-  out["versioning"]["enabled"] = bucket.props.versioning;
-  out["durability"] = to_string(bucket.props.durability);
   out["bid"] = std::to_string(raw(bucket.id));
   out["created"] = std::to_string(bucket.created_ns);
   return out;
-}
-
-Result<BucketProps> props_from_request(const json& value) {
-  BucketProps props;
-  if (value.is_null()) return props;
-  if (!value.is_object())
-    return fail(Errc::invalid_argument, "bucket properties must be an object, not {}", dump(value));
-  TRY_OK(take_props(value, default_props(), "", props));
-  return props;
 }
 
 const BucketRecord* Bmd::find(const api::Bucket& name) const {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/api/bucket.h"
+#include "common/api/bucket_props.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
 
@@ -52,19 +52,8 @@ void from_json(const nlohmann::json& in, Smap& map);
 [[nodiscard]] nlohmann::json aistore_json(const Smap& map);
 [[nodiscard]] nlohmann::json aistore_json(const Node& node);
 
-/// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
-/// `nosync`: in the memory of the operating system, so that it survives the end of the process
-/// only.
-enum class Durability : std::uint8_t { full, nosync };
-/// "full", "nosync": as it stands in properties and in the meta store.
-[[nodiscard]] std::string_view to_string(Durability durability) noexcept;
-
-/// What can be set on a bucket today. Everything else of AIStore's tree has its default and is
-/// refused when a client asks for another value.
-struct BucketProps {
-  Durability durability = Durability::full;
-  bool versioning = true;
-};
+using api::BucketProps;
+using api::Durability;
 
 struct BucketRecord {
   BucketId id{};
@@ -76,10 +65,6 @@ void to_json(nlohmann::json& out, const BucketRecord& bucket);
 void from_json(const nlohmann::json& in, BucketRecord& bucket);
 /// AIStore's whole Bprops tree (section 2.5) with this bucket's values.
 [[nodiscard]] nlohmann::json aistore_props(const BucketRecord& bucket);
-/// The value of create-bck as props. invalid_argument or unsupported, naming the key, for all that
-/// cannot be had; null and {} give the defaults.
-[[nodiscard]] Result<BucketProps> props_from_request(const nlohmann::json& value);
-
 /// Bucket metadata.
 struct Bmd {
   std::uint64_t version = 0;

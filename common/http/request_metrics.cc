@@ -13,7 +13,12 @@ constexpr std::size_t kMethods = static_cast<std::size_t>(Method::other) + 1;
 constexpr unsigned kStatusFirst = 100;
 constexpr std::size_t kStatuses = 500;
 
-/// One counter for each method and status that has occurred, found without a lock.
+/// Seconds: from what memory answers at once to an upload of many gigabytes.
+const prometheus::Histogram::BucketBoundaries kSeconds{
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+
+/// One counter for each method and status that has occurred, found without a lock; and one
+/// histogram for each method.
 class RequestCounters {
  public:
   RequestCounters(obs::Metrics& metrics, std::string listener)
@@ -34,10 +39,23 @@ class RequestCounters {
     counter->Increment();
   }
 
+  void time(Method method, double seconds) {
+    auto& slot = times_[static_cast<std::size_t>(method)];
+    prometheus::Histogram* histogram = slot.load(std::memory_order_acquire);
+    if (histogram == nullptr) {
+      histogram = &metrics_.histogram(
+          "tarn_http_request_seconds", "Time from a request's head to the end of its answer.",
+          {{"listener", listener_}, {"method", std::string(to_string(method))}}, kSeconds);
+      slot.store(histogram, std::memory_order_release);
+    }
+    histogram->Observe(seconds);
+  }
+
  private:
   obs::Metrics& metrics_;
   std::string listener_;
   std::array<std::array<std::atomic<prometheus::Counter*>, kStatuses>, kMethods> slots_{};
+  std::array<std::atomic<prometheus::Histogram*>, kMethods> times_{};
 };
 
 /// A request whose client went away before any answer: nginx's number for it.
@@ -81,6 +99,7 @@ Observer observe_requests(obs::Metrics& metrics, std::string listener) {
   return [counters](const Exchange& exchange, const Status& result, std::chrono::nanoseconds took) {
     const unsigned status = status_of(exchange, result);
     counters->count(exchange.head().method, status);
+    counters->time(exchange.head().method, std::chrono::duration<double>(took).count());
     log_request(exchange, result, status, std::chrono::duration<double, std::milli>(took).count());
   };
 }

@@ -8,7 +8,8 @@
 namespace tarn::http {
 
 /// An Observer that counts the requests of one listener as
-/// tarn_http_requests_total{listener,method,status} and logs each at level debug:
+/// tarn_http_requests_total{listener,method,status}, their time as the histogram
+/// tarn_http_request_seconds{listener,method}, and logs each at level debug:
 /// `request done req= method= path= status= bytes= ms=`. Failures of ours (500) are logged as
 /// errors, other 5xx as warnings, at most one a second. Queries are left out: they hold signatures.
 /// `metrics` must outlive the listener.

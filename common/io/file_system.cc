@@ -102,6 +102,8 @@ Status FileSystem::write(int fd, std::span<const std::byte> bytes, std::uint64_t
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return fail_errno(errno, fmt::format("write on drive {}", root_));
     if (done == 0) return fail(Errc::io, "write on drive {}: nothing was written", root_);
+    ++counters_.writes;
+    counters_.written_bytes += static_cast<std::uint64_t>(done);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
     offset += static_cast<std::uint64_t>(done);
   }
@@ -115,6 +117,8 @@ Status FileSystem::read(int fd, std::span<std::byte> into, std::uint64_t offset)
     if (done < 0) return fail_errno(errno, fmt::format("read on drive {}", root_));
     if (done == 0)
       return fail(Errc::corrupt, "a data file on drive {} ends {} bytes early", root_, into.size());
+    ++counters_.reads;
+    counters_.read_bytes += static_cast<std::uint64_t>(done);
     into = into.subspan(static_cast<std::size_t>(done));
     offset += static_cast<std::uint64_t>(done);
   }
@@ -152,6 +156,7 @@ Status FileSystem::set_attribute(int fd, std::string_view bytes) {
 }
 
 Status FileSystem::sync(int fd) {
+  ++counters_.syncs;
   if (::fsync(fd) != 0) return fail_errno(errno, fmt::format("fsync on drive {}", root_));
   return {};
 }

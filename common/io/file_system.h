@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,16 @@ namespace tarn::io {
 struct Space {
   std::uint64_t total = 0;  ///< bytes
   std::uint64_t free = 0;   ///< bytes that we may still use
+};
+
+/// What was read from and written to the files of a drive since it was opened. What is sent from
+/// memory by sendfile is not among it.
+struct IoCounters {
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> read_bytes{0};
+  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> written_bytes{0};
+  std::atomic<std::uint64_t> syncs{0};
 };
 
 /// The file system of one drive, seen from the drive's root. All paths are relative to that root,
@@ -63,6 +74,8 @@ class FileSystem {
   /// unavailable when the root's path no longer leads to the file system that was opened.
   virtual Status check_mounted();
 
+  [[nodiscard]] const IoCounters& counters() const { return counters_; }
+
   /// Replaces a small file: temporary name, fsync, rename, fsync of the directory.
   Status write_file(const std::string& path, std::string_view content);
   [[nodiscard]] Result<std::string> read_file(const std::string& path);
@@ -70,6 +83,7 @@ class FileSystem {
  private:
   std::string root_;
   UniqueFd fd_;
+  IoCounters counters_;
 };
 
 /// Whether all pages of these bytes are in memory, so that reading them will not wait for the

@@ -1,18 +1,60 @@
 #include "common/obs/log.h"
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 namespace tarn::obs {
 namespace {
 
+/// Keeps the last lines in memory, so that a node can show its log whatever stderr leads to.
+class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  LogTail text(spdlog::level::level_enum least, std::uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    LogTail out;
+    out.begin = end_;
+    std::uint64_t at = end_ - kept_;
+    for (const Line& line : lines_) {
+      if (at >= offset && line.level >= least) {
+        out.begin = std::min(out.begin, at);
+        out.text += line.text;
+      }
+      at += line.text.size();
+    }
+    return out;
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t formatted;
+    formatter_->format(message, formatted);
+    lines_.push_back({message.level, fmt::to_string(formatted)});
+    kept_ += lines_.back().text.size();
+    end_ += lines_.back().text.size();
+    for (; kept_ > kLogKeptBytes; lines_.pop_front()) kept_ -= lines_.front().text.size();
+  }
+  void flush_() override {}
+
+ private:
+  struct Line {
+    spdlog::level::level_enum level;
+    std::string text;
+  };
+  std::deque<Line> lines_;
+  std::size_t kept_ = 0;
+  std::uint64_t end_ = 0;
+};
+
 struct Loggers {
   std::mutex mutex;
+  std::shared_ptr<TailSink> tail = std::make_shared<TailSink>();
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   std::map<std::string, std::shared_ptr<spdlog::logger>, std::less<>> by_module;
   spdlog::level::level_enum level = spdlog::level::info;
@@ -30,7 +72,8 @@ spdlog::logger& log(std::string_view module) {
   const std::lock_guard lock(all.mutex);
   auto found = all.by_module.find(module);
   if (found == all.by_module.end()) {
-    auto logger = std::make_shared<spdlog::logger>(std::string(module), all.sink);
+    auto logger = std::make_shared<spdlog::logger>(std::string(module),
+                                                   spdlog::sinks_init_list{all.sink, all.tail});
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%fZ %l %n %v", spdlog::pattern_time_type::utc);
     logger->set_level(all.level);
     logger->flush_on(spdlog::level::trace);
@@ -49,6 +92,42 @@ Status set_log_level(std::string_view level) {
   all.level = parsed;
   for (auto& [name, logger] : all.by_module) logger->set_level(parsed);
   return {};
+}
+
+std::string log_level() {
+  Loggers& all = loggers();
+  const std::lock_guard lock(all.mutex);
+  switch (all.level) {
+    case spdlog::level::warn: return "warn";
+    case spdlog::level::err: return "error";
+    default: {
+      const auto name = spdlog::level::to_string_view(all.level);
+      return {name.data(), name.size()};
+    }
+  }
+}
+
+Result<std::string> parse_log_level(std::string_view text) {
+  if (text.size() == 1 && text[0] >= '0' && text[0] <= '5')
+    return std::string(text[0] == '5' ? "trace" : text[0] == '4' ? "debug" : "info");
+  for (const std::string_view word : {"trace", "debug", "info", "warn", "error"})
+    if (text == word) return std::string(word);
+  return fail(Errc::invalid_argument,
+              "log level '{}' is none of trace, debug, info, warn, error, and no number from 0 to "
+              "5",
+              text);
+}
+
+Result<LogTail> log_tail(std::string_view severity, std::uint64_t offset) {
+  auto least = spdlog::level::trace;
+  if (severity.starts_with('w')) {
+    least = spdlog::level::warn;
+  } else if (severity.starts_with('e')) {
+    least = spdlog::level::err;
+  } else if (!severity.empty() && !severity.starts_with('i')) {
+    return fail(Errc::invalid_argument, "severity '{}' is none of info, warning, error", severity);
+  }
+  return loggers().tail->text(least, offset);
 }
 
 bool LogLimiter::allow() {

@@ -64,18 +64,97 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
     ("POST", "/x", {"action": "move-bck"}, 501), ("POST", "/data", {"action": "copy-bck"}, 501),
     ("POST", "", {"action": "create-bck"}, 400), ("POST", "/", {"action": "create-bck"}, 400),
     ("POST", "/x?provider=s3", {"action": "create-bck"}, 501), ("POST", "/v1", {"action": "create-bck"}, 400),
-    ("POST", "/x", {"action": "create-bck", "value": {"no-such-property": 1}}, 400),
+    ("POST", "/x", {"action": "create-bck", "value": {"mirror": {"copies": 99}}}, 400),
     ("POST", "/x", {"action": "create-bck", "value": {"mirror": {"enabled": True}}}, 501),
     ("DELETE", "/data", None, 400), ("DELETE", "/data", {"action": "evict-remote-bck"}, 400),
     ("DELETE", "/no-such", {"action": "destroy-bck"}, 404), ("DELETE", "", {"action": "destroy-bck"}, 400),
-    ("PATCH", "/data", {"action": "set-bprops", "value": {}}, 501), ("PATCH", "/no-such", {"action": "set-bprops"}, 404),
-    ("GET", "/data", {"action": "summary-bck"}, 501), ("GET", "/no-such", LIST, 404),
+    ("PATCH", "/data", None, 400), ("PATCH", "/data", {"action": "make-n-copies"}, 501),
+    ("PATCH", "/data", {"action": "set-bprops", "value": {"durability": "strict"}}, 501),
+    ("PATCH", "/data", {"action": "set-bprops", "value": {"durability": "none"}}, 400),
+    ("PATCH", "/no-such", {"action": "set-bprops"}, 404), ("PATCH", "/no-such", {"action": "reset-bprops"}, 404),
+    ("GET", "/no-such", {"action": "summary-bck"}, 404), ("GET", "/data", {"action": "summary-bck", "value": 5}, 400),
+    ("HEAD", "/data?presence=9", None, 400), ("GET", "/data/prefix", LIST, 400), ("GET", "/no-such", LIST, 404),
     ("PUT", "/data", {}, 405), ("POST", "/x", b" " * (1 << 20) + b"{}", 413)])
 def test_what_is_refused(cluster, method, path, body, status):
     answer = call(cluster, method, path, body)
-    assert answer.status == status and answer.json()["message"], answer
+    error = json.loads(answer.headers["Hdr-Error"]) if method == "HEAD" else answer.json()
+    assert answer.status == status and error["message"], answer
     assert "x" not in [each["name"] for each in call(cluster, "GET", "").json()]
     assert "data" in [each["name"] for each in call(cluster, "GET", "").json()]
+
+
+def props_of(cluster, bucket):
+    return json.loads(call(cluster, "HEAD", f"/{bucket}").headers["Ais-Bucket-Props"])
+
+
+def test_properties_are_set_merged_and_reset(cluster, spare):
+    value = {"versioning": {"enabled": False}, "durability": "nosync", "extra": {"custom": "owner:a"}, "unknown": 1}
+    assert call(cluster, "POST", f"/{spare}", {"action": "create-bck", "value": value}).status == 200
+    made = props_of(cluster, spare)
+    assert made["versioning"]["enabled"] is False and made["durability"] == "nosync" and made["extra"]["custom"] == "owner:a"
+    changes = {"Versioning": {"Enabled": True}, "mirror": {"copies": 3}, "durability": None}
+    assert call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": changes}).status == 200
+    changed = props_of(cluster, spare)
+    assert changed == made | {"versioning": made["versioning"] | {"enabled": True}, "mirror": made["mirror"] | {"copies": 3}}
+    wrong = {"versioning": {"enabled": False}, "mirror": {"copies": 99}}
+    answer = call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": wrong})
+    assert answer.status == 400 and "mirror.copies" in answer.json()["message"] and "2 to 32" in answer.json()["message"]
+    assert props_of(cluster, spare) == changed, "all of a change or nothing"
+    bmd = json.loads(client.request("GET", f"{cluster.endpoint}/v1/daemon?what=bmd").body)
+    assert bmd["providers"]["ais"]["@#"][spare] == changed and bmd["uuid"]
+    assert call(cluster, "PATCH", f"/{spare}", {"action": "reset-bprops"}).status == 200
+    default = props_of(cluster, "data")
+    assert props_of(cluster, spare) == default | {"bid": made["bid"], "created": made["created"]}
+
+
+def test_a_change_of_properties_is_in_force_on_every_target(cluster, bucket):
+    """Version numbers stop to grow with the very next write, whichever target takes it."""
+    names = [f"x{i}" for i in range(12)]
+    for name in names:
+        assert cluster.put(bucket, name, b"1").status == 200
+
+    def change(enabled):
+        value = {"versioning": {"enabled": enabled}}
+        assert call(cluster, "PATCH", f"/{bucket}", {"action": "set-bprops", "value": value}).status == 200
+
+    def versions():
+        for name in names:
+            assert cluster.put(bucket, name, b"2").status == 200
+        return {cluster.head(bucket, name).headers["Ais-Version"] for name in names}
+
+    assert versions() == {"2"}
+    change(False)
+    assert len(versions()) == 1 and versions() == versions(), "no new versions"
+    bmds = [client.request("GET", f"{cluster.url_of(node)}/v1/daemon?what=bmd").json() for node in cluster.targets()]
+    assert all(bmd["providers"]["ais"]["@#"][bucket]["versioning"]["enabled"] is False for bmd in bmds)
+    change(True)
+    first, second = versions(), versions()
+    assert {int(version) + 1 for version in first} == {int(version) for version in second}
+
+
+def test_changes_at_the_same_time_are_all_kept(cluster, spare):
+    cluster.create_bucket(spare)
+    leaves = [{"mirror": {"copies": 5}}, {"ec": {"data_slices": 7}}, {"lru": {"batch_size": 2000}}, {"durability": "nosync"},
+              {"extra": {"custom": "x"}}, {"rate_limit": {"frontend": {"burst_size": 9}}}, {"versioning": {"enabled": False}}]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda leaf: call(cluster, "PATCH", f"/{spare}", {"action": "set-bprops", "value": leaf}).status,
+                                leaves))
+    assert set(answers) == {200}
+    props = props_of(cluster, spare)
+    assert (props["mirror"]["copies"], props["ec"]["data_slices"], props["lru"]["batch_size"], props["durability"],
+            props["extra"]["custom"], props["rate_limit"]["frontend"]["burst_size"], props["versioning"]["enabled"]) == (
+        5, 7, 2000, "nosync", "x", 9, False)
+
+
+def test_properties_survive_a_restart(make_cluster):
+    cluster = make_cluster(targets=1, drives=1)
+    value = {"durability": "nosync", "lru": {"dont_evict_time": "5h"}}
+    assert call(cluster, "PATCH", "/data", {"action": "set-bprops", "value": value}).status == 200
+    before = props_of(cluster, "data")
+    assert before["durability"] == "nosync" and before["lru"]["dont_evict_time"] == "5h"
+    cluster.down()
+    cluster.up()
+    assert props_of(cluster, "data") == before
 
 
 def test_keys_of_an_action_may_be_in_any_case(cluster, spare):

@@ -1,4 +1,4 @@
-#include "proxy/list_merge.h"
+#include "common/api/list_merge.h"
 
 #include <algorithm>
 #include <map>
@@ -10,27 +10,25 @@
 #include <catch2/catch.hpp>
 
 using namespace tarn;
-using namespace tarn::proxy;
+using namespace tarn::api;
 
 namespace {
 
 using Names = std::vector<std::string>;
 
-ListEntry entry(std::string name) {
-  ListEntry out;
-  out.name = std::move(name);
-  return out;
+PackedPage page_of(const Names& names, bool more) {
+  PagePacker packer;
+  for (const auto& name : names) {
+    ListEntry entry;
+    entry.name = name;
+    packer.add(entry);
+  }
+  return packer.take(more);
 }
 
-std::vector<ListEntry> entries(const Names& names) {
-  std::vector<ListEntry> out;
-  for (const auto& name : names) out.push_back(entry(name));
-  return out;
-}
-
-Names names(const std::vector<ListEntry>& list) {
+Names names(const std::vector<PackedEntry>& list) {
   Names out;
-  for (const auto& each : list) out.push_back(each.name);
+  for (const auto& each : list) out.emplace_back(each.name);
   return out;
 }
 
@@ -44,7 +42,7 @@ struct Target {
     auto first = std::upper_bound(all.begin(), all.end(), merge.after(index));
     const auto count = std::min<std::size_t>(limit, static_cast<std::size_t>(all.end() - first));
     const auto last = first + static_cast<std::ptrdiff_t>(count);
-    return merge.feed(index, entries(Names(first, last)), last != all.end());
+    return merge.feed(index, page_of(Names(first, last), last != all.end()));
   }
 };
 
@@ -63,14 +61,14 @@ Page list(std::vector<Target>& targets, std::size_t limit, const std::string& af
 
 }  // namespace
 
-TEST_CASE("list merge: names of all targets come in byte order", "[proxy][list]") {
+TEST_CASE("list merge: names of all targets come in byte order", "[api][list]") {
   std::vector<Target> targets{{{"a", "d", "z"}}, {{"b"}}, {{}}, {{"B", "c", "\xC3\xA9"}}};
   const Page page = list(targets, 100, "");
   CHECK(page.names == Names{"B", "a", "b", "c", "d", "z", "\xC3\xA9"});
   CHECK_FALSE(page.more);
 }
 
-TEST_CASE("list merge: a page ends at its limit and the next begins behind it", "[proxy][list]") {
+TEST_CASE("list merge: a page ends at its limit and the next begins behind it", "[api][list]") {
   std::vector<Target> targets{{{"a", "c", "e"}}, {{"b", "d"}}};
   const Page first = list(targets, 2, "");
   CHECK(first.names == Names{"a", "b"});
@@ -83,14 +81,14 @@ TEST_CASE("list merge: a page ends at its limit and the next begins behind it", 
   CHECK_FALSE(third.more);
 }
 
-TEST_CASE("list merge: a page that takes exactly all has nothing behind it", "[proxy][list]") {
+TEST_CASE("list merge: a page that takes exactly all has nothing behind it", "[api][list]") {
   std::vector<Target> targets{{{"a", "c"}}, {{"b", "d"}}};
   const Page page = list(targets, 4, "");
   CHECK(page.names == Names{"a", "b", "c", "d"});
   CHECK_FALSE(page.more);
 }
 
-TEST_CASE("list merge: no targets and no names make an empty list", "[proxy][list]") {
+TEST_CASE("list merge: no targets and no names make an empty list", "[api][list]") {
   std::vector<Target> none;
   CHECK(list(none, 10, "").names.empty());
   CHECK_FALSE(list(none, 10, "").more);
@@ -99,7 +97,7 @@ TEST_CASE("list merge: no targets and no names make an empty list", "[proxy][lis
   CHECK_FALSE(list(empty, 10, "").more);
 }
 
-TEST_CASE("list merge: a directory of several targets is one entry", "[proxy][list]") {
+TEST_CASE("list merge: a directory of several targets is one entry", "[api][list]") {
   std::vector<Target> targets{{{"a", "dir/"}}, {{"dir/", "e"}}, {{"dir/"}}};
   CHECK(list(targets, 10, "").names == Names{"a", "dir/", "e"});
   const Page page = list(targets, 2, "");
@@ -110,34 +108,33 @@ TEST_CASE("list merge: a directory of several targets is one entry", "[proxy][li
 }
 
 TEST_CASE("list merge: nothing is merged past a target that has not shown its next name",
-          "[proxy][list]") {
+          "[api][list]") {
   ListMerge merge(2, 10, "");
   CHECK(merge.wanting() == std::vector<std::size_t>{0, 1});
-  REQUIRE(merge.feed(0, entries({"m"}), true));
+  REQUIRE(merge.feed(0, page_of({"m"}, true)));
   CHECK(merge.entries().empty());
   CHECK(merge.wanting() == std::vector<std::size_t>{1});
-  REQUIRE(merge.feed(1, entries({"z"}), false));
+  REQUIRE(merge.feed(1, page_of({"z"}, false)));
   CHECK(names(merge.entries()) == Names{"m"});
   CHECK(merge.wanting() == std::vector<std::size_t>{0});
   CHECK(merge.after(0) == "m");
-  REQUIRE(merge.feed(0, entries({"n"}), false));
+  REQUIRE(merge.feed(0, page_of({"n"}, false)));
   CHECK(names(merge.entries()) == Names{"m", "n", "z"});
   CHECK(merge.wanting().empty());
 }
 
-TEST_CASE("list merge: names out of order are refused, not merged", "[proxy][list]") {
+TEST_CASE("list merge: names out of order are refused, not merged", "[api][list]") {
   ListMerge merge(1, 10, "k");
-  CHECK(merge.feed(0, entries({"k"}), false).error().code == Errc::corrupt);
+  CHECK(merge.feed(0, page_of({"k"}, false)).error().code == Errc::corrupt);
   ListMerge behind(1, 10, "k");
-  CHECK(behind.feed(0, entries({"m", "l"}), false).error().code == Errc::corrupt);
+  CHECK(behind.feed(0, page_of({"m", "l"}, false)).error().code == Errc::corrupt);
   ListMerge twice(1, 10, "");
-  CHECK(twice.feed(0, entries({"m", "m"}), false).error().code == Errc::corrupt);
+  CHECK(twice.feed(0, page_of({"m", "m"}, false)).error().code == Errc::corrupt);
   ListMerge endless(1, 10, "");
-  CHECK(endless.feed(0, {}, true).error().code == Errc::corrupt);
+  CHECK(endless.feed(0, page_of({}, true)).error().code == Errc::corrupt);
 }
 
-TEST_CASE("list merge: any split over targets lists the same names, page by page",
-          "[proxy][list]") {
+TEST_CASE("list merge: any split over targets lists the same names, page by page", "[api][list]") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);

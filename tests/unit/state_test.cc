@@ -113,28 +113,17 @@ TEST_CASE("A bucket's document is frozen, and its props are AIStore's tree", "[c
   CHECK(bmd.find(bucket("other", 0).name) == nullptr);
 }
 
-TEST_CASE("Properties that cannot be had are refused by name", "[cluster][state]") {
-  CHECK(props_from_request(nullptr)->versioning);
-  CHECK(props_from_request(json::object())->versioning);
-  CHECK_FALSE(props_from_request(json::parse(R"({"versioning":{"enabled":false}})"))->versioning);
-  CHECK(props_from_request(json::parse(R"({"Mirror":{"Enabled":false,"copies":2},"force":true})")));
-  CHECK(props_from_request(json::parse(R"({"durability":"full"})"))->durability ==
-        Durability::full);
-  const auto nosync = props_from_request(json::parse(R"({"durability":"nosync"})"));
-  CHECK(nosync->durability == Durability::nosync);
+TEST_CASE("What was set on a bucket is kept with it", "[cluster][state]") {
   BucketRecord stored = bucket("photos", 7);
-  stored.props = *nosync;
-  CHECK(json(stored).get<BucketRecord>().props.durability == Durability::nosync);
-  CHECK(aistore_props(stored)["durability"] == "nosync");
-  const auto error = [](const char* text) { return props_from_request(json::parse(text)).error(); };
-  CHECK(error(R"({"ec":{"enabled":true}})").code == Errc::unsupported);
-  CHECK(error(R"({"ec":{"enabled":true}})").message.find("ec.enabled") != std::string::npos);
-  CHECK(error(R"({"durability":"none"})").code == Errc::unsupported);
-  CHECK(error(R"({"mirror":{"copies":3}})").code == Errc::unsupported);
-  CHECK(error(R"({"colour":"red"})").code == Errc::invalid_argument);
-  CHECK(error(R"({"ec":true})").code == Errc::invalid_argument);
-  CHECK(error(R"({"versioning":{"enabled":"yes"}})").code == Errc::invalid_argument);
-  CHECK(error("[]").code == Errc::invalid_argument);
+  stored.props.durability = Durability::nosync;
+  stored.props.others["mirror.copies"] = "3";
+  const json written = stored;
+  CHECK(written["props"] == json{{"mirror.copies", 3}});
+  CHECK(written.get<BucketRecord>().props == stored.props);
+  const json tree = aistore_props(stored);
+  CHECK(tree["durability"] == "nosync");
+  CHECK(tree["mirror"]["copies"] == 3);
+  CHECK(tree["bid"] == "7");
 }
 
 TEST_CASE("Admitting a node changes the map only when it says something new", "[cluster][state]") {

@@ -1,11 +1,11 @@
-#include "proxy/list_merge.h"
+#include "common/api/list_merge.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
 
-namespace tarn::proxy {
+namespace tarn::api {
 namespace {
 
 /// HRW spreads names evenly: a source's share of a page and a quarter more is nearly always enough,
@@ -33,19 +33,22 @@ std::vector<std::size_t> ListMerge::wanting() const {
   return out;
 }
 
-Status ListMerge::feed(std::size_t index, std::vector<ListEntry> entries, bool more) {
+Status ListMerge::feed(std::size_t index, PackedPage page) {
   Source& source = sources_[index];
   TARN_CHECK(source.is_empty() && source.more);
-  if (entries.empty() && more)
+  if (page.entries.empty() && page.more)
     return fail(Errc::corrupt, "no entries behind '{}', yet more of them", source.after);
-  for (const ListEntry& entry : entries) {
-    if (entry.name <= source.after)
-      return fail(Errc::corrupt, "'{}' does not come behind '{}'", entry.name, source.after);
-    source.after = entry.name;
+  std::string_view last = source.after;
+  for (const PackedEntry& entry : page.entries) {
+    if (entry.name <= last)
+      return fail(Errc::corrupt, "'{}' does not come behind '{}'", entry.name, last);
+    last = entry.name;
   }
-  source.entries = std::move(entries);
+  source.after = std::string(last);
+  source.entries = std::move(page.entries);
   source.next = 0;
-  source.more = more;
+  source.more = page.more;
+  kept_.push_back(std::move(page.bytes));
   if (wanting().empty()) merge();
   return {};
 }
@@ -62,8 +65,8 @@ void ListMerge::merge() {
   while (!heap.empty() && !is_full()) {
     std::pop_heap(heap.begin(), heap.end(), later);
     Source& source = sources_[heap.back()];
-    ListEntry& entry = source.entries[source.next++];
-    if (merged_.empty() || merged_.back().name != entry.name) merged_.push_back(std::move(entry));
+    const PackedEntry& entry = source.entries[source.next++];
+    if (merged_.empty() || merged_.back().name != entry.name) merged_.push_back(entry);
     if (!source.is_empty()) {
       std::push_heap(heap.begin(), heap.end(), later);
     } else {
@@ -79,8 +82,13 @@ bool ListMerge::more() const {
     // What is left may be the page's last name once more, a directory that several targets have.
     return std::any_of(
         source.entries.begin() + static_cast<std::ptrdiff_t>(source.next), source.entries.end(),
-        [this](const ListEntry& entry) { return entry.name != merged_.back().name; });
+        [this](const PackedEntry& entry) { return entry.name != merged_.back().name; });
   });
 }
 
-}  // namespace tarn::proxy
+MergedPage ListMerge::take() {
+  const bool has_more = more();
+  return {std::move(merged_), has_more, std::move(kept_)};
+}
+
+}  // namespace tarn::api

@@ -1,24 +1,32 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/api/list_page.h"
 #include "common/base/error.h"
-#include "proxy/list_entry.h"
 
-namespace tarn::proxy {
+namespace tarn::api {
 
-/// Makes one page of a bucket's list from the pages of all targets. Pure: it decides what to ask,
-/// the caller asks.
+/// What ListMerge has made: entries and what they point into.
+struct MergedPage {
+  std::vector<PackedEntry> entries;
+  bool more = false;
+  std::vector<std::unique_ptr<std::string>> kept;
+};
+
+/// Makes one page of a bucket's list from the pages of all sources: a target's drives, or a
+/// cluster's targets. Pure: it decides what to ask, the caller asks.
 ///
-///   ListMerge merge(targets, limit, after);
+///   ListMerge merge(sources, limit, after);
 ///   while (not merge.wanting().empty()) { ask those behind merge.after(i); merge.feed(i, ...); }
-///   merge.entries(), merge.more()
+///   merge.take()
 ///
-/// The page holds the `limit` smallest names greater than `after` that any target has, in byte
-/// order, each once: a virtual directory that several targets have is one entry, and so is an
+/// The page holds the `limit` smallest names greater than `after` that any source has, in byte
+/// order, each once: a virtual directory that several sources have is one entry, and so is an
 /// object that two targets list while it moves.
 class ListMerge {
  public:
@@ -36,23 +44,23 @@ class ListMerge {
   /// Takes what `source` answered, and whether it has `more` behind. corrupt when its names are not
   /// in order or not behind after(source): the list would have holes. corrupt, too, for no entries
   /// and yet more, which would never end.
-  [[nodiscard]] Status feed(std::size_t source, std::vector<ListEntry> entries, bool more);
+  [[nodiscard]] Status feed(std::size_t source, PackedPage page);
 
   /// The page. Complete when wanting() is empty.
-  [[nodiscard]] const std::vector<ListEntry>& entries() const { return merged_; }
-  /// The page, moved out; the last call.
-  [[nodiscard]] std::vector<ListEntry> take() { return std::move(merged_); }
+  [[nodiscard]] const std::vector<PackedEntry>& entries() const { return merged_; }
   /// Whether there are names behind the page. Known when wanting() is empty.
   [[nodiscard]] bool more() const;
+  /// The page, moved out with the bytes it points into; the last call.
+  [[nodiscard]] MergedPage take();
 
  private:
   struct Source {
-    std::vector<ListEntry> entries;
+    std::vector<PackedEntry> entries;
     std::size_t next = 0;  ///< of entries, not yet merged
     bool more = true;
     std::string after;
     [[nodiscard]] bool is_empty() const { return next == entries.size(); }
-    [[nodiscard]] const ListEntry& front() const { return entries[next]; }
+    [[nodiscard]] const PackedEntry& front() const { return entries[next]; }
   };
   void merge();
   [[nodiscard]] bool is_full() const { return merged_.size() == limit_; }
@@ -60,7 +68,8 @@ class ListMerge {
   std::size_t limit_;
   std::size_t batch_;
   std::vector<Source> sources_;
-  std::vector<ListEntry> merged_;
+  std::vector<PackedEntry> merged_;
+  std::vector<std::unique_ptr<std::string>> kept_;  // what all entries point into
 };
 
-}  // namespace tarn::proxy
+}  // namespace tarn::api

@@ -1,0 +1,302 @@
+#include "common/api/bucket_props.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/settings.h"
+
+namespace tarn::api {
+namespace {
+
+using nlohmann::json;
+
+enum class Kind : std::uint8_t {
+  boolean,
+  integer,   // least to most; 0 stands for the default where it is below least
+  duration,  // Go's "1m30s"
+  size,      // "1GiB"
+  word,      // one of `words`
+  text,      // at most `most` bytes
+  fixed,     // has its default until its feature is built
+};
+
+/// A property: the one place that knows its name, its default and what may be asked for.
+struct Leaf {
+  std::string_view path;
+  std::string_view initial;  ///< JSON
+  Kind kind = Kind::fixed;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  std::string_view words = "";  ///< of Kind::word, each between two bars: "|full|nosync|"
+  std::string_view later = "";  ///< AIStore's other words, in the same form
+};
+
+constexpr std::int64_t kMany = 1'000'000'000;
+constexpr std::int64_t kTextBytesMax = 1024;
+constexpr std::string_view kWritePolicies = "||immediate|";
+constexpr std::string_view kLaterPolicies = "|delayed|never|";
+
+/// Defaults are those of AIStore 5.0. A switch whose feature is not built is `fixed`; the numbers
+/// that belong to it can be set all the same, as they can in AIStore while it is off.
+constexpr std::array kLeaves{
+    Leaf{"backend_bck.name", R"("")"},
+    Leaf{"backend_bck.provider", R"("")"},
+    Leaf{"backend_bck.namespace.uuid", R"("")"},
+    Leaf{"backend_bck.namespace.name", R"("")"},
+    Leaf{"write_policy.data", R"("immediate")", Kind::word, 0, 0, kWritePolicies, kLaterPolicies},
+    Leaf{"write_policy.md", R"("immediate")", Kind::word, 0, 0, kWritePolicies, kLaterPolicies},
+    Leaf{"checksum.type", R"("xxhash2")", Kind::word, 0, 0, "|xxhash2|",
+         "|xxhash|md5|crc32c|sha256|sha512|none|"},
+    Leaf{"checksum.validate_cold_get", "false"},
+    Leaf{"checksum.validate_warm_get", "false"},
+    Leaf{"checksum.validate_obj_move", "false"},
+    Leaf{"checksum.enable_read_range", "false"},
+    Leaf{"extra.aws.cloud_region", R"("")"},
+    Leaf{"extra.aws.endpoint", R"("")"},
+    Leaf{"extra.aws.profile", R"("")"},
+    Leaf{"extra.aws.max_pagesize", "0"},
+    Leaf{"extra.aws.multipart_size", R"("0B")"},
+    Leaf{"extra.gcp.application_creds", R"("")"},
+    Leaf{"extra.oci.region", R"("")"},
+    Leaf{"extra.custom", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"rate_limit.backend.interval", R"("1m")", Kind::duration},
+    Leaf{"rate_limit.backend.max_tokens", "1000", Kind::integer, 1, kMany},
+    Leaf{"rate_limit.backend.enabled", "false"},
+    Leaf{"rate_limit.backend.num_retries", "3", Kind::integer, 1, 100},
+    Leaf{"rate_limit.backend.per_op_max_tokens", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"rate_limit.frontend.interval", R"("1m")", Kind::duration},
+    Leaf{"rate_limit.frontend.max_tokens", "1000", Kind::integer, 1, kMany},
+    Leaf{"rate_limit.frontend.enabled", "false"},
+    Leaf{"rate_limit.frontend.burst_size", "375", Kind::integer, 1, kMany},
+    Leaf{"rate_limit.frontend.per_op_max_tokens", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"ec.compression", R"("never")", Kind::word, 0, 0, "|never|always|"},
+    Leaf{"ec.bundle_multiplier", "2", Kind::integer, 1, 16},
+    Leaf{"ec.burst_buffer", "512", Kind::integer, 0, kMany},
+    Leaf{"ec.objsize_limit", "262144", Kind::integer, -1, std::numeric_limits<std::int64_t>::max()},
+    Leaf{"ec.data_slices", "2", Kind::integer, 1, 32},
+    Leaf{"ec.parity_slices", "2", Kind::integer, 1, 32},
+    Leaf{"ec.enabled", "false"},
+    Leaf{"ec.disk_only", "false", Kind::boolean},
+    Leaf{"chunks.objsize_limit", R"("0B")"},
+    Leaf{"chunks.max_monolithic_size", R"("1TiB")"},
+    Leaf{"chunks.chunk_size", R"("1GiB")", Kind::size, 1 << 10U, std::int64_t{5} << 30U},
+    Leaf{"chunks.checkpoint_every", "0", Kind::integer, 0, kMany},
+    Leaf{"chunks.flags", "0"},
+    Leaf{"mirror.copies", "2", Kind::integer, 2, 32},
+    Leaf{"mirror.burst_buffer", "512", Kind::integer, 0, kMany},
+    Leaf{"mirror.enabled", "false"},
+    Leaf{"lru.dont_evict_time", R"("2h0m")", Kind::duration},
+    Leaf{"lru.capacity_upd_time", R"("10m")", Kind::duration},
+    Leaf{"lru.batch_size", "32768", Kind::integer, 1024, 1'000'000},
+    Leaf{"lru.enabled", "false"},
+    Leaf{"access", R"("18446744073709551615")"},
+    Leaf{"features", R"("0")"},
+    Leaf{"versioning.enabled", "true", Kind::boolean},
+    Leaf{"versioning.validate_warm_get", "false"},
+    Leaf{"versioning.synchronize", "false"},
+    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|", "|strict|owner|"},
+};
+
+/// AIStore leaves these out where they have nothing to say.
+constexpr std::array<std::string_view, 11> kLeftOutWhenDefault{
+    "extra.aws.cloud_region",
+    "extra.aws.endpoint",
+    "extra.aws.profile",
+    "extra.aws.max_pagesize",
+    "extra.aws.multipart_size",
+    "extra.gcp.application_creds",
+    "extra.oci.region",
+    "extra.custom",
+    "chunks.flags",
+    "rate_limit.backend.per_op_max_tokens",
+    "rate_limit.frontend.per_op_max_tokens"};
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+bool has_word(std::string_view words, const std::string& word) {
+  return word.find('|') == std::string::npos &&
+         words.find("|" + word + "|") != std::string_view::npos;
+}
+
+/// "|full|nosync|" as people read it: `"full", "nosync"`.
+std::string readable(std::string_view words) {
+  std::string out;
+  for (words.remove_prefix(1); !words.empty();) {
+    const auto bar = words.find('|');
+    out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", words.substr(0, bar));
+    words.remove_prefix(bar + 1);
+  }
+  return out;
+}
+
+/// The part of the tree at a dotted path, made when it is not there.
+json& at_path(json& tree, std::string_view path) {
+  json* node = &tree;
+  for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+    node = &(*node)[std::string(path.substr(0, dot))];
+    path.remove_prefix(dot + 1);
+  }
+  return (*node)[std::string(path)];
+}
+
+tl::unexpected<Error> wrong(const Leaf& leaf, const json& value, std::string_view allowed) {
+  return fail(Errc::invalid_argument, "bucket property '{}' cannot be {}: {}", leaf.path,
+              dump(value), allowed);
+}
+
+tl::unexpected<Error> not_yet(const Leaf& leaf, const json& value, std::string_view can_be) {
+  return fail(Errc::unsupported,
+              "bucket property '{}' = {} belongs to later work: now it can be {} only", leaf.path,
+              dump(value), can_be);
+}
+
+Result<json> checked_number(const Leaf& leaf, const json& value) {
+  const auto allowed = fmt::format("a whole number from {} to {} is allowed{}", leaf.least,
+                                   leaf.most, leaf.least > 0 ? ", or 0 for the default" : "");
+  if (!value.is_number_integer()) return wrong(leaf, value, allowed);
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
+    return wrong(leaf, value, allowed);
+  const auto number = value.get<std::int64_t>();
+  if (number == 0 && leaf.least > 0) return json::parse(leaf.initial);
+  if (number < leaf.least || number > leaf.most) return wrong(leaf, value, allowed);
+  return value;
+}
+
+Result<json> checked_text(const Leaf& leaf, const json& value) {
+  if (!value.is_string()) return wrong(leaf, value, "a string is allowed");
+  const auto text = value.get<std::string>();
+  switch (leaf.kind) {
+    case Kind::duration:
+      if (!parse_duration(text))
+        return wrong(leaf, value, "a duration such as \"90s\", \"10m\" or \"2h0m\" is allowed");
+      return value;
+    case Kind::size: {
+      const auto bytes = parse_size(text);
+      if (!bytes || *bytes < static_cast<std::uint64_t>(leaf.least) ||
+          *bytes > static_cast<std::uint64_t>(leaf.most))
+        return wrong(leaf, value,
+                     fmt::format("a size from {} to {} is allowed",
+                                 size_text(static_cast<std::uint64_t>(leaf.least)),
+                                 size_text(static_cast<std::uint64_t>(leaf.most))));
+      return value;
+    }
+    case Kind::word:
+      if (has_word(leaf.later, text)) return not_yet(leaf, value, readable(leaf.words));
+      if (!has_word(leaf.words, text))
+        return wrong(leaf, value, readable(leaf.words) + " is allowed");
+      if (text.empty()) return json::parse(leaf.initial);
+      return value;
+    default:
+      if (text.size() > static_cast<std::size_t>(leaf.most))
+        return wrong(leaf, "...", fmt::format("at most {} bytes are allowed", leaf.most));
+      return value;
+  }
+}
+
+/// `value` as it will be kept.
+Result<json> checked(const Leaf& leaf, const json& value) {
+  if (leaf.kind == Kind::integer) return checked_number(leaf, value);
+  const json initial = json::parse(leaf.initial);
+  if (leaf.kind == Kind::boolean || initial.is_boolean()) {
+    if (!value.is_boolean()) return wrong(leaf, value, "true or false is allowed");
+    if (leaf.kind == Kind::fixed && value != initial) return not_yet(leaf, value, dump(initial));
+    return value;
+  }
+  if (leaf.kind != Kind::fixed) return checked_text(leaf, value);
+  // AIStore writes some numbers as strings, and takes both.
+  const bool is_same = value == initial || (initial.is_string() && value.is_number() &&
+                                            dump(value) == initial.get<std::string>());
+  if (!is_same && value.is_structured())
+    return wrong(leaf, value, "a value like " + dump(initial) + " is allowed");
+  if (!is_same) return not_yet(leaf, value, dump(initial));
+  return initial;
+}
+
+Status take(const Leaf& leaf, const json& value, BucketProps& props) {
+  TRY(const json kept, checked(leaf, value));
+  if (leaf.path == "durability") {
+    TRY(props.durability, parse_durability(kept.get<std::string>()));
+  } else if (leaf.path == "versioning.enabled") {
+    props.versioning = kept.get<bool>();
+  } else if (kept == json::parse(leaf.initial)) {
+    props.others.erase(std::string(leaf.path));
+  } else {
+    props.others[std::string(leaf.path)] = dump(kept);
+  }
+  return {};
+}
+
+Status take_part(const std::string& path, const json& wanted, BucketProps& props) {
+  for (const auto& [key, value] : wanted.items()) {
+    if (value.is_null()) continue;  // in Go's messages: not given
+    const std::string name = to_lower(path.empty() ? key : path + "." + key);
+    if (name == "force" && !value.is_boolean())
+      return fail(Errc::invalid_argument, "\"force\" cannot be {}: true or false is allowed",
+                  dump(value));
+    const auto leaf = std::find_if(kLeaves.begin(), kLeaves.end(),
+                                   [&](const Leaf& each) { return each.path == name; });
+    if (leaf != kLeaves.end()) {
+      TRY_OK(take(*leaf, value, props));
+      continue;
+    }
+    const bool is_branch = std::any_of(kLeaves.begin(), kLeaves.end(), [&](const Leaf& each) {
+      return each.path.starts_with(name + ".");
+    });
+    if (!is_branch) continue;
+    if (!value.is_object())
+      return fail(Errc::invalid_argument,
+                  "bucket property '{}' cannot be {}: it is an object with properties of its own",
+                  name, dump(value));
+    TRY_OK(take_part(name, value, props));
+  }
+  return {};
+}
+
+bool is_left_out(const Leaf& leaf) {
+  return std::find(kLeftOutWhenDefault.begin(), kLeftOutWhenDefault.end(), leaf.path) !=
+         kLeftOutWhenDefault.end();
+}
+
+}  // namespace
+
+std::string_view to_string(Durability durability) noexcept {
+  return durability == Durability::nosync ? "nosync" : "full";
+}
+
+Result<Durability> parse_durability(std::string_view text) {
+  if (text == "full") return Durability::full;
+  if (text == "nosync") return Durability::nosync;
+  if (text == "strict" || text == "owner")
+    return fail(Errc::unsupported, "durability '{}' belongs to later work", text);
+  return fail(Errc::invalid_argument, "durability '{}' is neither full nor nosync", text);
+}
+
+json props_tree(const BucketProps& props) {
+  json tree{{"Renamed", ""},
+            {"extra", {{"aws", json::object()}, {"gcp", json::object()}, {"oci", json::object()}}}};
+  for (const Leaf& leaf : kLeaves)
+    if (!is_left_out(leaf)) at_path(tree, leaf.path) = json::parse(leaf.initial);
+  for (const auto& [path, value] : props.others)
+    at_path(tree, path) = json::parse(value, nullptr, false);
+  tree["versioning"]["enabled"] = props.versioning;
+  tree["durability"] = to_string(props.durability);
+  return tree;
+}
+
+Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
+  if (wanted.is_null()) return props;
+  if (!wanted.is_object())
+    return fail(Errc::invalid_argument, "bucket properties must be an object, not {}",
+                dump(wanted));
+  TRY_OK(take_part("", wanted, props));
+  return props;
+}
+
+}  // namespace tarn::api

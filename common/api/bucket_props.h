@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
+/// `nosync`: in the memory of the operating system, so that it survives the end of the process
+/// only.
+enum class Durability : std::uint8_t { full, nosync };
+/// "full", "nosync": as it stands in properties and in the meta store.
+[[nodiscard]] std::string_view to_string(Durability durability) noexcept;
+/// invalid_argument for other words, unsupported for those of later work.
+[[nodiscard]] Result<Durability> parse_durability(std::string_view text);
+
+/// What a bucket's owner has chosen: AIStore's Bprops (aistore-api.md, section 2.5) and Tarn's own
+/// "durability". What nodes act upon has a member; all else is kept as it was given.
+struct BucketProps {
+  Durability durability = Durability::full;
+  bool versioning = true;  ///< a new version number for each write
+  /// Other properties that have not their default: "lru.dont_evict_time" to its value as JSON.
+  std::map<std::string, std::string> others;
+
+  bool operator==(const BucketProps&) const = default;
+};
+
+/// The complete tree with these values; without "provider", "bid" and "created", which are facts of
+/// the bucket and not choices.
+[[nodiscard]] nlohmann::json props_tree(const BucketProps& props);
+
+/// `props` with the values of `wanted`, a part of the tree: leaves that are absent or null stay as
+/// they are. Keys are compared without case and unknown ones ignored, as AIStore does; "force" may
+/// stand beside the tree. Errors name the property, what was given and what is allowed:
+/// invalid_argument for what is wrong, unsupported for what belongs to later work.
+[[nodiscard]] Result<BucketProps> with_changes(BucketProps props, const nlohmann::json& wanted);
+
+}  // namespace tarn::api

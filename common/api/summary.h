@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/bucket.h"
+
+namespace tarn::api {
+
+/// What a bucket, or the part of it below a prefix, holds: on one target, or on all together.
+struct BucketSummary {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t smallest = 0;       ///< bytes; 0 when there are no objects
+  std::uint64_t largest = 0;        ///< bytes
+  std::uint64_t bytes_on_disk = 0;  ///< each object rounded up to whole blocks of 4 KiB
+  std::uint64_t disk_bytes = 0;     ///< sizes of the targets' file systems
+
+  bool operator==(const BucketSummary&) const = default;
+  /// Takes one object in.
+  void add_object(std::uint64_t size);
+  /// Takes another target's part in.
+  void add(const BucketSummary& other);
+};
+/// As nodes send it to each other.
+void to_json(nlohmann::json& out, const BucketSummary& summary);
+void from_json(const nlohmann::json& in, BucketSummary& summary);
+/// AIStore's BsummResult (aistore-api.md, section 2.9).
+[[nodiscard]] nlohmann::json aistore_summary(const Bucket& bucket, const BucketSummary& summary);
+
+}  // namespace tarn::api

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/request_path.h"
+#include "common/cluster/node_routes.h"
+#include "common/http/message.h"
+
+namespace tarn::cluster {
+
+/// A JSON answer of ours: one line with a newline at its end.
+[[nodiscard]] http::Response json_response(const nlohmann::json& value);
+
+/// The answer to /v1/daemon?what=... for the node itself: smap, bmd, snode, config, node_stats,
+/// node_status, sysinfo, metrics, log (severity=, offset=, all=), mountpaths, disk,
+/// software_version, tls_certificate, remote. invalid_argument, naming these, for another word and
+/// for those that only a target has; not_found for the certificate of a node without TLS.
+[[nodiscard]] Result<http::Response> answer_daemon(const NodeContext& context,
+                                                   const api::Query& query);
+
+/// The JSON of what=node_stats (a part of it: `whole` false) and node_status.
+[[nodiscard]] nlohmann::json node_status_json(const NodeContext& context, bool whole);
+
+/// Settings that a running node may be given, by AIStore's names: today log.level alone.
+using ConfigChange = std::map<std::string, std::string>;
+/// Takes "log.level=debug" from the query, or {"action":"set-config","value":{"log":{"level":
+/// "4"}}} from the body. invalid_argument for a message that is none, a value that cannot be, and
+/// when nothing is to be set; unsupported, naming it, for a setting that a restart must bring.
+/// "transient" is taken and changes nothing: what is set so lasts until the node ends.
+[[nodiscard]] Result<ConfigChange> parse_config_change(const api::Query& query,
+                                                       const std::string& body);
+/// Puts it in force in this process.
+Status apply_config_change(const ConfigChange& change);
+
+}  // namespace tarn::cluster

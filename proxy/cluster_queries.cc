@@ -1,0 +1,210 @@
+#include "proxy/cluster_queries.h"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/cluster/daemon.h"
+#include "common/obs/log.h"
+#include "proxy/action.h"
+#include "proxy/job_queries.h"
+#include "proxy/node_calls.h"
+#include "proxy/staleness.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kNodeId = "Ais-Node-Id";
+constexpr std::string_view kDaemon = "/v1/daemon?";
+constexpr std::string_view kKnown =
+    "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
+    "target_ips, status, status_all, running_all, qryxstats";
+
+/// An answer of another node as a value or its error.
+Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
+  if (answer.status != 200)
+    return fail(api::errc_of_status(answer.status), "node {}: {}", node.id,
+                api::error_message_of(answer.body));
+  json out = json::parse(answer.body, nullptr, false);
+  if (out.is_discarded()) return fail(Errc::internal, "node {} did not answer JSON", node.id);
+  return out;
+}
+
+/// {"<id>": its answer to what=...} for all targets at once.
+Task<Result<json>> ask_targets(const Services& services, std::string what) {
+  const auto state = services.view.state();
+  std::vector<const cluster::Node*> targets;
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target) targets.push_back(&node);
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  calls.reserve(targets.size());
+  for (const cluster::Node* target : targets)
+    calls.push_back(
+        call_node(services, *target, http::Method::get, std::string(kDaemon) + "what=" + what));
+  const auto answers = co_await gather(std::move(calls));
+  json out = json::object();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    CO_TRY_OK(answers[i]);
+    CO_TRY(out[targets[i]->id], json_of(*targets[i], *answers[i]));
+  }
+  co_return out;
+}
+
+/// "10.0.0.6,10.0.0.7": each address once.
+std::string target_addresses(const cluster::ClusterState& state) {
+  std::set<std::string> found;
+  for (const auto& [id, node] : state.map.nodes)
+    if (const auto url = http::parse_url(node.public_url);
+        url && node.role == cluster::Role::target)
+      found.insert(url->host);
+  std::string out;
+  for (const std::string& address : found) out += (out.empty() ? "" : ",") + address;
+  return out;
+}
+
+Task<Result<http::Response>> answer_jobs(const Services& services, std::string what,
+                                         http::Exchange& exchange) {
+  CO_TRY(const std::string body, co_await exchange.read_all(Action::kBytesMax));
+  CO_TRY(const JobQuery query, parse_job_query(body));
+  const auto jobs = services.jobs.all();
+  if (what == "status") {
+    CO_TRY(const json status, job_status(jobs, query));
+    co_return cluster::json_response(status);
+  }
+  if (what == "status_all") co_return cluster::json_response(job_status_all(jobs, query));
+  if (what == "running_all") co_return cluster::json_response(running_jobs(jobs, query));
+  const auto state = services.view.state();
+  std::vector<std::string> targets;
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target) targets.push_back(id);
+  CO_TRY(const json snaps, job_snaps(jobs, query, targets));
+  co_return cluster::json_response(snaps);
+}
+
+Task<Result<http::Response>> answer_cluster(const Services& services,
+                                            const http::Request& request) {
+  const std::string what(request.query().get("what"));
+  const auto state = services.view.state();
+  for (const char* same : {"smap", "bmd", "snode", "remote"})
+    if (what == same) co_return cluster::answer_daemon(services.node, request.query());
+  if (what == "cluster_config")
+    co_return cluster::json_response(
+        cluster::cluster_config_json(*state, cluster::aistore_log_level(obs::log_level())));
+  if (what == "backends") co_return cluster::json_response(json::array());
+  if (what == "target_ips") co_return http::Response(200, http::kText, target_addresses(*state));
+  if (what == "mountpaths") {
+    CO_TRY(const json paths, co_await ask_targets(services, what));
+    co_return cluster::json_response(paths);
+  }
+  if (what == "node_stats") {
+    CO_TRY(json targets, co_await ask_targets(services, what));
+    co_return cluster::json_response({{"proxy", cluster::node_status_json(services.node, false)},
+                                      {"target", std::move(targets)}});
+  }
+  if (what == "sysinfo") {
+    CO_TRY(json targets, co_await ask_targets(services, what));
+    json proxies{{services.node_id(), cluster::sys_info_json(services.node.stats)}};
+    co_return cluster::json_response(
+        {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
+  }
+  for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
+    if (what == each) co_return co_await answer_jobs(services, what, request.exchange);
+  co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
+}
+
+/// The node that Ais-Node-Id names; null for this proxy itself.
+Result<const cluster::Node*> chosen_node(const Services& services,
+                                         const cluster::ClusterState& state,
+                                         const http::Request& request) {
+  const std::string id(request.head().field(kNodeId));
+  if (id.empty())
+    return fail(Errc::invalid_argument, "the field {} is missing: it names the node", kNodeId);
+  if (id == services.node_id()) return nullptr;
+  const cluster::Node* node = state.map.find(id);
+  if (node == nullptr) return fail(Errc::not_found, "node '{}' is not in the cluster map", id);
+  if (node->role == cluster::Role::proxy)
+    return fail(Errc::unsupported, "asking another proxy ({}) belongs to later work", id);
+  return node;
+}
+
+/// What another node answered, as the answer of this one.
+http::Response relayed(const http::ClientResponse& answer) {
+  http::Response out(answer.status, answer.field("Content-Type"), answer.body);
+  return out;
+}
+
+/// Tells a target to set what `change` says.
+Task<Status> set_on(const Services& services, const cluster::Node& node,
+                    cluster::ConfigChange change) {
+  api::Query query;
+  for (const auto& [key, value] : change) query.set(key, value);
+  CO_TRY(const auto answer, co_await call_node(services, node, http::Method::put,
+                                               "/v1/daemon/set-config?" + query.encode()));
+  if (answer.status != 200)
+    co_return fail(api::errc_of_status(answer.status), "node {}: {}", node.id,
+                   api::error_message_of(answer.body));
+  co_return Status();
+}
+
+Task<Result<cluster::ConfigChange>> read_change(http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
+  CO_TRY(const Action action, parse_action(body));
+  if (!action.action.empty() && action.action != "set-config")
+    co_return fail(Errc::unsupported, "action '{}' on the cluster belongs to later work",
+                   action.action);
+  co_return cluster::parse_config_change(request.query(), body);
+}
+
+}  // namespace
+
+Task<Status> query_cluster(const Services& services, http::Request& request) {
+  CO_TRY(http::Response response, co_await answer_cluster(services, request));
+  CO_TRY_OK(mark_staleness(services, request.head(), response));
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> query_node(const Services& services, http::Request& request) {
+  const auto state = services.view.state();
+  CO_TRY(const cluster::Node* node, chosen_node(services, *state, request));
+  http::Response response;
+  if (node == nullptr) {
+    CO_TRY(response, cluster::answer_daemon(services.node, request.query()));
+  } else {
+    CO_TRY(const auto answer, co_await call_node(services, *node, http::Method::get,
+                                                 std::string(kDaemon) + request.query().encode()));
+    response = relayed(answer);
+  }
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> set_cluster_config(const Services& services, http::Request& request) {
+  CO_TRY(const cluster::ConfigChange change, co_await read_change(request));
+  const auto state = services.view.state();
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target) CO_TRY_OK(co_await set_on(services, node, change));
+  CO_TRY_OK(cluster::apply_config_change(change));
+  const Status sent = co_await request.exchange.respond(http::Response(200));
+  co_return sent;
+}
+
+Task<Status> set_node_config(const Services& services, http::Request& request) {
+  CO_TRY(const cluster::ConfigChange change, co_await read_change(request));
+  const auto state = services.view.state();
+  CO_TRY(const cluster::Node* node, chosen_node(services, *state, request));
+  if (node == nullptr) {
+    CO_TRY_OK(cluster::apply_config_change(change));
+  } else {
+    CO_TRY_OK(co_await set_on(services, *node, change));
+  }
+  const Status sent = co_await request.exchange.respond(http::Response(200));
+  co_return sent;
+}
+
+}  // namespace tarn::proxy

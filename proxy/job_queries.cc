@@ -1,0 +1,138 @@
+#include "proxy/job_queries.h"
+
+#include <algorithm>
+
+#include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+bool matches(const Job& job, const JobQuery& query) {
+  if (!query.id.empty() && job.id != query.id) return false;
+  if (!query.kind.empty() && job.kind != query.kind) return false;
+  if (!query.node.empty() && !job.parts.contains(query.node)) return false;
+  return !query.only_running || job.is_running();
+}
+
+/// RFC 3339 with nanoseconds, as Go writes times; its zero time for 0.
+std::string go_time(std::int64_t wall_ns) {
+  if (wall_ns == 0) return "0001-01-01T00:00:00Z";
+  const auto seconds = static_cast<std::time_t>(wall_ns / 1'000'000'000);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(seconds), wall_ns % 1'000'000'000);
+}
+
+json status_json(const Job& job) {
+  return {{"kind", job.kind},         {"uuid", job.id},   {"err", job.error},
+          {"end_time", job.ended_ns}, {"aborted", false}, {"is_idle", !job.is_running()}};
+}
+
+json no_bucket() {
+  return {{"name", ""}, {"provider", ""}, {"namespace", {{"uuid", ""}, {"name", ""}}}};
+}
+
+json snap_json(const Job& job, const JobPart& part) {
+  return {{"ext", nullptr},
+          {"start-time", go_time(job.started_ns)},
+          {"end-time", go_time(part.ended_ns)},
+          {"bck", job.bucket ? json(*job.bucket) : no_bucket()},
+          {"src-bck", no_bucket()},
+          {"dst-bck", no_bucket()},
+          {"id", job.id},
+          {"kind", job.kind},
+          {"ctlmsg", job.prefix.empty() ? "" : "prefix:" + job.prefix},
+          {"abort-err", ""},
+          {"err", job.error},
+          {"glob.id", "0"},
+          {"stats",
+           {{"loc-objs", std::to_string(part.objects)},
+            {"loc-bytes", std::to_string(part.bytes)},
+            {"out-objs", "0"},
+            {"out-bytes", "0"},
+            {"in-objs", "0"},
+            {"in-bytes", "0"}}},
+          {"aborted", false},
+          {"is_idle", part.ended_ns != 0}};
+}
+
+/// "x-summary-bck[abc]", as AIStore names a job in messages.
+std::string name_of(const JobQuery& query) {
+  return "x-" + query.kind + (query.id.empty() ? "" : "[" + query.id + "]");
+}
+
+}  // namespace
+
+Result<JobQuery> parse_job_query(const std::string& body) {
+  JobQuery out;
+  if (trim(body).empty()) return out;
+  const json message = json::parse(body, nullptr, false);
+  if (message.is_null()) return out;
+  if (!message.is_object())
+    return fail(Errc::invalid_argument,
+                "the body is no JSON object such as {{\"kind\":\"summary\"}}");
+  for (const auto& [name, value] : message.items()) {
+    const std::string key = to_lower(name);
+    if (value.is_null()) continue;
+    if (key == "show_active") {
+      if (!value.is_boolean())
+        return fail(Errc::invalid_argument, "\"{}\" of the body is neither true nor false", name);
+      out.only_running = value.get<bool>();
+      continue;
+    }
+    std::string* text = key == "id"                          ? &out.id
+                        : key == "kind"                      ? &out.kind
+                        : key == "node" || key == "daemonid" ? &out.node
+                                                             : nullptr;
+    if (text == nullptr) continue;
+    if (!value.is_string())
+      return fail(Errc::invalid_argument, "\"{}\" of the body is no string", name);
+    *text = value.get<std::string>();
+  }
+  out.kind = kind_of(out.kind);
+  return out;
+}
+
+Result<json> job_status(const std::vector<Job>& jobs, const JobQuery& query) {
+  if (query.id.empty() && query.kind.empty())
+    return fail(Errc::invalid_argument, "what=status needs the id or the kind of a job");
+  const auto found =
+      std::find_if(jobs.rbegin(), jobs.rend(), [&](const Job& job) { return matches(job, query); });
+  if (found == jobs.rend()) return fail(Errc::not_found, "{} does not exist", name_of(query));
+  return status_json(*found);
+}
+
+json job_status_all(const std::vector<Job>& jobs, const JobQuery& query) {
+  json out = json::array();
+  for (const Job& job : jobs)
+    if (matches(job, query)) out.push_back(status_json(job));
+  return out;
+}
+
+json running_jobs(const std::vector<Job>& jobs, const JobQuery& query) {
+  json out = json::array();
+  for (const Job& job : jobs)
+    if (job.is_running() && matches(job, query)) out.push_back(job.kind + "[" + job.id + "]");
+  return out;
+}
+
+Result<json> job_snaps(const std::vector<Job>& jobs, const JobQuery& query,
+                       const std::vector<std::string>& targets) {
+  json out = json::object();
+  for (const std::string& target : targets)
+    if (query.node.empty() || query.node == target) out[target] = json::array();
+  bool known = false;
+  for (const Job& job : jobs) {
+    if (!matches(job, query)) continue;
+    known = true;
+    for (const auto& [target, part] : job.parts)
+      if (out.contains(target)) out[target].push_back(snap_json(job, part));
+  }
+  if (!known && !query.id.empty()) return fail(Errc::not_found, "\"{}\" not found", name_of(query));
+  return out;
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,61 @@
+#include "proxy/jobs.h"
+
+#include <algorithm>
+
+#include "common/base/random.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr std::size_t kIdLength = 10;  // AIStore's clients want nine at least
+
+}  // namespace
+
+Result<std::string> Jobs::start(Job job) {
+  job.id = random_id(kIdLength);
+  job.started_ns = clock_.wall_time().count();
+  const std::lock_guard lock(mutex_);
+  const auto running =
+      std::count_if(jobs_.begin(), jobs_.end(), [](const Job& each) { return each.is_running(); });
+  if (running >= static_cast<std::ptrdiff_t>(kRunningMax))
+    return fail(Errc::unavailable, "{} jobs are running already; try again soon", running);
+  const auto ended = jobs_.size() - static_cast<std::size_t>(running);
+  if (ended >= kEndedKept)
+    jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(),
+                             [](const Job& each) { return !each.is_running(); }));
+  jobs_.push_back(std::move(job));
+  return jobs_.back().id;
+}
+
+void Jobs::update(const std::string& id, const std::function<void(Job&)>& change) {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& each) { return each.id == id; });
+  if (found != jobs_.end()) change(*found);
+}
+
+void Jobs::end(const std::string& id, std::string error) {
+  const auto now = clock_.wall_time().count();
+  update(id, [&](Job& job) {
+    job.ended_ns = now;
+    job.error = std::move(error);
+    for (auto& [target, part] : job.parts)
+      if (part.ended_ns == 0) part.ended_ns = now;
+  });
+}
+
+std::optional<Job> Jobs::find(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& each) { return each.id == id; });
+  return found == jobs_.end() ? std::nullopt : std::optional<Job>(*found);
+}
+
+std::vector<Job> Jobs::all() const {
+  const std::lock_guard lock(mutex_);
+  return {jobs_.begin(), jobs_.end()};
+}
+
+std::string kind_of(const std::string& name) { return name == "summary" ? "summary-bck" : name; }
+
+}  // namespace tarn::proxy

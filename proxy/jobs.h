@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/api/bucket.h"
+#include "common/base/clock.h"
+
+namespace tarn::proxy {
+
+/// What a job has done on one target so far.
+struct JobPart {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t ended_ns = 0;  ///< wall clock; 0 while it runs
+};
+
+/// Something that goes on after the request that asked for it was answered: AIStore's "xaction".
+struct Job {
+  std::string id;
+  std::string kind;  ///< AIStore's: "summary-bck"
+  std::optional<api::Bucket> bucket;
+  std::string prefix;
+  std::int64_t started_ns = 0;           ///< wall clock
+  std::int64_t ended_ns = 0;             ///< 0 while it runs
+  std::string error;                     ///< why it ended without its work done
+  std::map<std::string, JobPart> parts;  ///< by id of the target
+  std::vector<std::string> results;      ///< of a summary: the JSON of each bucket that is done
+
+  [[nodiscard]] bool is_running() const { return ended_ns == 0; }
+};
+
+/// The jobs of this proxy, those that run and the last that ended, in memory: with the embedded
+/// meta store there is one proxy, so whoever asks later asks this one. A restart forgets them, and
+/// ends those that ran. Thread-safe.
+class Jobs {
+ public:
+  static constexpr std::size_t kRunningMax = 100;
+  static constexpr std::size_t kEndedKept = 1000;
+
+  explicit Jobs(Clock& clock) : clock_(clock) {}
+
+  /// Gives `job` an id and a start. unavailable when kRunningMax are running.
+  [[nodiscard]] Result<std::string> start(Job job);
+  /// Shows the job to `change`, under the lock. Does nothing when it is not known any more.
+  void update(const std::string& id, const std::function<void(Job&)>& change);
+  /// Ends it and all its parts; `error` is empty when its work was done.
+  void end(const std::string& id, std::string error);
+
+  [[nodiscard]] std::optional<Job> find(const std::string& id) const;
+  /// All, in the order they started.
+  [[nodiscard]] std::vector<Job> all() const;
+
+ private:
+  Clock& clock_;
+  mutable std::mutex mutex_;
+  std::deque<Job> jobs_;
+};
+
+/// The name under which AIStore shows a kind, and the kind of such a name: "summary-bck" for
+/// "summary".
+[[nodiscard]] std::string kind_of(const std::string& name);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,186 @@
+#include "proxy/summary.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/api/summary.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/cluster/daemon.h"
+#include "common/obs/log.h"
+#include "proxy/node_calls.h"
+#include "proxy/staleness.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKind = "summary-bck";
+/// Counting goes through whole indexes: millions of names a target.
+constexpr http::CallLimits kLimits{.total = std::chrono::minutes(10)};
+
+Task<Result<api::BucketSummary>> ask_target(const Services& services, const cluster::Node& target,
+                                            std::string path) {
+  CO_TRY(const auto answer,
+         co_await call_node(services, target, http::Method::get, std::move(path), kLimits));
+  if (answer.status != 200)
+    co_return fail(api::errc_of_status(answer.status), "target t[{}]: {}", target.id,
+                   api::error_message_of(answer.body));
+  const json parsed = json::parse(answer.body, nullptr, false);
+  try {
+    co_return parsed.get<api::BucketSummary>();
+  } catch (const json::exception& problem) {
+    co_return fail(Errc::internal, "target t[{}]: {}", target.id, problem.what());
+  }
+}
+
+/// All targets' counts of one bucket together; each shows in the job as soon as it is there.
+Task<Result<api::BucketSummary>> count_bucket(const Services& services,
+                                              const cluster::ClusterState& state,
+                                              const cluster::BucketRecord& bucket,
+                                              const std::string& prefix, const std::string& job) {
+  const auto targets = state.map.placeable_targets();
+  if (targets.empty())
+    co_return fail(Errc::unavailable, "no storage target has joined the cluster");
+  api::Query query;
+  query.set("bucket", std::to_string(raw(bucket.id)));
+  query.set("bmd", std::to_string(state.bmd.version));
+  query.set("prefix", prefix);
+  const std::string path = "/v1/internal/summary?" + query.encode();
+  std::vector<Task<Result<api::BucketSummary>>> calls;
+  calls.reserve(targets.size());
+  for (const cluster::Node* target : targets) calls.push_back(ask_target(services, *target, path));
+  const auto counts = co_await gather(std::move(calls));
+  api::BucketSummary sum;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    CO_TRY_OK(counts[i]);
+    sum.add(*counts[i]);
+    services.jobs.update(job, [&](Job& each) {
+      each.parts[targets[i]->id].objects += counts[i]->objects;
+      each.parts[targets[i]->id].bytes += counts[i]->bytes;
+    });
+  }
+  co_return sum;
+}
+
+Task<void> run(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
+               std::vector<api::Bucket> buckets, std::string prefix, std::string job) {
+  std::string error = "the proxy is stopping";
+  try {
+    for (const api::Bucket& name : buckets) {
+      const auto* record = state->bmd.find(name);
+      const auto sum = co_await count_bucket(services, *state, *record, prefix, job);
+      if (!sum) {
+        error = sum.error().message;
+        services.jobs.end(job, error);
+        obs::log("proxy").warn("summary failed job={} bucket={} err={}", job, name.display(),
+                               error);
+        co_return;
+      }
+      services.jobs.update(
+          job, [&](Job& each) { each.results.push_back(aistore_summary(name, *sum).dump()); });
+    }
+    services.jobs.end(job, "");
+  } catch (...) {  // cancelled: the task group sees to it
+    services.jobs.end(job, error);
+    throw;
+  }
+}
+
+Task<Result<std::string>> start(const Services& services,
+                                std::shared_ptr<const cluster::ClusterState> state,
+                                std::vector<api::Bucket> buckets, std::string prefix) {
+  Job job;
+  job.kind = kKind;
+  if (buckets.size() == 1) job.bucket = buckets.front();
+  job.prefix = prefix;
+  for (const cluster::Node* target : state->map.placeable_targets()) job.parts[target->id] = {};
+  CO_TRY(std::string id, services.jobs.start(std::move(job)));
+  const auto executor = co_await asio::this_coro::executor;
+  if (!services.tasks.spawn(executor, run(services, state, std::move(buckets), prefix, id)))
+    co_return fail(Errc::unavailable, "this proxy is stopping");
+  co_return id;
+}
+
+Result<Job> find_job(const Services& services, const std::string& id) {
+  auto job = services.jobs.find(id);
+  if (!job || job->kind != kKind)
+    return fail(Errc::not_found, "there is no summary with the id '{}'", id);
+  if (!job->error.empty()) return fail(Errc::unavailable, "summary {}: {}", id, job->error);
+  return std::move(*job);
+}
+
+http::Response results_answer(const Job& job) {
+  std::string body = "[";
+  for (const std::string& result : job.results) body += (body.size() > 1 ? "," : "") + result;
+  const unsigned running = job.results.empty() ? 202 : 206;
+  return {job.is_running() ? running : 200, http::kJson, body + "]\n"};
+}
+
+/// A text of the message, its key in any case; absent and null are "".
+Result<std::string> text_of(const json& message, std::string_view key) {
+  if (message.is_null()) return "";
+  if (!message.is_object())
+    return fail(Errc::invalid_argument, "summary: \"value\" is no JSON object");
+  for (const auto& [name, value] : message.items()) {
+    if (!iequals(name, key) || value.is_null()) continue;
+    if (!value.is_string()) return fail(Errc::invalid_argument, "summary: {} is no string", key);
+    return value.get<std::string>();
+  }
+  return "";
+}
+
+}  // namespace
+
+Task<Status> summarize(const Services& services, http::Request& request, std::string bucket,
+                       const json& message) {
+  CO_TRY(const std::string id, text_of(message, "uuid"));
+  CO_TRY(const std::string prefix, text_of(message, "prefix"));
+  CO_TRY_OK(api::check_prefix(prefix));
+  http::Response response(202);
+  if (id.empty()) {
+    std::vector<api::Bucket> buckets;
+    auto state = services.view.state();
+    CO_TRY(const api::Bucket wanted, api::bucket_from(bucket, request.query()));
+    if (!bucket.empty()) {
+      CO_TRY(const KnownBucket known, co_await find_bucket(services, wanted));
+      state = known.state;
+      buckets.push_back(wanted);
+    } else {
+      const bool any = request.query().get("provider").empty();
+      for (const auto& [name, record] : state->bmd.buckets)
+        if (any || name.provider == wanted.provider) buckets.push_back(name);
+    }
+    CO_TRY(const std::string job, co_await start(services, state, std::move(buckets), prefix));
+    response = http::Response(202, http::kText, job);
+  } else {
+    CO_TRY(const Job job, find_job(services, id));
+    response = results_answer(job);
+  }
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+Task<Status> bucket_info(const Services& services, http::Request& request, KnownBucket bucket,
+                         std::string prefix) {
+  CO_TRY_OK(api::check_prefix(prefix));
+  std::string id(request.query().get("uuid"));
+  http::Response response(202);
+  if (id.empty()) {
+    CO_TRY(id, co_await start(services, bucket.state, {bucket.record->name}, prefix));
+  } else {
+    CO_TRY(const Job job, find_job(services, id));
+    if (!job.is_running()) {
+      response = http::Response(200);
+      response.set("Ais-Bucket-Summ", job.results.at(0));
+    }
+  }
+  response.set("Ais-Xaction-Id", id);
+  response.set("Ais-Bucket-Props", cluster::aistore_props(*bucket.record).dump());
+  CO_TRY_OK(mark_staleness(services, request.head(), response));
+  const Status sent = co_await request.exchange.respond(std::move(response));
+  co_return sent;
+}
+
+}  // namespace tarn::proxy

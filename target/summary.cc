@@ -1,0 +1,94 @@
+// One target's part of a bucket's summary: counted from the drives' indexes.
+
+#include "common/api/summary.h"
+
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "target/node.h"
+
+namespace tarn::target {
+namespace {
+
+/// Records that one visit to a drive's thread counts: about a tenth of a second, so that a long
+/// count keeps no thread for long.
+constexpr std::size_t kSlice = 100'000;
+constexpr std::size_t kPageEntries = 10'000;
+
+Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std::string prefix) {
+  api::BucketSummary sum;
+  std::string after;
+  for (bool more = true; more;) {
+    more = false;
+    std::size_t seen = 0;
+    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
+      if (record.kind == io::ObjectRecord::Kind::object) sum.add_object(record.size);
+      more = ++seen == kSlice;
+      if (more) after = std::string(name);
+      return {.stop = more, .skip_to = {}};
+    };
+    CO_TRY_OK(co_await drive.walk(bucket, prefix, after, visit));
+  }
+  co_return sum;
+}
+
+/// When a name may lie on two drives, the newest version counts: only a merged list knows it.
+Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketId bucket,
+                                                     std::string prefix) {
+  api::BucketSummary sum;
+  std::string after;
+  for (bool more = true; more;) {
+    CO_TRY(const auto page, co_await store.list(bucket, prefix, after, kPageEntries, false));
+    for (const auto& entry : page.entries) sum.add_object(entry.record.size);
+    more = page.more && !page.entries.empty();
+    if (more) after = page.entries.back().name;
+  }
+  co_return sum;
+}
+
+/// Each file system once, however many drives lie on it.
+std::uint64_t disk_bytes(const ObjectStore& store) {
+  std::map<std::string, std::uint64_t> by_id;
+  for (const auto& drive : store.drives())
+    by_id[drive->mount().id.empty() ? drive->path() : drive->mount().id] = drive->space().total;
+  std::uint64_t out = 0;
+  for (const auto& [id, bytes] : by_id) out += bytes;
+  return out;
+}
+
+Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix) {
+  if (!store.missing().empty())
+    co_return fail(Errc::unavailable, "a summary would be short: {}",
+                   store.missing().begin()->second);
+  if (store.may_hold_foreign()) co_return co_await count_by_generation(store, bucket, prefix);
+  std::vector<Task<Result<api::BucketSummary>>> counts;
+  for (const auto& drive : store.drives()) counts.push_back(count_drive(*drive, bucket, prefix));
+  const auto parts = co_await gather(std::move(counts));
+  api::BucketSummary sum;
+  for (const auto& part : parts) {
+    CO_TRY_OK(part);
+    sum.add(*part);
+  }
+  co_return sum;
+}
+
+}  // namespace
+
+Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto bmd_version = parse_u64(query.get("bmd"));
+  if (!bucket || !bmd_version)
+    co_return fail(Errc::invalid_argument, "summary: bucket and bmd are required");
+  CO_TRY_OK(co_await node.view.at_least(0, *bmd_version));
+  CO_TRY(api::BucketSummary sum,
+         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix"))));
+  sum.disk_bytes = disk_bytes(node.store);
+  http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,158 @@
+"""AIStore's unmodified Python SDK (package `aistore`) against a cluster: buckets, lists, cluster queries and errors."""
+
+import gzip
+import io
+import logging
+import tarfile
+
+import pytest
+from aistore.sdk import Client, ListObjectFlag
+from aistore.sdk.enums import FLTPresence
+from aistore.sdk.errors import AISError, ErrBckAlreadyExists, ErrBckNotFound, ErrRemoteBckNotFound
+from aistore.sdk.namespace import Namespace
+
+logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+@pytest.fixture
+def sdk(cluster):
+    return Client(cluster.endpoint, timeout=(5, 28))
+
+
+@pytest.fixture
+def filled(cluster, sdk, bucket):
+    names = ["a", "dir/a", "dir/b", "dir/sub/c", "z"]
+    for name in names:
+        assert cluster.put(bucket, name, name.encode() * 3).status == 200
+    return sdk.bucket(bucket), names
+
+
+def test_cluster_info_and_readiness(cluster, sdk):
+    smap = sdk.cluster().get_info()
+    assert set(smap.tmap) == {cluster.nodes[name]["id"] for name in cluster.targets()}
+    assert set(smap.pmap) == {cluster.nodes["p1"]["id"]} and smap.version > 0 and smap.uuid
+    assert sdk.cluster().is_ready()
+    assert sdk.cluster().get_primary_url() == cluster.endpoint
+    assert sdk.cluster().get_uuid() == smap.uuid
+    target = next(iter(smap.tmap.values()))
+    direct = Client(target.public_net.direct_url)
+    assert direct.cluster().get_info().version == smap.version, "a target answers, too"
+
+
+def test_performance_counts_real_requests(cluster, sdk, filled):
+    before = sdk.cluster().get_performance()
+    assert set(before) == {cluster.nodes[name]["id"] for name in cluster.targets()}
+    bucket, names = filled
+    for name in names:
+        assert bucket.object(name).get_reader().read_all() == name.encode() * 3
+    after = sdk.cluster().get_performance()
+
+    def gained(counter):
+        return sum(after[each]["tracker"].get(counter, 0) - before[each]["tracker"].get(counter, 0) for each in after)
+
+    assert gained("get.n") == len(names)
+    assert gained("get.size") == sum(3 * len(name) for name in names)
+    for status in after.values():
+        assert status["ais_version"].startswith("5.0.") and status["sys_info"]["mem_used"] > 0
+        assert len(status["capacity"]["mountpaths"]) == 2 and int(status["capacity"]["total_avail"]) > 0
+
+
+def test_logs_of_nodes(cluster, sdk):
+    node = cluster.nodes["t1"]["id"]
+    assert f"node={node}" in sdk.cluster().get_node_log(node)
+    archive = sdk.cluster().get_node_log_archive(node)
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(archive))) as tar:
+        (member,) = tar.getmembers()
+        assert f"node={node}" in tar.extractfile(member).read().decode()
+    assert len(sdk.cluster().get_cluster_logs()) == len(cluster.targets())
+
+
+def test_buckets_are_made_found_and_removed(sdk):
+    bucket = sdk.bucket("sdk-bucket")
+    try:
+        bucket.create(exist_ok=False)
+        bucket.create(exist_ok=True)
+        with pytest.raises(ErrBckAlreadyExists):
+            bucket.create(exist_ok=False)
+        assert "sdk-bucket" in [each.name for each in sdk.cluster().list_buckets()]
+        assert "Ais-Bucket-Props" in bucket.head()
+    finally:
+        bucket.delete(missing_ok=True)
+    bucket.delete(missing_ok=True)
+    with pytest.raises(ErrBckNotFound):
+        bucket.delete()
+    assert "sdk-bucket" not in [each.name for each in sdk.cluster().list_buckets()]
+    with pytest.raises(ErrBckNotFound):
+        bucket.list_objects()
+
+
+def test_buckets_in_namespaces(sdk):
+    blue = sdk.bucket("sdk-spaced", namespace=Namespace(uuid="", name="blue"))
+    blue.create()
+    try:
+        blue.object("x").get_writer().put_content(b"blue")
+        assert [entry.name for entry in blue.list_all_objects()] == ["x"]
+        with pytest.raises(ErrBckNotFound):
+            sdk.bucket("sdk-spaced").list_objects()
+    finally:
+        blue.delete()
+
+
+@pytest.mark.parametrize("name", ["*", ".", "", " ", "bucket/badname", "#badname", "$badname", "~badname", "..", "a..b"])
+def test_bad_names_are_refused(sdk, name):
+    with pytest.raises(AISError):
+        sdk.bucket(name).create()
+    with pytest.raises(AISError):
+        sdk.bucket(name).delete()
+
+
+def test_a_bucket_of_an_upstream_that_is_not_there(sdk):
+    with pytest.raises(ErrRemoteBckNotFound):
+        sdk.bucket("no-such", provider="aws").list_objects()
+
+
+def test_summary_and_info_count_what_is_there(sdk, filled):
+    bucket, names = filled
+    (summary,) = [bucket.summary()]
+    if isinstance(summary, list):
+        (summary,) = summary
+    sizes = [3 * len(name) for name in names]
+    assert summary["ObjCount"] == {"obj_count_present": str(len(names)), "obj_count_remote": "0"}
+    assert summary["TotalSize"]["size_all_present_objs"] == str(sum(sizes)) and summary["used_pct"] == 0
+    assert summary["ObjSize"]["obj_min_size"] == min(sizes) and summary["ObjSize"]["obj_max_size"] == max(sizes)
+    part = bucket.summary(prefix="dir/")
+    part = part[0] if isinstance(part, list) else part
+    assert part["ObjCount"]["obj_count_present"] == "3"
+    props, info = bucket.info(flt_presence=FLTPresence.FLT_PRESENT, prefix="dir/sub")
+    assert "xxhash2" in str(props) and "'1'" in str(info).replace('"', "'")
+    with pytest.raises(ErrBckNotFound):
+        sdk.bucket("no-such").summary()
+
+
+def test_lists_by_page_prefix_and_flag(sdk, filled):
+    bucket, names = filled
+    assert [entry.name for entry in bucket.list_all_objects()] == names
+    assert [entry.name for entry in bucket.list_objects_iter(page_size=2)] == names
+    page = bucket.list_objects(page_size=2)
+    assert len(page.entries) == 2 and page.continuation_token and page.uuid
+    following = bucket.list_objects(page_size=2, uuid=page.uuid, continuation_token=page.continuation_token)
+    assert following.uuid == page.uuid and [entry.name for entry in following.entries] == names[2:4]
+    assert [entry.name for entry in bucket.list_all_objects(prefix="dir/")] == names[1:4]
+    entries = bucket.list_all_objects(flags=[ListObjectFlag.NO_RECURSION])
+    assert [entry.name for entry in entries] == ["a", "dir/", "z"]
+    (entry,) = bucket.list_all_objects(prefix="z", props="name,size,checksum,version,atime,location,copies,custom,status")
+    assert entry.is_cached() and entry.is_ok() and entry.size == 3 and entry.version == "1" and len(entry.checksum) == 16
+    assert entry.location.startswith("t[") and entry.atime
+    (entry,) = bucket.list_all_objects(prefix="z", flags=[ListObjectFlag.NAME_ONLY])
+    assert entry.size == 0
+
+
+def test_jobs_that_a_summary_leaves(sdk, filled):
+    bucket, _ = filled
+    bucket.summary()
+    statuses = sdk.cluster().list_jobs_status(job_kind="summary-bck")
+    assert statuses and all(status.end_time > 0 and not status.err for status in statuses)
+    assert sdk.cluster().list_running_jobs() == []
+    assert sdk.job(job_id=statuses[-1].uuid, job_kind="summary-bck").wait(timeout=10).success
+    with pytest.raises(AISError):
+        sdk.job(job_id="nosuchid123").status()

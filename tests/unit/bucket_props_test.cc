@@ -1,0 +1,126 @@
+#include "common/api/bucket_props.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+namespace tarn::api {
+namespace {
+
+using nlohmann::json;
+
+Result<BucketProps> change(const char* text, BucketProps props = {}) {
+  return with_changes(std::move(props), json::parse(text));
+}
+
+std::string problem(const char* text, Errc code) {
+  const auto changed = change(text);
+  REQUIRE_FALSE(changed);
+  INFO(changed.error().message);
+  CHECK(changed.error().code == code);
+  return changed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("bucket properties: the tree has AIStore's defaults", "[api][props]") {
+  const json tree = props_tree({});
+  CHECK(tree == json::parse(R"({
+    "Renamed": "",
+    "backend_bck": {"name": "", "provider": "", "namespace": {"uuid": "", "name": ""}},
+    "write_policy": {"data": "immediate", "md": "immediate"},
+    "checksum": {"type": "xxhash2", "validate_cold_get": false, "validate_warm_get": false,
+                 "validate_obj_move": false, "enable_read_range": false},
+    "extra": {"aws": {}, "gcp": {}, "oci": {}},
+    "rate_limit": {
+      "backend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "num_retries": 3},
+      "frontend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "burst_size": 375}},
+    "ec": {"compression": "never", "bundle_multiplier": 2, "burst_buffer": 512,
+           "objsize_limit": 262144, "data_slices": 2, "parity_slices": 2, "enabled": false,
+           "disk_only": false},
+    "chunks": {"objsize_limit": "0B", "max_monolithic_size": "1TiB", "chunk_size": "1GiB",
+               "checkpoint_every": 0},
+    "mirror": {"copies": 2, "burst_buffer": 512, "enabled": false},
+    "lru": {"dont_evict_time": "2h0m", "capacity_upd_time": "10m", "batch_size": 32768,
+            "enabled": false},
+    "access": "18446744073709551615",
+    "features": "0",
+    "versioning": {"enabled": true, "validate_warm_get": false, "synchronize": false},
+    "durability": "full"
+  })"));
+  CHECK(with_changes({}, tree).value() == BucketProps{});
+}
+
+TEST_CASE("bucket properties: a part of the tree changes what it names and no more",
+          "[api][props]") {
+  const auto first = change(R"({"mirror": {"copies": 3}, "extra": {"custom": "owner:team-a"}})");
+  REQUIRE(first);
+  const auto second = change(R"({"Versioning": {"ENABLED": false}, "lru": {"dont_evict_time": "1h"},
+                 "durability": "nosync", "ec": {"data_slices": null}})",
+                             *first);
+  REQUIRE(second);
+  json expected = props_tree({});
+  expected["mirror"]["copies"] = 3;
+  expected["extra"]["custom"] = "owner:team-a";
+  expected["versioning"]["enabled"] = false;
+  expected["lru"]["dont_evict_time"] = "1h";
+  expected["durability"] = "nosync";
+  CHECK(props_tree(*second) == expected);
+  CHECK_FALSE(second->versioning);
+  CHECK(second->durability == Durability::nosync);
+  // Back to the default is as if it had never been set.
+  const auto back = change(R"({"mirror": {"copies": 0}, "extra": {"custom": ""},
+                               "versioning": {"enabled": true}, "lru": {"dont_evict_time": "2h0m"},
+                               "durability": "full"})",
+                           *second);
+  CHECK(back.value() == BucketProps{});
+  CHECK(change("null", *second).value() == *second);
+  CHECK(change("{}", *second).value() == *second);
+}
+
+TEST_CASE("bucket properties: keys that nobody knows are ignored, as AIStore does",
+          "[api][props]") {
+  CHECK(change(R"({"colour": "red", "mirror": {"colour": 1}, "bid": "1", "created": "2",
+                   "provider": "aws", "force": true})")
+            .value() == BucketProps{});
+}
+
+TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[api][props]") {
+  const auto message = problem(R"({"mirror": {"copies": 99}})", Errc::invalid_argument);
+  CHECK(message.find("'mirror.copies' cannot be 99") != std::string::npos);
+  CHECK(message.find("from 2 to 32") != std::string::npos);
+  CHECK(problem(R"({"durability": "none"})", Errc::invalid_argument).find("\"full\", \"nosync\"") !=
+        std::string::npos);
+  for (const char* text :
+       {"[]", R"({"ec": true})", R"({"versioning": {"enabled": "yes"}})",
+        R"({"mirror": {"copies": "3"}})", R"({"mirror": {"copies": 2.5}})",
+        R"({"mirror": {"copies": -1}})", R"({"ec": {"objsize_limit": 18446744073709551615}})",
+        R"({"checksum": {"type": "crc7"}})", R"({"checksum": {"type": 1}})",
+        R"({"checksum": {"type": "xxhash2|md5"}})", R"({"lru": {"dont_evict_time": "soon"}})",
+        R"({"lru": {"dont_evict_time": 5}})", R"({"chunks": {"chunk_size": "10TiB"}})",
+        R"({"mirror": {"enabled": 1}})", R"({"access": {}})", R"({"force": "yes"})"}) {
+    INFO(text);
+    problem(text, Errc::invalid_argument);
+  }
+}
+
+TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
+  for (const char* text :
+       {R"({"mirror": {"enabled": true}})", R"({"ec": {"enabled": true}})",
+        R"({"lru": {"enabled": true}})", R"({"rate_limit": {"frontend": {"enabled": true}}})",
+        R"({"rate_limit": {"backend": {"enabled": true}}})",
+        R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
+        R"({"features": 2})", R"({"checksum": {"type": "md5"}})",
+        R"({"checksum": {"enable_read_range": true}})", R"({"write_policy": {"md": "delayed"}})",
+        R"({"versioning": {"synchronize": true}})", R"({"chunks": {"objsize_limit": "1GiB"}})",
+        R"({"durability": "strict"})", R"({"durability": "owner"})",
+        R"({"extra": {"aws": {"endpoint": "http://x"}}})"}) {
+    INFO(text);
+    CHECK(problem(text, Errc::unsupported).find("later work") != std::string::npos);
+  }
+  // At their defaults they may be given.
+  CHECK(change(R"({"mirror": {"enabled": false}, "access": "18446744073709551615", "features": 0,
+                   "backend_bck": {"name": "", "provider": ""}, "write_policy": {"data": ""}})")
+            .value() == BucketProps{});
+}
+
+}  // namespace tarn::api

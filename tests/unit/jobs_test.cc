@@ -1,0 +1,135 @@
+#include "proxy/jobs.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/summary.h"
+#include "proxy/job_queries.h"
+
+using namespace tarn;
+using namespace tarn::proxy;
+using nlohmann::json;
+
+namespace {
+
+Job summary_job(std::initializer_list<const char*> targets) {
+  Job job;
+  job.kind = "summary-bck";
+  job.bucket = api::Bucket{.name = "photos"};
+  for (const char* target : targets) job.parts[target] = {};
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("jobs: a job is found by its id, running and ended", "[proxy][jobs]") {
+  Jobs jobs(system_clock());
+  const auto id = jobs.start(summary_job({"t1", "t2"}));
+  REQUIRE(id);
+  CHECK(id->size() >= 9);
+  CHECK(jobs.find(*id)->is_running());
+  jobs.update(*id, [](Job& job) { job.parts["t1"].objects = 7; });
+  jobs.end(*id, "");
+  const auto ended = jobs.find(*id);
+  CHECK_FALSE(ended->is_running());
+  CHECK(ended->ended_ns >= ended->started_ns);
+  CHECK(ended->parts.at("t1").objects == 7);
+  CHECK(ended->parts.at("t2").ended_ns == ended->ended_ns);
+  CHECK_FALSE(jobs.find("no-such-job"));
+}
+
+TEST_CASE("jobs: old ones are forgotten, running ones never, and too many are refused",
+          "[proxy][jobs]") {
+  Jobs jobs(system_clock());
+  const std::string first = jobs.start(summary_job({"t1"})).value();
+  std::string ended;
+  for (std::size_t i = 0; i < Jobs::kEndedKept + 5; ++i) {
+    const std::string id = jobs.start(summary_job({"t1"})).value();
+    if (ended.empty()) ended = id;
+    jobs.end(id, "");
+  }
+  CHECK(jobs.find(first));
+  CHECK_FALSE(jobs.find(ended));
+  CHECK(jobs.all().size() <= Jobs::kEndedKept + 1);
+  for (std::size_t i = 1; i < Jobs::kRunningMax; ++i) REQUIRE(jobs.start(summary_job({"t1"})));
+  CHECK(jobs.start(summary_job({"t1"})).error().code == Errc::unavailable);
+}
+
+TEST_CASE("job queries: what clients send is understood in any case of its keys", "[proxy][jobs]") {
+  const auto query = parse_job_query(
+      R"({"ID":"abc","Kind":"summary","DaemonID":"t1","Bck":null,"show_active":true})");
+  REQUIRE(query);
+  CHECK(query->id == "abc");
+  CHECK(query->kind == "summary-bck");
+  CHECK(query->node == "t1");
+  CHECK(query->only_running);
+  CHECK(parse_job_query("")->id.empty());
+  CHECK_FALSE(parse_job_query(R"({"show_active":null})")->only_running);
+  for (const char* bad : {"[]", "{", R"({"id":5})", R"({"show_active":"yes"})"})
+    CHECK(parse_job_query(bad).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("job queries: status, lists and snaps have AIStore's shapes", "[proxy][jobs]") {
+  Jobs jobs(system_clock());
+  const std::string done = jobs.start(summary_job({"t1", "t2"})).value();
+  jobs.update(done, [](Job& job) { job.parts["t1"] = {.objects = 3, .bytes = 30, .ended_ns = 0}; });
+  jobs.end(done, "");
+  const std::string running = jobs.start(summary_job({"t1", "t2"})).value();
+  const auto all = jobs.all();
+
+  const json status = job_status(all, {.id = done}).value();
+  CHECK(status["kind"] == "summary-bck");
+  CHECK(status["uuid"] == done);
+  CHECK(status["end_time"].get<std::int64_t>() > 0);
+  CHECK(status["aborted"] == false);
+  CHECK(job_status(all, {.kind = "summary-bck"}).value()["uuid"] == running);
+  CHECK(job_status(all, {.id = running}).value()["end_time"] == 0);
+  CHECK(job_status(all, {.id = "nosuchid123"}).error().code == Errc::not_found);
+  CHECK(job_status(all, {}).error().code == Errc::invalid_argument);
+
+  CHECK(job_status_all(all, {}).size() == 2);
+  CHECK(job_status_all(all, {.kind = "lru"}) == json::array());
+  CHECK(running_jobs(all, {}) == json{"summary-bck[" + running + "]"});
+
+  const json snaps = job_snaps(all, {.id = done}, {"t1", "t2"}).value();
+  REQUIRE(snaps["t1"].size() == 1);
+  CHECK(snaps["t1"][0]["stats"]["loc-objs"] == "3");
+  CHECK(snaps["t1"][0]["is_idle"] == true);
+  CHECK(snaps["t1"][0]["bck"]["name"] == "photos");
+  CHECK(snaps["t1"][0]["end-time"] != "0001-01-01T00:00:00Z");
+  const json live = job_snaps(all, {.id = running}, {"t1", "t2"}).value();
+  CHECK(live["t2"][0]["end-time"] == "0001-01-01T00:00:00Z");
+  CHECK(live["t2"][0]["is_idle"] == false);
+  // An unknown id is an error, a kind without jobs an empty list for each target.
+  CHECK(job_snaps(all, {.id = "nosuchid123"}, {"t1"}).error().code == Errc::not_found);
+  CHECK(job_snaps(all, {.kind = "lru"}, {"t1", "t2"}).value() ==
+        json{{"t1", json::array()}, {"t2", json::array()}});
+  CHECK(job_snaps(all, {.node = "t2"}, {"t1", "t2"}).value().size() == 1);
+}
+
+TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
+  api::BucketSummary one;
+  one.add_object(10);
+  one.add_object(5000);
+  api::BucketSummary two;
+  two.add_object(1);
+  two.disk_bytes = 1'000'000;
+  api::BucketSummary sum;
+  sum.add(one);
+  sum.add(two);
+  sum.add(api::BucketSummary{});
+  CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, 1'000'000});
+  CHECK(json(sum).get<api::BucketSummary>() == sum);
+  const json shown = api::aistore_summary(api::Bucket{.name = "photos"}, sum);
+  CHECK(shown == json::parse(R"({
+    "name": "photos", "provider": "ais", "namespace": {"uuid": "", "name": ""},
+    "ObjCount": {"obj_count_present": "3", "obj_count_remote": "0"},
+    "ObjSize": {"obj_min_size": 1, "obj_avg_size": 1670, "obj_max_size": 5000},
+    "TotalSize": {"size_on_disk": "16384", "size_all_present_objs": "5011",
+                  "size_all_remote_objs": "0", "total_disks_size": "1000000"},
+    "used_pct": 0, "is_present": true})"));
+  const json empty = api::aistore_summary(api::Bucket{.name = "photos"}, {});
+  CHECK(empty["ObjCount"]["obj_count_present"] == "0");
+  CHECK(empty["ObjSize"]["obj_avg_size"] == 0);
+  CHECK(empty["used_pct"] == 0);
+}
