@@ -49,6 +49,8 @@ class WorkFile {
   WorkFile& operator=(const WorkFile&) = delete;
   [[nodiscard]] const io::FileName& name() const { return name_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
+  /// False once it has been published, or failed to be and is gone.
+  [[nodiscard]] bool is_open() const { return fd_.valid(); }
 
  private:
   friend class Drive;
@@ -158,6 +160,18 @@ class Drive {
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
 
+  // Changing what was published, and unfinished files (drive_metadata.cc).
+
+  /// Replaces the metadata of an object that is there: `attribute` is what its file shall say from
+  /// now on, with the same file and a higher generation. Durable when it returns; a crash leaves
+  /// the old or the new. invalid_argument when it is too long for an attribute. The caller holds
+  /// the name's lock.
+  Task<Status> patch(io::ObjectAttribute attribute);
+  /// Reads from an unfinished file what has been written to it. `into` must stay until then.
+  Task<Status> read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset);
+  /// Cuts an unfinished file back to `size` bytes.
+  Task<Status> truncate(WorkFile& file, std::uint64_t size);
+
   // Reading.
 
   /// The record of a name, tombstones included.
@@ -204,6 +218,8 @@ class Drive {
                      const std::vector<std::uint32_t>& checksums,
                      const std::optional<io::ObjectRecord>& old, bool foreign);
   Status write_durably(WorkFile& file, const io::ObjectAttribute& attribute);
+  Status patch_now(const io::ObjectAttribute& attribute);
+  Status note_patched(std::uint32_t directory);
   Status remove_now(BucketId bucket, const std::string& name, const io::ObjectRecord& tombstone,
                     bool keep_tombstone);
   Status commit_with_room(const std::function<IndexBatch()>& batch);
@@ -226,10 +242,12 @@ class Drive {
   std::atomic<bool> foreign_{false};
   Counters counters_;
 
-  std::mutex cluster_file_mutex_;  // one writer of cluster.json
-  mutable std::mutex mutex_;       // guards what follows
-  std::string cluster_state_;      // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;                // why the drive is out; empty while it is in
+  std::mutex cluster_file_mutex_;    // one writer of cluster.json
+  std::mutex patched_mutex_;         // guards patched_; held while a note is made
+  std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
+  mutable std::mutex mutex_;         // guards what follows
+  std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;                  // why the drive is out; empty while it is in
   io::Space space_;
   std::uint32_t directory_ = 0;
   std::uint32_t files_in_directory_ = 0;

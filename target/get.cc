@@ -5,39 +5,15 @@
 #include <algorithm>
 
 #include "common/base/buffer_pool.h"
-#include "common/base/encoding.h"
-#include "common/base/fail_point.h"
-#include "target/node.h"
+#include "target/object_fields.h"
 
 namespace tarn::target {
 namespace {
 
 using http::ByteRange;
-using http::Condition;
 using http::RangeVerdict;
 
 constexpr std::uint64_t kSendBytes = 2U << 20U;  // asked for residency and sent at once
-
-std::int64_t seconds_of(const io::ObjectRecord& record) {
-  return record.modified_ns / 1'000'000'000;
-}
-
-void add_object_fields(http::Response& response, const ObjectRequest& wanted,
-                       const io::ObjectRecord& record) {
-  std::string_view type = http::kBytes;
-  for (const auto& [key, value] : record.custom)
-    if (key == "Content-Type") type = value;
-  response.set("Content-Type", type)
-      .set("ETag", record.etag())
-      .set("Last-Modified", http::http_date(seconds_of(record)))
-      .set("Accept-Ranges", "bytes")
-      .set("Ais-Checksum-Type", "xxhash2")
-      .set("Ais-Checksum-Value", hex64(record.xxh64))
-      .set("Ais-Version", std::to_string(record.version))
-      .set("Ais-Atime", std::to_string(record.modified_ns))
-      .set("X-Content-Type-Options", "nosniff");
-  if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
-}
 
 /// Sends part of an object. What is not in memory is read by the drive's threads, the next block
 /// while the last one is on its way.
@@ -142,20 +118,15 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
   const auto& head = request.head();
   ByteRange range{0, record.size};
   http::Response response(200);
-  if (head.method == http::Method::get && !head.field("Range").empty() &&
-      http::range_applies(head, record.etag(), seconds_of(record))) {
+  if (!head.field("Range").empty() &&
+      http::range_applies(head, record.etag(), modified_seconds(record))) {
     auto [verdict, part] = http::resolve_range(head.field("Range"), record.size);
     // AIStore's paths refuse several ranges; for plain ones the proxy asks for the whole.
     if (verdict == RangeVerdict::multiple && request.query().get("multirange") == "whole")
       verdict = RangeVerdict::whole;
     if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple) {
-      request.exchange.close_after();
-      http::Response none(416, http::kText,
-                          verdict == RangeVerdict::multiple
-                              ? "one range a request, please\n"
-                              : fmt::format("the object has {} bytes\n", record.size));
-      none.set("Content-Range", fmt::format("bytes */{}", record.size));
-      co_return co_await request.exchange.respond(std::move(none));
+      co_return co_await request.exchange.respond(
+          range_refusal(node, request, record, verdict == RangeVerdict::multiple));
     }
     if (verdict == RangeVerdict::partial) {
       range = part;
@@ -166,9 +137,9 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
   }
   add_object_fields(response, wanted, record);
   Sender sender(request.exchange, object, node.verify_always);
-  if (head.method == http::Method::get) CO_TRY_OK(co_await sender.prepare(range));
+  CO_TRY_OK(co_await sender.prepare(range));
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), range.length));
-  if (head.method == http::Method::get) CO_TRY_OK(co_await sender.send(range));
+  CO_TRY_OK(co_await sender.send(range));
   co_return co_await request.exchange.finish();
 }
 
@@ -179,34 +150,16 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   const auto object = co_await node.store.open_object(wanted.name);
   if (!object) {
     if (object.error().code == Errc::corrupt)
-      co_return fail(Errc::corrupt, "{}/{}: {}", wanted.bucket.name.display(), wanted.name.object,
-                     object.error().message);
+      co_return fail(Errc::corrupt, "{}: {}", wanted.display(), object.error().message);
     co_return fail(object.error());
   }
-  if (!*object)
-    co_return fail(Errc::object_not_found,
-                   "{}/{} does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)",
-                   wanted.bucket.name.display(), wanted.name.object);
+  if (!*object) co_return fail(object_missing(wanted));
   OpenObject& found = **object;
-  switch (http::check_read_conditions(request.head(), found.record().etag(),
-                                      seconds_of(found.record()))) {
-    case Condition::failed:
-      co_return fail(Errc::precondition_failed, "{}/{} is now {}", wanted.bucket.name.display(),
-                     wanted.name.object, found.record().etag());
-    case Condition::not_modified: {
-      http::Response unchanged(304);
-      unchanged.set("ETag", found.record().etag())
-          .set("Last-Modified", http::http_date(seconds_of(found.record())));
-      if (wanted.stale_seconds > 0)
-        unchanged.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
-      co_return co_await request.exchange.respond(std::move(unchanged));
-    }
-    case Condition::proceed: break;
-  }
+  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, found.record()));
+  if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, found);
   if (!sent && sent.error().code == Errc::corrupt)
-    co_return fail(Errc::corrupt, "{}/{}: {}", wanted.bucket.name.display(), wanted.name.object,
-                   sent.error().message);
+    co_return fail(Errc::corrupt, "{}: {}", wanted.display(), sent.error().message);
   co_return sent;
 }
 

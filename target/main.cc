@@ -75,9 +75,9 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     const RecoveryReport& report = drive->recovery();
     log().info(
         "drive open drive={} id={} objects={} adopted={} work_files={} stale_files={} "
-        "lost_records={} unreadable_files={}",
+        "lost_records={} unreadable_files={} newer_metadata={}",
         use.path, use.identity.drive, report.records, report.adopted, report.work_files,
-        report.stale_files, report.lost_records, report.unreadable_files);
+        report.stale_files, report.lost_records, report.unreadable_files, report.newer_metadata);
     opened.drives.push_back(std::move(drive));
   }
   return opened;
@@ -277,6 +277,7 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
+  tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};
   TRY_OK(write_node_file(options_.dir, file));

@@ -29,6 +29,9 @@ void Options::bind(Settings& settings) {
                    "a drive fuller than this takes no new files");
   settings.word("checksum.verify", checksum_verify, {"cold", "always"},
                 "compare blocks with their checksums when the drive brings them, or at every read");
+  settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 7),
+                    "how long an append that was not flushed is kept after its last call");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 
