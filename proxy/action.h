@@ -1,27 +1,15 @@
 #pragma once
 
-#include <string>
-
-#include <nlohmann/json.hpp>
-
+#include "common/api/action.h"
 #include "common/base/async.h"
-#include "common/base/error.h"
 #include "common/http/exchange.h"
 
 namespace tarn::proxy {
 
-/// AIStore's control message: what a JSON body asks for (aistore-api.md, section 1.10).
-struct Action {
-  std::string action;  ///< "create-bck", ...; empty for a request without a body
-  std::string name;
-  nlohmann::json value;  ///< null when absent
+using api::Action;
+using api::parse_action;
 
-  static constexpr std::size_t kBytesMax = 1U << 20U;
-};
-/// Keys are compared without case, as AIStore does; unknown ones are ignored. invalid_argument for
-/// what is no JSON object of this form.
-[[nodiscard]] Result<Action> parse_action(const std::string& body);
-/// Reads the body, of at most kBytesMax.
+/// Reads the body, of at most Action::kBytesMax.
 Task<Result<Action>> read_action(http::Exchange& exchange);
 
 }  // namespace tarn::proxy

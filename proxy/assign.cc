@@ -1,5 +1,6 @@
 #include "proxy/assign.h"
 
+#include "common/api/object_query.h"
 #include "common/base/encoding.h"
 
 namespace tarn::proxy {
@@ -23,6 +24,16 @@ std::string announced_length(const http::RequestHead& head, Passage passage) {
 bool wants_whole_for_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos &&
          !request.target.path.starts_with("/v1/");
+}
+
+/// Refuses at the door what targets refuse as well, before a body travels.
+Status check_known_words(const http::Request& request) {
+  TRY_OK(api::check_object_query(request.query()));
+  if (iequals(request.head().field("Ais-Blob-Download"), "true"))
+    return fail(Errc::unsupported,
+                "Ais-Blob-Download: fetching from upstream in pieces belongs to "
+                "later work");
+  return {};
 }
 
 std::string sign_for(const Services& services, const http::Request& request,
@@ -108,11 +119,18 @@ Status check_body_framing(const http::RequestHead& head, Passage passage,
 
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 std::string bucket, std::string object, Passage passage) {
+  const auto access = access_of(request.head().method);
+  // AIStore's command line asks whether a prefix is an object: it surely is not.
+  const bool is_prefix = access == Access::read && object.size() > 1 && object.ends_with('/');
   CO_TRY_OK(api::check_bucket_name(bucket));
-  CO_TRY_OK(api::check_object_name(object));
+  CO_TRY_OK(is_prefix ? api::check_prefix(object) : api::check_object_name(object));
+  CO_TRY_OK(check_known_words(request));
   CO_TRY(const api::Bucket name, api::bucket_from(bucket, request.query()));
   CO_TRY(KnownBucket known, co_await find_bucket(services, name));
-  const auto access = access_of(request.head().method);
+  if (is_prefix)
+    co_return fail(Errc::object_not_found,
+                   "{}/{} does not exist: names of objects do not end in '/'", name.display(),
+                   object);
   if (access == Access::write && !known.state->sealed) {
     // The first write fixes the set of targets: nothing moves names to a later one yet. An empty
     // set must never be fixed: no target could join any more.

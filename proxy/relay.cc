@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 15> kRequestFields{"Range",
                                                           "x-amz-checksum-sha1",
                                                           "x-amz-checksum-sha256"};
 
-constexpr std::array<std::string_view, 23> kAnswerFields{"Content-Type",
+constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
                                                          "Content-Range",
                                                          "Accept-Ranges",
                                                          "ETag",
@@ -52,7 +52,8 @@ constexpr std::array<std::string_view, 23> kAnswerFields{"Content-Type",
                                                          "Ais-Present",
                                                          "Ais-Location",
                                                          "Ais-Mirror-Copies",
-                                                         "Ais-Mirror-Paths"};
+                                                         "Ais-Mirror-Paths",
+                                                         "Ais-Append-Handle"};
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
@@ -66,6 +67,9 @@ http::ClientRequest request_to_target(const http::RequestHead& head, std::string
   for (const std::string_view name : kRequestFields)
     if (const auto value = head.field(name); !value.empty())
       out.fields.push_back({std::string(name), std::string(value)});
+  for (const http::Field& field : head.fields)
+    if (iequals(field.name, kCustomMetadata))
+      out.fields.push_back({std::string(kCustomMetadata), field.value});
   // So that a target which refuses says so before the body has crossed the network twice.
   if (head.has_body()) out.fields.push_back({"Expect", "100-continue"});
   return out;

@@ -1,3 +1,4 @@
+#include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
 #include "target/node.h"
@@ -19,6 +20,7 @@ Result<ParsedName> parse_name(const http::Request& request) {
   TRY_OK(api::check_bucket_name(parsed.bucket.name));
   parsed.object = request.parts[1];
   TRY_OK(api::check_object_name(parsed.object));
+  TRY_OK(api::check_object_query(request.query()));
   return parsed;
 }
 
@@ -82,6 +84,21 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
   if (!node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
   co_return admitted;
+}
+
+Error object_missing(const ObjectRequest& wanted) {
+  return {Errc::object_not_found,
+          wanted.display() + " does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)"};
+}
+
+Task<Result<std::vector<Located>>> find_present(TargetNode& node, const ObjectRequest& wanted) {
+  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
+  if (!present.empty() && present.front().record.kind == io::ObjectRecord::Kind::object)
+    co_return present;
+  if (!node.store.missing().empty())
+    co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away",
+                   wanted.name.object, node.store.missing().begin()->first);
+  co_return fail(object_missing(wanted));
 }
 
 Status readiness(const TargetNode& node) {

@@ -1,5 +1,6 @@
 #include "target/body_checksums.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <isa-l/crc.h>
@@ -105,6 +106,11 @@ Result<BodyChecksums> BodyChecksums::from(const http::RequestHead& head) {
   if (!bytes) return fail(Errc::invalid_argument, "Ais-Checksum-Value '{}' is no hex", value);
   TRY_OK(all.expect("Ais-Checksum-Value", algorithm, std::move(*bytes)));
   return all;
+}
+
+bool BodyChecksums::needs_bytes() const {
+  return std::any_of(sums_.begin(), sums_.end(),
+                     [](const auto& sum) { return sum->algorithm != "xxhash"; });
 }
 
 void BodyChecksums::update(std::span<const std::byte> bytes) {

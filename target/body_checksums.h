@@ -21,6 +21,8 @@ class BodyChecksums {
   BodyChecksums(BodyChecksums&&) noexcept;
   BodyChecksums& operator=(BodyChecksums&&) noexcept;
 
+  /// Whether update() must see the bytes: not for nothing, and not for an xxhash alone.
+  [[nodiscard]] bool needs_bytes() const;
   void update(std::span<const std::byte> bytes);
   /// checksum_mismatch when one of them differs. `xxh64` has been computed anyway.
   Status check(std::uint64_t xxh64);

@@ -1,34 +1,53 @@
 // What happens on a DELETE at the target: under the name's lock, tombstone and unlink every file of
 // the name, durably (drive.cc), then acknowledge.
 
-#include "common/base/fail_point.h"
+#include "common/api/action.h"
 #include "common/obs/log.h"
-#include "target/node.h"
+#include "target/incoming.h"
 
 namespace tarn::target {
+namespace {
 
-Task<Status> delete_object(TargetNode& node, http::Request& request) {
-  CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
-  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
-  if (present.empty() || present.front().record.kind == io::ObjectRecord::Kind::tombstone) {
-    if (!node.store.missing().empty())
-      co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away",
-                     wanted.name.object, node.store.missing().begin()->first);
-    co_return fail(Errc::object_not_found, "{}/{} does not exist", wanted.bucket.name.display(),
-                   wanted.name.object);
-  }
-  if (http::check_write_conditions(request.head(), present.front().record.etag()) !=
-      http::Condition::proceed)
-    co_return fail(Errc::precondition_failed, "{}/{} is now {}", wanted.bucket.name.display(),
-                   wanted.name.object, present.front().record.etag());
+/// AIStore's clients may say with a body what a DELETE shall be.
+Task<Status> check_action(http::Request& request, const ObjectRequest& wanted) {
+  CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
+  CO_TRY(const api::Action asked, api::parse_action(body));
+  if (asked.action.empty()) co_return Status();
+  if (asked.action == "evict-listrange" || asked.action == "evict-remote-bck")
+    co_return fail(Errc::invalid_argument,
+                   "{} is for objects of an upstream bucket, which can be fetched again; {} would "
+                   "be lost: delete it by a DELETE without body",
+                   asked.action, wanted.display());
+  if (asked.action == "mpt-abort")
+    co_return fail(Errc::unsupported, "mpt-abort: multipart uploads belong to later work");
+  co_return fail(Errc::invalid_argument, "DELETE of an object does not know the action '{}'",
+                 asked.action);
+}
+
+}  // namespace
+
+Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
+                            std::vector<Located> present) {
   io::ObjectRecord tombstone;
   tombstone.kind = io::ObjectRecord::Kind::tombstone;
   tombstone.generation = node.next_generation(*node.view.state());
   tombstone.modified_ns = node.clock.wall_time().count();
   CO_TRY_OK(co_await node.store.remove(wanted.name, std::move(present), tombstone));
-  if (SAFETY("safety.lease_before_reply") && !node.membership.lease().valid())
-    co_return fail(Errc::unavailable, "the lease ended during the commit: the outcome is unknown");
+  co_return Status();
+}
+
+Task<Status> delete_object(TargetNode& node, http::Request& request) {
+  CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  CO_TRY_OK(co_await check_action(request, wanted));
+  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  CO_TRY(auto present, co_await find_present(node, wanted));
+  if (http::check_write_conditions(request.head(), present.front().record.etag()) !=
+      http::Condition::proceed)
+    co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
+                   present.front().record.etag());
+  CO_TRY_OK(co_await delete_present(node, wanted, std::move(present)));
+  CO_TRY_OK(check_lease_before_reply(node));
   obs::log("target").debug("delete done req={} bucket={} object={}", request.exchange.request_id(),
                            wanted.bucket.name.name, wanted.name.object);
   co_return co_await request.exchange.respond(http::Response(200));

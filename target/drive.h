@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -107,6 +108,18 @@ class Drive {
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
 
+  // Changing what was published, and unfinished files (drive_metadata.cc).
+
+  /// Replaces the metadata of an object that is there: `attribute` is what its file shall say from
+  /// now on, with the same file and a higher generation. Durable when it returns; a crash leaves
+  /// the old or the new. invalid_argument when it is too long for an attribute. The caller holds
+  /// the name's lock.
+  Task<Status> patch(io::ObjectAttribute attribute);
+  /// Reads from an unfinished file what has been written to it. `into` must stay until then.
+  Task<Status> read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset);
+  /// Cuts an unfinished file back to `size` bytes.
+  Task<Status> truncate(WorkFile& file, std::uint64_t size);
+
   // Reading.
 
   /// The record of a name, tombstones included.
@@ -166,6 +179,13 @@ class Drive {
   friend class OpenObject;
   Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index);
 
+  /// Published, acknowledged, and not yet synced.
+  struct Unsynced {
+    UniqueFd fd;
+    io::FileName name;
+    Publication publication;
+  };
+
   Result<std::unique_ptr<WorkFile>> create_now(std::optional<std::uint64_t> length,
                                                bool above_watermark);
   Result<io::FileName> next_file_name();
@@ -178,6 +198,12 @@ class Drive {
   Status write_durably(int fd, const io::FileName& name, const io::ObjectAttribute& attribute);
   void sync_later(int fd, const io::FileName& name, Publication publication);
   void sync_waiting();
+  Status sync_one(Unsynced file, std::unique_lock<std::mutex>& lock);
+  /// Returns when nothing of `file` waits for its sync any more: that would bring back the
+  /// attribute that it was published with. On the drive's threads.
+  Status settle(const io::FileName& file);
+  Status patch_now(const io::ObjectAttribute& attribute);
+  Status note_patched(std::uint32_t directory);
   Status remove_now(BucketId bucket, const std::string& name, const io::ObjectRecord& tombstone,
                     bool keep_tombstone);
   Status commit_with_room(const std::function<IndexBatch()>& batch);
@@ -209,21 +235,19 @@ class Drive {
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
 
-  /// Published, acknowledged, and not yet synced.
-  struct Unsynced {
-    UniqueFd fd;
-    io::FileName name;
-    Publication publication;
-  };
-  std::mutex unsynced_mutex_;  // guards the next three
+  std::mutex unsynced_mutex_;  // guards the next four
+  std::condition_variable synced_;
+  std::set<io::FileName> being_synced_;
   std::deque<Unsynced> unsynced_;
   std::uint64_t unsynced_bytes_ = 0;
   std::size_t syncing_ = 0;  // threads at it
 
-  std::mutex cluster_file_mutex_;  // one writer of cluster.json
-  mutable std::mutex mutex_;       // guards what follows
-  std::string cluster_state_;      // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;                // why the drive is out; empty while it is in
+  std::mutex cluster_file_mutex_;    // one writer of cluster.json
+  std::mutex patched_mutex_;         // guards patched_; held while a note is made
+  std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
+  mutable std::mutex mutex_;         // guards what follows
+  std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;                  // why the drive is out; empty while it is in
   io::Space space_;
   std::uint32_t directory_ = 0;
   std::uint32_t files_in_directory_ = 0;

@@ -80,11 +80,11 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     const RecoveryReport& report = drive->recovery();
     log().info(
         "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
-        "lost_records={} torn_files={} unreadable_files={}",
+        "lost_records={} torn_files={} unreadable_files={} newer_metadata={}",
         use.path, use.identity.drive,
         drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
         report.adopted, report.work_files, report.stale_files, report.lost_records,
-        report.torn_files, report.unreadable_files);
+        report.torn_files, report.unreadable_files, report.newer_metadata);
     opened.drives.push_back(std::move(drive));
   }
   return opened;
@@ -360,6 +360,7 @@ Status Target::start() {
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, loops_, tasks_);
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
+  tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};
   TRY_OK(write_node_file(options_.dir, file));

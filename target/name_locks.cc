@@ -41,6 +41,11 @@ Task<NameLocks::Held> NameLocks::acquire(std::string name) {
   co_return Held(*this, std::move(name));
 }
 
+bool NameLocks::is_held(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return names_.contains(name);
+}
+
 void NameLocks::release(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto at = names_.find(name);

@@ -30,11 +30,13 @@ class NameLocks {
   };
 
   Task<Held> acquire(std::string name);
+  /// Whether someone holds the name right now.
+  [[nodiscard]] bool is_held(const std::string& name) const;
 
  private:
   void release(const std::string& name);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   /// Present: held. The queue: who waits.
   std::unordered_map<std::string, std::deque<std::function<void()>>> names_;
 };

@@ -7,9 +7,11 @@
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
+#include "common/http/client.h"
 #include "common/http/router.h"
 #include "common/security/redirect_token.h"
 #include "target/object_store.h"
+#include "target/open_appends.h"
 
 namespace tarn::target {
 
@@ -23,6 +25,8 @@ struct TargetNode {
   Clock& clock;
   bool verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
+  http::Client client = {};  ///< for copies to other targets
+  OpenAppends appends = {};
 
   /// The generation of a change that commits now (design.md, section 3).
   [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
@@ -38,22 +42,48 @@ struct ObjectRequest {
   ObjectName name;
   std::optional<security::RedirectClaim> claim;  ///< what the proxy vouched for, if one sent it
   std::int64_t stale_seconds = 0;                ///< > 0: answered without a lease (Tarn-Stale)
+
+  /// "ais://photos/cat.jpg", as clients' error parsers look for it.
+  [[nodiscard]] std::string display() const { return bucket.name.display() + "/" + name.object; }
 };
 
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
 /// the client insists on a fresh answer).
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
-/// For PUT and DELETE: only as a proxy sent them, and only with a lease.
+/// For all that changes something: only as a proxy sent it, and only with a lease.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
+/// What a request says about an object that does not exist, or not here.
+[[nodiscard]] Error object_missing(const ObjectRequest& wanted);
+/// The newest version of `wanted` with all that lies of it (from find_all). object_not_found when
+/// there is none, unavailable when a drive that may have it is away. Under the name's lock for
+/// writes.
+Task<Result<std::vector<Located>>> find_present(TargetNode& node, const ObjectRequest& wanted);
+/// Tombstones `present` and unlinks its files, durably. The caller holds the name's lock.
+Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
+                            std::vector<Located> present);
 
 // The handlers, one file each.
-Task<Status> get_object(TargetNode& node, http::Request& request);        // get.cc: GET and HEAD
+Task<Status> get_object(TargetNode& node, http::Request& request);        // get.cc
+Task<Status> head_object(TargetNode& node, http::Request& request);       // head.cc
 Task<Status> put_object(TargetNode& node, http::Request& request);        // put.cc
 Task<Status> delete_object(TargetNode& node, http::Request& request);     // delete.cc
+Task<Status> patch_object(TargetNode& node, http::Request& request);      // patch.cc
+Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);         // heartbeat.cc, internal
+// What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
+Task<Status> append_object(TargetNode& node, http::Request& request,
+                           const ObjectRequest& wanted);  // append.cc: append and flush
+Task<Status> copy_object(TargetNode& node, http::Request& request,
+                         const ObjectRequest& wanted);  // copy.cc
+Task<Status> rename_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
+                           std::string new_name);  // rename.cc
+
+/// Drops appends that nobody has gone on with for `timeout`; runs until it is cancelled
+/// (append.cc).
+Task<void> drop_abandoned_appends(TargetNode& node, std::chrono::milliseconds timeout);
 
 /// The route tables of the two listeners (routes.cc).
 [[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);

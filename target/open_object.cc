@@ -23,6 +23,7 @@ OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
       record_(std::move(record)),
       fd_(std::move(fd)),
       checksums_(std::move(checksums)),
+      known_(checksums_.size()),
       verified_(std::move(verified)) {}
 
 OpenObject::~OpenObject() {
@@ -74,6 +75,7 @@ Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<st
 }
 
 Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<std::byte> into) {
+  if (!has_checksum(block)) CO_TRY_OK(co_await drive_.adopt(*this));
   auto work = [this, block, into] { return read_block_now(block, into); };
   co_return co_await drive_.threads_->run(work);
 }
@@ -114,7 +116,11 @@ Status OpenObject::adopt_block(std::uint64_t block) {
     adopted_->update(piece);
   }));
   checksums_.push_back(crc);
-  if (!has_checksums()) return {};
+  const bool last = checksums_.size() == blocks_of(record_.size);
+  if (!last) {
+    known_ = checksums_.size();
+    return {};
+  }
   if (SAFETY("safety.block_checksum") && adopted_->digest() != record_.xxh64) {
     checksums_.pop_back();
     ++drive_.counters_.corrupt_blocks;
@@ -123,6 +129,7 @@ Status OpenObject::adopt_block(std::uint64_t block) {
     return fail(Errc::corrupt, "file {} on drive {} does not match the object's checksum {}",
                 record_.file.path(), drive_.path(), record_.etag());
   }
+  known_ = checksums_.size();
   drive_.counters_.bytes_verified += record_.size;
   for (std::size_t each = 0; each < checksums_.size(); ++each) verified_->set(each, true);
   IndexBatch batch;
@@ -131,6 +138,7 @@ Status OpenObject::adopt_block(std::uint64_t block) {
 }
 
 Status OpenObject::adopt() {
+  checksums_.clear();
   for (std::uint64_t block = 0; block < blocks_of(record_.size); ++block) {
     if (block % 16 == 0)
       will_need(block * kBlockBytes,

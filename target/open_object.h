@@ -56,8 +56,8 @@ class OpenObject {
   [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] bool has_checksums() const { return checksums_.size() == blocks_of(record_.size); }
-  [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < checksums_.size(); }
+  [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(record_.size); }
+  [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
   /// Notes that the file is being read from now on. Whether its pages should stay in the cache.
   [[nodiscard]] bool note_reading();
   /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
@@ -81,7 +81,8 @@ class OpenObject {
   void drop_behind(std::uint64_t offset, std::uint64_t bytes);
 
   /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns
-  /// its length. Hops to the drive's threads and back. Errors as verify_block.
+  /// its length. Adopts the file first when that has not been done. Hops to the drive's threads and
+  /// back. Errors as verify_block.
   Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
 
  private:
@@ -95,6 +96,7 @@ class OpenObject {
   io::ObjectRecord record_;
   UniqueFd fd_;
   std::vector<std::uint32_t> checksums_;
+  std::atomic<std::uint64_t> known_;    // of these; grows while a file is adopted
   std::optional<Xxh64Stream> adopted_;  // of the blocks that adopt_block() has seen
   std::shared_ptr<VerifiedBlocks> verified_;
 };

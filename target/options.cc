@@ -32,6 +32,9 @@ void Options::bind(Settings& settings) {
   settings.word("drive.kind", drive_kind, {"auto", "rotational", "solid"},
                 "rotational drives are read in long turns, one reader at a time; auto: as the "
                 "kernel says");
+  settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 7),
+                    "how long an append that was not flushed is kept after its last call");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

@@ -31,6 +31,7 @@ struct Options {
   std::uint64_t drive_threads = 8;
   std::string checksum_verify = "cold";
   std::string drive_kind = "auto";
+  std::chrono::milliseconds append_timeout{3'600'000};
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

@@ -1,6 +1,7 @@
 // How a work file becomes an object: the commit order (docs/decisions/002), and what a crash leaves
 // after each of its steps.
 
+#include <algorithm>
 #include <unistd.h>
 
 #include "common/base/fail_point.h"
@@ -127,36 +128,54 @@ void Drive::sync_later(int fd, const io::FileName& name, Publication publication
 }
 
 void Drive::sync_waiting() {
-  while (true) {
-    std::optional<Unsynced> next;
-    {
-      const std::lock_guard lock(unsynced_mutex_);
-      if (unsynced_.empty()) {
-        --syncing_;
-        return;
-      }
-      next.emplace(std::move(unsynced_.front()));
-      unsynced_.pop_front();
-    }
-    const io::ObjectAttribute& attribute = next->publication.attribute;
-    const auto work = [&]() -> Status {
-      TRY_OK(usable());
-      FAIL_POINT("nosync.before_sync");
-      TRY_OK(write_durably(next->fd.get(), next->name, attribute));
-      IndexBatch batch;
-      batch.erase_unsynced(next->name);
-      return index_->commit(std::move(batch));
-    };
-    const Status done = work();
-    if (!done) {
-      obs::log("drive").error("file not synced drive={} file={} err={}", options_.path,
-                              next->name.path(), done.error().message);
-    } else if (replaces(next->publication)) {
-      reap(attribute.bucket_id, attribute.name, next->publication.old->file);
-    }
-    const std::lock_guard lock(unsynced_mutex_);
-    unsynced_bytes_ -= attribute.record.size;
+  std::unique_lock lock(unsynced_mutex_);
+  while (!unsynced_.empty()) {
+    Unsynced next = std::move(unsynced_.front());
+    unsynced_.pop_front();
+    static_cast<void>(sync_one(std::move(next), lock));
   }
+  --syncing_;
+}
+
+/// Drops the lock while it works.
+Status Drive::sync_one(Unsynced file, std::unique_lock<std::mutex>& lock) {
+  being_synced_.insert(file.name);
+  lock.unlock();
+  const io::ObjectAttribute& attribute = file.publication.attribute;
+  const auto work = [&]() -> Status {
+    TRY_OK(usable());
+    FAIL_POINT("nosync.before_sync");
+    TRY_OK(write_durably(file.fd.get(), file.name, attribute));
+    IndexBatch batch;
+    batch.erase_unsynced(file.name);
+    return index_->commit(std::move(batch));
+  };
+  Status done = work();
+  if (!done) {
+    obs::log("drive").error("file not synced drive={} file={} err={}", options_.path,
+                            file.name.path(), done.error().message);
+  } else if (replaces(file.publication)) {
+    reap(attribute.bucket_id, attribute.name, file.publication.old->file);
+  }
+  lock.lock();
+  unsynced_bytes_ -= attribute.record.size;
+  being_synced_.erase(file.name);
+  synced_.notify_all();
+  return done;
+}
+
+Status Drive::settle(const io::FileName& file) {
+  std::unique_lock lock(unsynced_mutex_);
+  const auto waits = std::find_if(unsynced_.begin(), unsynced_.end(),
+                                  [&](const Unsynced& each) { return each.name == file; });
+  if (waits != unsynced_.end()) {
+    // Here and now: those who sync may themselves wait for a thread that waits here.
+    Unsynced its = std::move(*waits);
+    unsynced_.erase(waits);
+    return sync_one(std::move(its), lock);
+  }
+  synced_.wait(lock, [&] { return !being_synced_.contains(file); });
+  return {};
 }
 
 Task<Status> Drive::publish(WorkFile& file, Publication publication) {

@@ -50,10 +50,12 @@ class Reconciliation {
   Result<RecoveryReport> run() {
     TRY_OK(finish_unsynced());
     TRY_OK(read_index());
+    TRY_OK(read_patched_directories());
     TRY_OK(read_directories());
     // Before any orphan is judged: a record without a file must not outrank an older file that is
     // there.
     TRY_OK(drop_records_without_file());
+    TRY_OK(take_newer_metadata());
     for (const FileName& file : orphans_) TRY_OK(judge_orphan(file));
     TRY_OK(write_adopted());
     for (const std::uint32_t directory : changed_directories_)
@@ -150,6 +152,15 @@ class Reconciliation {
     return index_.commit_lazily(std::move(batch));
   }
 
+  Status read_patched_directories() {
+    TRY_OK(files_.make_directory(kPatchedDirectory));
+    TRY(const auto names, files_.list(kPatchedDirectory));
+    for (const std::string& name : names)
+      if (const auto number = parse_hex<std::uint32_t>(name, 8))
+        patched_directories_.insert(*number);
+    return {};
+  }
+
   Status read_directories() {
     TRY(const auto directories, files_.list("data"));
     for (const std::string& name : directories) {
@@ -173,11 +184,36 @@ class Reconciliation {
       const FileName file{directory, *id};
       if (const auto known = known_.find(file); known != known_.end()) {
         known->second = true;
+        if (patched_directories_.contains(directory)) maybe_patched_.push_back(file);
       } else {
         orphans_.push_back(file);
       }
     }
     return {};
+  }
+
+  /// A PATCH that died between its attribute and the index, or an index that lost its tail: the
+  /// file says what was last made durable.
+  Status take_newer_metadata() {
+    if (!SAFETY("safety.newer_metadata")) return {};
+    IndexBatch batch;
+    for (const FileName& file : maybe_patched_) {
+      TRY(const UniqueFd fd, files_.open_for_read(file.path()));
+      const auto attribute = io::read_attribute(fd.get(), file.path());
+      if (!attribute) {
+        obs::log("recovery")
+            .error("attribute unreadable, its record stays drive={} file={} err={}", drive_,
+                   file.path(), attribute.error().message);
+        continue;
+      }
+      TRY(const auto present, index_.find(attribute->bucket_id, attribute->name));
+      const bool same_file = present && present->kind == ObjectRecord::Kind::object &&
+                             present->file == file && attribute->record.file == file;
+      if (!same_file || attribute->record.generation <= present->generation) continue;
+      batch.put_record(attribute->bucket_id, attribute->name, attribute->record);
+      ++report_.newer_metadata;
+    }
+    return index_.commit_lazily(std::move(batch));
   }
 
   /// A file that no record names: nothing, a leftover, or an object that the index lost.
@@ -308,6 +344,9 @@ class Reconciliation {
   /// Files that records name: have we seen them?
   std::unordered_map<FileName, bool, FileNameHash> known_;
   std::vector<FileName> orphans_;
+  std::set<std::uint32_t> patched_directories_;
+  /// Files with a record whose attribute may be newer than it.
+  std::vector<FileName> maybe_patched_;
   /// Adopted and not yet in the index.
   std::map<std::pair<BucketId, std::string>, ObjectRecord> adopted_;
   std::set<std::uint32_t> changed_directories_;

@@ -13,6 +13,10 @@
 
 namespace tarn::target {
 
+/// The directories of data files (8 hex digits) in which attributes were changed after publication:
+/// an empty file each, durable before the first such change. In them the index may be behind.
+inline constexpr const char* kPatchedDirectory = ".tarn/patched";
+
 /// What a start found and did.
 struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
@@ -25,6 +29,7 @@ struct RecoveryReport {
   std::uint64_t lost_records = 0;      ///< records whose file is gone; removed
   std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
+  std::uint64_t newer_metadata = 0;    ///< records that a PATCH had not reached yet; brought up
   std::uint32_t last_directory = 0;
   std::uint32_t files_in_last_directory = 0;
 };
@@ -35,9 +40,10 @@ struct RecoveryReport {
 /// goes. A file that was acknowledged before it was synced (`durability: nosync`) is read, and
 /// finished when it is whole; otherwise it is nothing. Every start reads every directory
 /// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
-/// file's bytes are durable, so what has one is complete. `is_home` says whether a uname lives on
-/// this drive by placement. Blocking. `tombstones_before_ns`: tombstones older than this (wall
-/// clock) are dropped.
+/// file's bytes are durable, so what has one is complete. Where attributes were changed later
+/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. `is_home`
+/// says whether a uname lives on this drive by placement. Blocking. `tombstones_before_ns`:
+/// tombstones older than this (wall clock) are dropped.
 [[nodiscard]] Result<RecoveryReport> reconcile(
     io::FileSystem& files, Index& index, const std::set<BucketId>& dead_buckets,
     std::int64_t tombstones_before_ns, const std::string& drive,

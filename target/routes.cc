@@ -13,11 +13,16 @@ http::RouteHandler bind(TargetNode& node, Function function) {
 
 std::vector<http::Route> public_routes(TargetNode& node) {
   return {
-      {"GET HEAD", "/v1/objects/*/**", "read an object, or a range of it", bind(node, get_object)},
+      {"GET", "/v1/objects/*/**", "read an object, or a range of it", bind(node, get_object)},
+      {"HEAD", "/v1/objects/*/**", "what is known of an object", bind(node, head_object)},
       {"PUT", "/v1/objects/*/**", "store an object (as a proxy redirected it)",
        bind(node, put_object)},
       {"DELETE", "/v1/objects/*/**", "delete an object (as a proxy redirected it)",
        bind(node, delete_object)},
+      {"PATCH", "/v1/objects/*/**", "custom metadata (as a proxy redirected it)",
+       bind(node, patch_object)},
+      {"POST", "/v1/objects/*/**", "rename-obj, check-lock (as a proxy redirected it)",
+       bind(node, post_object)},
   };
 }
 

@@ -21,6 +21,8 @@ class WorkFile {
   WorkFile& operator=(const WorkFile&) = delete;
   [[nodiscard]] const io::FileName& name() const { return name_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
+  /// False once it has been published, or failed to be and is gone.
+  [[nodiscard]] bool is_open() const { return fd_.valid(); }
 
  private:
   friend class Drive;

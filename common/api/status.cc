@@ -22,6 +22,7 @@ constexpr Row kTable[] = {
     {Errc::not_found, 404, ""},
     {Errc::bucket_exists, 409, "ErrBucketAlreadyExists"},
     {Errc::conflict, 409, "ErrBusy"},
+    {Errc::locked, 423, "ErrBusy"},
     {Errc::precondition_failed, 412, ""},
     {Errc::method_not_allowed, 405, ""},
     {Errc::length_required, 411, ""},
@@ -83,6 +84,7 @@ std::string_view reason_phrase(unsigned status) noexcept {
     case 416: return "Range Not Satisfiable";
     case 417: return "Expectation Failed";
     case 421: return "Misdirected Request";
+    case 423: return "Locked";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";

@@ -15,6 +15,7 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::not_found: return "not_found";
     case Errc::bucket_exists: return "bucket_exists";
     case Errc::conflict: return "conflict";
+    case Errc::locked: return "locked";
     case Errc::precondition_failed: return "precondition_failed";
     case Errc::method_not_allowed: return "method_not_allowed";
     case Errc::length_required: return "length_required";

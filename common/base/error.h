@@ -19,6 +19,7 @@ enum class Errc {
   not_found,              ///< anything else that surely does not exist
   bucket_exists,          ///< create of a bucket that is there
   conflict,               ///< collides with the present state
+  locked,                 ///< someone else is changing it right now
   precondition_failed,    ///< If-Match, If-None-Match, or a lost compare-and-swap
   method_not_allowed,     ///< the path exists, the verb does not
   length_required,        ///< a body without a length that we could trust

@@ -36,6 +36,13 @@ Xxh64Stream::Xxh64Stream() : state_(std::make_unique<State>()) {
   XXH64_reset(state_->xxh.get(), 0);
 }
 Xxh64Stream::~Xxh64Stream() = default;
+Xxh64Stream::Xxh64Stream(const Xxh64Stream& other) : state_(std::make_unique<State>()) {
+  XXH64_copyState(state_->xxh.get(), other.state_->xxh.get());
+}
+Xxh64Stream& Xxh64Stream::operator=(const Xxh64Stream& other) {
+  if (this != &other) *this = Xxh64Stream(other);
+  return *this;
+}
 Xxh64Stream::Xxh64Stream(Xxh64Stream&&) noexcept = default;
 Xxh64Stream& Xxh64Stream::operator=(Xxh64Stream&&) noexcept = default;
 

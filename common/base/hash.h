@@ -17,11 +17,13 @@ namespace tarn {
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 [[nodiscard]] std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
 
-/// XXH64 over pieces. Not thread-safe.
+/// XXH64 over pieces. A copy goes on from where the original stands. Not thread-safe.
 class Xxh64Stream {
  public:
   Xxh64Stream();
   ~Xxh64Stream();
+  Xxh64Stream(const Xxh64Stream& other);
+  Xxh64Stream& operator=(const Xxh64Stream& other);
   Xxh64Stream(Xxh64Stream&&) noexcept;
   Xxh64Stream& operator=(Xxh64Stream&&) noexcept;
   void update(std::span<const std::byte> bytes);

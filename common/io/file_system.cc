@@ -132,6 +132,12 @@ Status FileSystem::preallocate(int fd, std::uint64_t bytes) {
   return fail_errno(errno, fmt::format("reserve {} bytes on drive {}", bytes, root_));
 }
 
+Status FileSystem::truncate(int fd, std::uint64_t size) {
+  if (::ftruncate(fd, static_cast<off_t>(size)) != 0)
+    return fail_errno(errno, fmt::format("truncate a file on drive {}", root_));
+  return {};
+}
+
 void FileSystem::start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes) {
   ::sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     SYNC_FILE_RANGE_WRITE);

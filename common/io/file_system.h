@@ -55,6 +55,7 @@ class FileSystem {
   virtual Status read(int fd, std::span<std::byte> into, std::uint64_t offset);
   /// Reserves blocks without changing the file's size.
   virtual Status preallocate(int fd, std::uint64_t bytes);
+  virtual Status truncate(int fd, std::uint64_t size);
   /// Asks the kernel to begin writing these bytes; does not wait.
   virtual void start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes);
   /// Asks the kernel to begin reading these bytes into the page cache; may wait for room in the

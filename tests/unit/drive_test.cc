@@ -303,3 +303,114 @@ TEST_CASE("drives: an empty drive in the place of a known one is not taken for i
   CHECK(given_up->missing.empty());
   CHECK(given_up->use.front().may_hold_foreign);
 }
+
+// --- metadata that changes after publication
+// -------------------------------------------------------
+
+namespace {
+
+/// What the drive says of `name`, with other metadata and a higher generation.
+Status patch(Fixture& f, const std::string& name, const std::string& value) {
+  auto record = wait_for(f.drive->find(BucketId(1), name));
+  REQUIRE((record && *record));
+  io::ObjectAttribute attribute;
+  attribute.bucket_id = BucketId(1);
+  attribute.bucket.name = "b";
+  attribute.name = name;
+  attribute.record = **record;
+  attribute.record.generation = {1, 1, ++f.counter};
+  attribute.record.custom = {{"color", value}};
+  return wait_for(f.drive->patch(std::move(attribute)));
+}
+
+std::string color_of(Fixture& f, const std::string& name) {
+  const auto record = wait_for(f.drive->find(BucketId(1), name));
+  REQUIRE((record && *record));
+  return (*record)->custom.empty() ? "" : (*record)->custom.front().second;
+}
+
+}  // namespace
+
+TEST_CASE("drive: changed metadata survives a restart and a lost index",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(patch(f, "a", "red"));
+  REQUIRE(patch(f, "a", "blue"));
+  CHECK(color_of(f, "a") == "blue");
+  f.open();
+  CHECK(color_of(f, "a") == "blue");
+  CHECK(f.drive->recovery().newer_metadata == 0);
+  f.lose_index();
+  f.open();
+  CHECK(color_of(f, "a") == "blue");
+  CHECK(**f.get("a") == "one");
+  REQUIRE(f.put("a", "two"));
+  CHECK(color_of(f, "a").empty());
+}
+
+TEST_CASE("drive: an index that lost its tail learns changed metadata from the files",
+          "[target][drive][recovery]") {
+  namespace fs = std::filesystem;
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(f.put("b", "other"));
+  REQUIRE(f.put("c", "third"));
+  f.drive.reset();
+  const std::string index = f.directory.path() + "/.tarn/index";
+  const std::string aside = f.directory.path() + "/.tarn/index.aside";
+  fs::copy(index, aside, fs::copy_options::recursive);
+  f.open();
+  REQUIRE(patch(f, "a", "red"));
+  REQUIRE(patch(f, "b", "green"));
+  REQUIRE(f.remove("b"));
+  f.drive.reset();
+  fs::remove_all(index);
+  fs::rename(aside, index);
+  f.open();
+  CHECK(f.drive->recovery().newer_metadata == 1);
+  CHECK(color_of(f, "a") == "red");
+  CHECK(**f.get("a") == "one");
+  CHECK_FALSE(f.get("b")->has_value());
+  CHECK(color_of(f, "c").empty());
+}
+
+TEST_CASE("drive: metadata that no attribute can hold is refused, and nothing changes",
+          "[target][drive]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(patch(f, "a", "red"));
+  const auto refused = patch(f, "a", std::string(io::kAttributeBytesMax, 'x'));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::invalid_argument);
+  CHECK(color_of(f, "a") == "red");
+  f.lose_index();
+  f.open();
+  CHECK(color_of(f, "a") == "red");
+}
+
+TEST_CASE("drive: a sync that fails under changed metadata takes the drive out",
+          "[target][drive]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(patch(f, "a", "red"));
+  f.files->fail_sync = true;
+  CHECK_FALSE(patch(f, "a", "blue"));
+  CHECK_FALSE(f.drive->usable());
+}
+
+TEST_CASE("drive: an unfinished file is read back and cut", "[target][drive]") {
+  Fixture f;
+  auto file = wait_for(f.drive->create(std::nullopt, true));
+  REQUIRE(file);
+  const std::string content = "hello world";
+  const auto write = [&]() -> Task<Status> {
+    co_return co_await f.drive->write(**file, std::as_bytes(std::span(content)), 0).get();
+  };
+  REQUIRE(wait_for(write()));
+  std::string back(5, '\0');
+  REQUIRE(wait_for(f.drive->read_back(**file, std::as_writable_bytes(std::span(back)), 6)));
+  CHECK(back == "world");
+  REQUIRE(wait_for(f.drive->truncate(**file, 6)));
+  CHECK_FALSE(wait_for(f.drive->read_back(**file, std::as_writable_bytes(std::span(back)), 6)));
+}

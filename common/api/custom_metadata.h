@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// What users note beside an object: keys and values, in the order they came. AIStore's
+/// `Ais-Custom-Md` (aistore-api.md, section 2.8).
+using CustomMetadata = std::vector<std::pair<std::string, std::string>>;
+
+/// Of one object: the sum over all pairs of the bytes of key, value and the two that stand
+/// between and behind them.
+inline constexpr std::size_t kCustomMetadataBytesMax = 2048;
+[[nodiscard]] std::size_t custom_metadata_bytes(const CustomMetadata& pairs);
+
+/// The pairs of all lines of the field `Ais-Custom-Md`: "a=1" each, or, joined by clients and
+/// proxies that cannot repeat a field, "a=1, b=2". Behind a comma what has no '=' still belongs to
+/// the value before it. invalid_argument as check_custom_metadata, or for a line without '='.
+[[nodiscard]] Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& lines);
+/// The pairs of a JSON object whose values are strings: the value of a PATCH. invalid_argument.
+[[nodiscard]] Result<CustomMetadata> custom_from_json(const nlohmann::json& value);
+/// `changes` over `old`: new values for keys that are there, new keys behind them.
+[[nodiscard]] CustomMetadata merged(CustomMetadata old, const CustomMetadata& changes);
+/// Whether all of it comes back as it went in, in a header field of its own each, and is not too
+/// much: no empty key, no '=' in a key, UTF-8 without control characters, no space at either end.
+/// Errors: invalid_argument, with a sentence that says what to change.
+Status check_custom_metadata(const CustomMetadata& pairs);
+
+}  // namespace tarn::api

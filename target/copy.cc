@@ -1,0 +1,24 @@
+// `PUT ?object_to=UNAME`: what the path names is copied to what the query names. The proxy sent the
+// request to the owner of the source.
+
+#include "common/obs/log.h"
+#include "target/peer_copy.h"
+
+namespace tarn::target {
+
+Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
+  if (request.head().content_length.value_or(0) > 0)
+    co_return fail(Errc::invalid_argument, "a copy (object_to=) takes no body");
+  CO_TRY(auto address, api::parse_uname(request.query().get("object_to")));
+  CO_TRY(const Destination to, co_await find_destination(node, std::move(address)));
+  CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
+  if (!from) co_return fail(object_missing(wanted));
+  // A copy to itself is there already.
+  if (to.object.name.uname != wanted.name.uname)
+    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to));
+  obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),
+                           wanted.display(), to.object.display());
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,81 @@
+// Changing the metadata of a published object, and what unfinished files need besides being
+// written: what stands in drive.cc is the way of ordinary PUTs.
+
+#include "common/base/fail_point.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+
+/// Tells every start to come that attributes in this directory may be newer than the index. Once a
+/// directory, for ever: an index that loses its tail loses the newer record, too.
+Status Drive::note_patched(std::uint32_t directory) {
+  const std::lock_guard lock(patched_mutex_);
+  if (patched_.contains(directory)) return {};
+  TRY_OK(files_->make_directory(kPatchedDirectory));
+  TRY_OK(files_->sync_directory(".tarn"));
+  const std::string note = fmt::format("{}/{:08x}", kPatchedDirectory, directory);
+  if (const auto there = files_->open_for_read(note); !there) {
+    if (there.error().code != Errc::not_found) return fail(there.error());
+    TRY(const UniqueFd made, files_->create(note));
+  }
+  TRY_OK(files_->sync_directory(kPatchedDirectory));
+  patched_.insert(directory);
+  return {};
+}
+
+/// What a crash leaves after each step:
+Status Drive::patch_now(const io::ObjectAttribute& attribute) {
+  const std::string bytes = io::encode(attribute);
+  if (bytes.size() > io::kAttributeBytesMax)
+    return fail(Errc::invalid_argument,
+                "name and metadata of {} take {} bytes, a file can carry {}: use less metadata",
+                attribute.name, bytes.size(), io::kAttributeBytesMax);
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  const io::FileName& file = attribute.record.file;
+  TRY_OK(settle(file));
+  TRY_OK(note_patched(file.directory));
+  TRY(const UniqueFd fd, files_->open_for_read(file.path()));
+  // The old metadata, and a note that makes the next start look.
+  FAIL_POINT("patch.before_attribute");
+  TRY_OK(files_->set_attribute(fd.get(), bytes));
+  // The file system's journal has one or the other; the start takes what it finds.
+  FAIL_POINT("patch.before_fsync");
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd.get()));
+  // The new metadata: the start finds a higher generation in the file than in the index.
+  FAIL_POINT("patch.before_index");
+  const Status committed = commit_with_room([&] {
+    IndexBatch batch;
+    batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
+    return batch;
+  });
+  if (!committed && !index_->background_error().empty() && committed.error().code != Errc::no_space)
+    take_out(index_->background_error());
+  TRY_OK(committed);
+  FAIL_POINT("patch.before_reply");
+  return {};
+}
+
+Task<Status> Drive::patch(io::ObjectAttribute attribute) {
+  auto work = [&, this] { return patch_now(attribute); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    return files_->read(file.fd_.get(), into, offset);
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::truncate(WorkFile& file, std::uint64_t size) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    file.written_back_ = std::min(file.written_back_, size);
+    return files_->truncate(file.fd_.get(), size);
+  };
+  co_return co_await threads_->run(work);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,160 @@
+#include "target/incoming.h"
+
+#include <array>
+
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+
+namespace tarn::target {
+namespace {
+
+/// Reads until `into` is full or the body ends.
+Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into) {
+  std::size_t have = 0;
+  while (have < into.size()) {
+    CO_TRY(const std::size_t got, co_await exchange.read_some(into.subspan(have)));
+    if (got == 0) break;
+    have += got;
+  }
+  co_return have;
+}
+
+}  // namespace
+
+Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
+  if (!SAFETY("safety.redirect_length")) return {};
+  if (head.chunked && claim.length == security::kRelayedLength) return {};
+  std::string sent = head.chunked          ? std::string(security::kChunkedLength)
+                     : head.content_length ? std::to_string(*head.content_length)
+                                           : "none";
+  // Other verbs than PUT may come without body, said or unsaid.
+  if (head.method != http::Method::put && !head.has_body()) sent = "";
+  if (sent == claim.length) return {};
+  return fail(
+      Errc::invalid_argument,
+      "body lost in a redirect: {} bytes were announced to the proxy, {} are announced here. "
+      "Your HTTP client does not send the body again; use the relay listener",
+      claim.length.empty() ? "no" : claim.length, sent.empty() ? "none" : sent);
+}
+
+Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
+                          BodyChecksums& announced, Xxh64Stream* part) {
+  std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
+                                      PooledBuffer(PooledBuffer::kSmallBytes)};
+  io::DriveThreads::Pending<Status> writing;
+  Status result;
+  for (std::size_t turn = 0;; turn ^= 1U) {
+    const auto buffer = buffers[turn].span();
+    const auto got = co_await fill(exchange, buffer);
+    if (writing.valid()) {
+      auto written = co_await writing.get();
+      if (!written) result = std::move(written);
+    }
+    if (!got && result) result = fail(got.error());
+    if (!result || *got == 0) co_return result;
+    const auto piece = buffer.first(*got);
+    digests.update(piece);
+    announced.update(piece);
+    if (part != nullptr) part->update(piece);
+    writing = file.drive().write(file, piece, digests.size() - *got);
+  }
+}
+
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests) {
+  std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
+                                      PooledBuffer(PooledBuffer::kBlockBytes)};
+  io::DriveThreads::Pending<Status> writing;
+  const std::uint64_t blocks = blocks_of(from.record().size);
+  Status result;
+  for (std::uint64_t block = 0; block < blocks && result; ++block) {
+    const auto buffer = buffers[block % 2].span();
+    const auto got = co_await from.read_block(block, buffer);
+    if (writing.valid()) result = co_await writing.get();
+    if (!got && result) result = fail(got.error());
+    if (!result) co_return result;
+    const auto piece = buffer.first(*got);
+    digests.update(piece);
+    writing = file.drive().write(file, piece, digests.size() - *got);
+  }
+  if (writing.valid()) result = co_await writing.get();
+  co_return result;
+}
+
+Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
+                           const ObjectRequest& wanted) {
+  const bool there =
+      !present.empty() && present.front().record.kind == io::ObjectRecord::Kind::object;
+  const std::string etag = there ? present.front().record.etag() : std::string();
+  if (http::check_write_conditions(head, etag) == http::Condition::proceed) return {};
+  return fail(Errc::precondition_failed, "{} {}", wanted.display(),
+              there ? "is now " + etag : "does not exist");
+}
+
+Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
+                                           WorkFile& file, const Digests& digests,
+                                           api::CustomMetadata custom,
+                                           const http::RequestHead* conditions) {
+  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
+  if (conditions != nullptr) CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
+  const auto state = node.view.state();
+  if (state->bmd.find(wanted.name.bucket) == nullptr)
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
+                   wanted.bucket.name.display());
+  if (!node.membership.lease().valid())
+    co_return fail(Errc::unavailable, "the lease ended while the body arrived; nothing was stored");
+
+  io::ObjectAttribute attribute;
+  attribute.bucket_id = wanted.name.bucket;
+  attribute.bucket = wanted.bucket.name;
+  attribute.name = wanted.name.object;
+  attribute.record.generation = node.next_generation(*state);
+  attribute.record.file = file.name();
+  attribute.record.size = digests.size();
+  attribute.record.xxh64 = digests.xxh64();
+  attribute.record.modified_ns = node.clock.wall_time().count();
+  attribute.record.custom = std::move(custom);
+  if (!present.empty()) {
+    const io::ObjectRecord& last = present.front().record;
+    if (last.kind == io::ObjectRecord::Kind::object && wanted.bucket.props.versioning)
+      attribute.record.version = last.version + 1;
+    if (last.generation >= attribute.record.generation)
+      co_return fail(Errc::unavailable,
+                     "object {} has a generation from the future: the meta store is older than the "
+                     "data. Nothing was stored",
+                     wanted.name.object);
+  }
+  if (io::encode(attribute).size() > io::kAttributeBytesMax)
+    co_return fail(Errc::invalid_argument,
+                   "name and custom metadata of {} are too long for a file's attribute of {} bytes",
+                   wanted.display(), io::kAttributeBytesMax);
+  io::ObjectRecord record = attribute.record;
+  CO_TRY_OK(co_await node.store.publish(wanted.name, file, std::move(attribute), digests.blocks(),
+                                        std::move(present), wanted.bucket.props.durability));
+  co_return record;
+}
+
+Status check_lease_before_reply(const TargetNode& node) {
+  if (!SAFETY("safety.lease_before_reply") || node.membership.lease().valid()) return {};
+  return fail(Errc::unavailable, "the lease ended during the commit: the outcome is unknown");
+}
+
+Result<api::CustomMetadata> custom_metadata_of(const http::RequestHead& head) {
+  std::vector<std::string_view> lines;
+  for (const http::Field& field : head.fields)
+    if (iequals(field.name, "Ais-Custom-Md")) lines.emplace_back(field.value);
+  return api::custom_from_lines(lines);
+}
+
+http::Response stored_response(const io::ObjectRecord& record) {
+  http::Response done(200);
+  done.set("ETag", record.etag())
+      .set("Ais-Checksum-Type", "xxhash2")
+      .set("Ais-Checksum-Value", hex64(record.xxh64))
+      .set("Ais-Version", std::to_string(record.version))
+      .set("Ais-Atime", std::to_string(record.modified_ns));
+  return done;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "common/api/custom_metadata.h"
+#include "common/http/exchange.h"
+#include "target/body_checksums.h"
+#include "target/digests.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+// What PUT, append, copy and rename have in common: bytes come in, a new version is committed.
+
+/// What the redirect said about the body must be what is sent: clients lose bodies in redirects.
+Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim);
+
+/// Streams the body into `file` behind what is there (`digests.size()`). While the drive writes one
+/// piece, the next is received. `announced` and, unless null, `part` see the bytes of this body
+/// only.
+Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
+                          BodyChecksums& announced, Xxh64Stream* part = nullptr);
+
+/// Copies an object's verified bytes behind what is in `file`.
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests);
+
+/// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
+/// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.
+/// Errors: precondition_failed, bucket_not_found, unavailable (no lease), what Drive::publish has.
+Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
+                                           WorkFile& file, const Digests& digests,
+                                           api::CustomMetadata custom,
+                                           const http::RequestHead* conditions);
+/// If-Match and If-None-Match against what is there (from find_all).
+Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
+                           const ObjectRequest& wanted);
+
+/// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
+/// outcome.
+Status check_lease_before_reply(const TargetNode& node);
+/// The pairs of all lines of `Ais-Custom-Md`.
+[[nodiscard]] Result<api::CustomMetadata> custom_metadata_of(const http::RequestHead& head);
+/// 200 with the headers that AIStore answers a PUT with, and an ETag.
+[[nodiscard]] http::Response stored_response(const io::ObjectRecord& record);
+
+}  // namespace tarn::target

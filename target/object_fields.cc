@@ -1,0 +1,70 @@
+#include "target/object_fields.h"
+
+#include "common/api/status.h"
+#include "common/base/encoding.h"
+
+namespace tarn::target {
+
+std::int64_t modified_seconds(const io::ObjectRecord& record) {
+  return record.modified_ns / 1'000'000'000;
+}
+
+void add_custom_fields(http::Response& response, const io::ObjectRecord& record) {
+  for (const auto& [key, value] : record.custom)
+    response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
+}
+
+void add_object_fields(http::Response& response, const ObjectRequest& wanted,
+                       const io::ObjectRecord& record) {
+  std::string_view type = http::kBytes;
+  for (const auto& [key, value] : record.custom)
+    if (key == "Content-Type") type = value;
+  response.set("Content-Type", type)
+      .set("ETag", record.etag())
+      .set("Last-Modified", http::http_date(modified_seconds(record)))
+      .set("Accept-Ranges", "bytes")
+      .set("Ais-Checksum-Type", "xxhash2")
+      .set("Ais-Checksum-Value", hex64(record.xxh64))
+      .set("Ais-Version", std::to_string(record.version))
+      .set("Ais-Atime", std::to_string(record.modified_ns))
+      .set("X-Content-Type-Options", "nosniff");
+  add_custom_fields(response, record);
+  if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
+}
+
+Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& head,
+                                                       const ObjectRequest& wanted,
+                                                       const io::ObjectRecord& record) {
+  const std::string etag = record.etag();
+  switch (http::check_read_conditions(head, etag, modified_seconds(record))) {
+    case http::Condition::failed:
+      return fail(Errc::precondition_failed, "{} is now {}", wanted.display(), etag);
+    case http::Condition::not_modified: {
+      http::Response unchanged(304);
+      unchanged.set("ETag", etag).set("Last-Modified", http::http_date(modified_seconds(record)));
+      if (wanted.stale_seconds > 0)
+        unchanged.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
+      return std::optional(std::move(unchanged));
+    }
+    case http::Condition::proceed: break;
+  }
+  return std::optional<http::Response>();
+}
+
+http::Response range_refusal(const TargetNode& node, const http::Request& request,
+                             const io::ObjectRecord& record, bool several) {
+  const auto& head = request.head();
+  const Error error{Errc::range_not_satisfiable,
+                    several ? "one range a request, please: several in one are not served"
+                            : fmt::format("range '{}' cannot be had: the object has {} bytes",
+                                          head.field("Range"), record.size)};
+  const std::string node_name = "t[" + node.id + "]";
+  const api::ErrorScene scene{head.method_text, head.target, request.exchange.remote_address(),
+                              node_name};
+  http::Response response(416, http::kErrorJson, api::error_json(error, scene) + "\n");
+  response.set("Content-Range", fmt::format("bytes */{}", record.size))
+      .set("X-Content-Type-Options", "nosniff");
+  return response;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+
+#include "common/http/message.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// The fields that GET and HEAD share: type, ETag, dates, checksum, version, custom metadata (a
+/// line for each pair, as AIStore's clients read it), Tarn-Stale.
+void add_object_fields(http::Response& response, const ObjectRequest& wanted,
+                       const io::ObjectRecord& record);
+/// A line of `Ais-Custom-Md` for each pair.
+void add_custom_fields(http::Response& response, const io::ObjectRecord& record);
+/// Last-Modified, in seconds since the epoch.
+[[nodiscard]] std::int64_t modified_seconds(const io::ObjectRecord& record);
+
+/// The answer 304 when the conditions of a read say so; nothing when the read goes on.
+/// precondition_failed when one of them does not hold.
+[[nodiscard]] Result<std::optional<http::Response>> judge_conditions(
+    const http::RequestHead& head, const ObjectRequest& wanted, const io::ObjectRecord& record);
+
+/// 416 with AIStore's error and `Content-Range: bytes */SIZE`.
+[[nodiscard]] http::Response range_refusal(const TargetNode& node, const http::Request& request,
+                                           const io::ObjectRecord& record, bool several);
+
+}  // namespace tarn::target

@@ -1,0 +1,89 @@
+#include "target/open_appends.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/base/encoding.h"
+#include "common/base/random.h"
+
+namespace tarn::target {
+
+std::string AppendHandle::text() const { return fmt::format("{}.{}.{}", target, id, size); }
+
+Result<AppendHandle> AppendHandle::parse(std::string_view text) {
+  const auto first = text.find('.');
+  const auto last = text.rfind('.');
+  if (first != std::string_view::npos && first != last) {
+    if (const auto size = parse_u64(text.substr(last + 1)))
+      return AppendHandle{std::string(text.substr(0, first)),
+                          std::string(text.substr(first + 1, last - first - 1)), *size};
+  }
+  return fail(Errc::invalid_argument,
+              "append_handle '{}' is none that was given out; the first append has an empty one",
+              text);
+}
+
+OpenAppends::Use::~Use() {
+  if (append_) all_->give_back(append_->id, now_);
+}
+
+void OpenAppends::Use::end() {
+  if (append_) all_->erase(append_->id);
+  append_.reset();
+}
+
+Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::string uname,
+                                          BootTime now) {
+  auto append = std::make_shared<Append>();
+  append->id = hex64(random_u64());
+  append->uname = std::move(uname);
+  append->file = std::move(file);
+  const std::lock_guard lock(mutex_);
+  if (slots_.size() >= kCountMax)
+    return fail(Errc::unavailable, "{} appends are under way here: flush some first",
+                slots_.size());
+  slots_[append->id] = {append, now, true};
+  return Use(*this, append, now);
+}
+
+Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::string_view uname,
+                                          BootTime now) {
+  const std::lock_guard lock(mutex_);
+  const auto at = slots_.find(handle.id);
+  if (at == slots_.end() || at->second.append->uname != uname)
+    return fail(Errc::invalid_argument,
+                "append_handle '{}' is unknown at target t[{}]: it was flushed, nothing was "
+                "appended for too long, or the target was restarted; what was not flushed is "
+                "gone, begin again with an empty handle",
+                handle.text(), handle.target);
+  if (std::exchange(at->second.busy, true))
+    return fail(Errc::conflict, "another append with this handle is under way");
+  return Use(*this, at->second.append, now);
+}
+
+void OpenAppends::give_back(const std::string& id, BootTime now) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = slots_.find(id); at != slots_.end()) {
+    at->second.busy = false;
+    at->second.used = std::max(at->second.used, now);
+  }
+}
+
+void OpenAppends::erase(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  slots_.erase(id);
+}
+
+std::size_t OpenAppends::drop_idle(BootTime before) {
+  std::vector<std::shared_ptr<Append>> dropped;  // dies outside the lock
+  const std::lock_guard lock(mutex_);
+  for (auto at = slots_.begin(); at != slots_.end();) {
+    const bool idle = !at->second.busy && at->second.used < before;
+    if (idle) dropped.push_back(std::move(at->second.append));
+    at = idle ? slots_.erase(at) : std::next(at);
+  }
+  return dropped.size();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,41 @@
+// What happens on a PATCH at the target: under the name's lock, the object's custom metadata is
+// merged or replaced; drive_metadata.cc has the order of the commit.
+
+#include "common/api/action.h"
+#include "common/obs/log.h"
+#include "target/incoming.h"
+
+namespace tarn::target {
+
+Task<Status> patch_object(TargetNode& node, http::Request& request) {
+  CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
+  CO_TRY(const bool replace, request.query().flag("set-new-custom"));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
+  CO_TRY(const api::Action asked, api::parse_action(body));
+  CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
+
+  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  CO_TRY(const auto present, co_await find_present(node, wanted));
+  const Located& newest = present.front();
+  if (http::check_write_conditions(request.head(), newest.record.etag()) !=
+      http::Condition::proceed)
+    co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
+                   newest.record.etag());
+  if (!replace) custom = api::merged(newest.record.custom, custom);
+  CO_TRY_OK(api::check_custom_metadata(custom));
+  if (!node.membership.lease().valid())
+    co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+
+  io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.name, wanted.name.object,
+                                newest.record};
+  attribute.record.generation = node.next_generation(*node.view.state());
+  attribute.record.custom = std::move(custom);
+  CO_TRY_OK(co_await newest.drive->patch(std::move(attribute)));
+  CO_TRY_OK(check_lease_before_reply(node));
+  obs::log("target").debug("patch done req={} bucket={} object={}", request.exchange.request_id(),
+                           wanted.bucket.name.name, wanted.name.object);
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target

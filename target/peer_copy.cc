@@ -1,0 +1,137 @@
+// Copies of whole objects, within this target and to another one. Two targets meet here as a proxy
+// and a target do: by a signed PUT on the public listener, checksum and metadata in its head.
+
+#include "target/peer_copy.h"
+
+#include "common/api/status.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::int64_t kLifeSeconds = 300;
+/// The other target may sync for long before it answers.
+constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+
+http::ClientRequest put_request(const TargetNode& node, const std::string& request_id,
+                                const io::ObjectRecord& record, const Destination& to) {
+  const std::int64_t now_ns = node.clock.wall_time().count();
+  const ObjectRequest& object = to.object;
+  security::RedirectClaim claim;
+  claim.method = "PUT";
+  claim.target_id = to.owner->id;
+  claim.uname = object.name.uname;
+  claim.proxy_id = node.id;
+  claim.issued_ns = now_ns;
+  claim.expires_s = now_ns / 1'000'000'000 + kLifeSeconds;
+  claim.map_version = object.state->map.version;
+  claim.bmd_version = object.state->bmd.version;
+  claim.length = std::to_string(record.size);
+  claim.request_id = request_id;
+  api::Query query;
+  query.set("provider", object.bucket.name.provider);
+  if (!object.bucket.name.ns_uuid.empty() || !object.bucket.name.ns_name.empty())
+    query.set("namespace", "@" + object.bucket.name.ns_uuid + "#" + object.bucket.name.ns_name);
+  node.signer.sign(claim, query);
+
+  http::ClientRequest out;
+  out.method = http::Method::put;
+  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?" + query.encode();
+  out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
+  out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
+  for (const auto& [key, value] : record.custom)
+    out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
+  if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
+  return out;
+}
+
+Error peer_lost(const Destination& to, const Error& cause) {
+  return {Errc::unavailable, fmt::format("target t[{}], which owns {}, did not answer: {}",
+                                         to.owner->id, to.object.display(), cause.message)};
+}
+
+/// Sends the blocks until all are through or the peer has answered.
+Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from) {
+  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+  const std::uint64_t blocks = blocks_of(from.record().size);
+  for (std::uint64_t block = 0; block < blocks && !stream.answer_ready(); ++block) {
+    CO_TRY(const std::size_t got, co_await from.read_block(block, buffer.span()));
+    const Status sent = co_await stream.write(buffer.span().first(got));
+    if (!sent) co_return Status();  // the peer may have said why: its answer tells
+  }
+  if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
+  co_return Status();
+}
+
+Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenObject& from,
+                          const Destination& to) {
+  CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
+  auto opened = co_await node.client.open(std::move(address),
+                                          put_request(node, request_id, from.record(), to),
+                                          from.record().size, kLimits);
+  if (!opened) co_return fail(peer_lost(to, opened.error()));
+  http::ClientStream stream = std::move(*opened);
+  auto answer = co_await stream.read_head();
+  if (!answer) co_return fail(peer_lost(to, answer.error()));
+  if (answer->status < 200) {
+    CO_TRY_OK(co_await send_blocks(stream, from));
+    answer = co_await stream.read_head();
+    if (!answer) co_return fail(peer_lost(to, answer.error()));
+  }
+  std::string text(2048, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const auto got =
+        co_await stream.read_some(std::as_writable_bytes(std::span(text)).subspan(have));
+    if (!got || *got == 0) break;
+    have += *got;
+  }
+  if (answer->status == 200) co_return Status();
+  text.resize(have);
+  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.owner->id,
+                 api::error_message_of(text));
+}
+
+Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to) {
+  CO_TRY(auto file, co_await node.store.create(to.object.name, from.record().size));
+  Digests digests;
+  CO_TRY_OK(co_await copy_bytes(from, *file, digests));
+  if (digests.xxh64() != from.record().xxh64)
+    co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
+                   to.object.display());
+  CO_TRY_OK(co_await commit_file(node, to.object, *file, digests, from.record().custom, nullptr));
+  co_return check_lease_before_reply(node);
+}
+
+}  // namespace
+
+Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address) {
+  Destination to;
+  ObjectRequest& object = to.object;
+  object.state = node.view.state();
+  const auto* bucket = object.state->bmd.find(address.bucket);
+  if (bucket == nullptr) {
+    CO_TRY(object.state, co_await node.view.fresh());
+    bucket = object.state->bmd.find(address.bucket);
+  }
+  if (bucket == nullptr)
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
+                   address.bucket.display());
+  object.bucket = *bucket;
+  object.name.bucket = bucket->id;
+  object.name.uname = address.bucket.uname(address.object);
+  object.name.object = std::move(address.object);
+  to.owner = cluster::owner_of(object.state->map, object.name.uname);
+  if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
+  co_return to;
+}
+
+Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
+                     const Destination& to) {
+  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to);
+  co_return co_await copy_to_peer(node, request_id, from, to);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "common/api/object_query.h"
+#include "target/incoming.h"
+
+namespace tarn::target {
+
+/// Where a copy shall go: the bucket as it is now, and the target that owns the name, which may be
+/// this one.
+struct Destination {
+  ObjectRequest object;                  ///< without claim
+  const cluster::Node* owner = nullptr;  ///< within object.state
+};
+/// bucket_not_found when the bucket does not exist (the meta store was asked), unavailable when no
+/// target owns the name.
+Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address);
+
+/// Makes `to` a copy of `from`, custom metadata included, durably: here, or by a PUT that this
+/// target signs when another one owns the name. The bytes are compared with their checksums on the
+/// way. Takes the destination's lock at its commit only, and no other.
+Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
+                     const Destination& to);
+
+}  // namespace tarn::target

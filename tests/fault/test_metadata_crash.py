@@ -1,0 +1,217 @@
+"""kill -9 at every step of a PATCH and of a rename: the old or the new, never neither, and no file left over."""
+
+import json
+import os
+import shutil
+import threading
+import time
+import urllib.parse
+
+import pytest
+from disks import seeded
+from harness import client
+from stage import DRIVE_ERRORS
+
+PATCH_POINTS = ("patch.before_attribute", "patch.before_fsync", "patch.before_index", "patch.before_reply")
+BODY = bytes(range(256)) * 5000
+
+
+def patch(cluster, name, value, **options):
+    body = json.dumps({"action": "", "name": "", "value": value}).encode()
+    return client.request("PATCH", cluster.url("data", name), body, {"Content-Type": "application/json"}, **options)
+
+
+def custom_of(cluster, name):
+    answer = cluster.head("data", name)
+    assert answer.status == 200, answer
+    return dict(line.split("=", 1) for line in answer.headers.get_all("Ais-Custom-Md") or [])
+
+
+def data_files(cluster, *targets):
+    return [path for target in targets for drive in cluster.drives(target)
+            for path in (drive / "data").rglob("*") if path.is_file()]
+
+
+def lose_indexes(cluster, target):
+    for drive in cluster.drives(target):
+        shutil.rmtree(drive / ".tarn" / "index")
+
+
+@pytest.mark.parametrize("point", PATCH_POINTS)
+def test_a_killed_patch_leaves_the_old_or_the_new_metadata(make_cluster, point):
+    cluster = make_cluster(targets=1, drives=1)
+    old, new = {"color": "red", "kept": "yes"}, {"color": "blue", "kept": "yes"}
+    assert cluster.put("data", "x", BODY).status == 200
+    assert patch(cluster, "x", old).status == 200
+    before = cluster.head("data", "x").headers
+
+    cluster.kill("t1")
+    cluster.start("t1", fail_points=f"{point}=kill@1")
+    with pytest.raises((ConnectionError, client.ProtocolError)):
+        patch(cluster, "x", {"color": "blue"})
+    cluster.wait_exit("t1")
+    cluster.start("t1")
+    found = custom_of(cluster, "x")
+    print(f"injected: kill at {point}; found: {found}")
+    assert found in (old, new)
+    if point == "patch.before_attribute":
+        assert found == old
+    if point in ("patch.before_index", "patch.before_reply"):
+        assert found == new, "the attribute was durable: the start has to find it"
+
+    # What has been seen stays, also when the index is made again from the files, and so does the object.
+    cluster.kill("t1")
+    lose_indexes(cluster, "t1")
+    cluster.start("t1")
+    assert custom_of(cluster, "x") == found
+    answer = cluster.get("data", "x")
+    assert answer.body == BODY
+    assert answer.headers["ETag"] == before["ETag"] and answer.headers["Ais-Version"] == before["Ais-Version"]
+    assert len(data_files(cluster, "t1")) == 1
+    # And it can be changed again, and replaced, and deleted.
+    assert patch(cluster, "x", {"color": "green"}).status == 200
+    assert custom_of(cluster, "x") == old | {"color": "green"}
+    assert cluster.put("data", "x", b"y").status == 200
+    assert custom_of(cluster, "x") == {}
+    assert cluster.delete("data", "x").status == 200
+    assert cluster.names("data") == []
+
+
+def test_acknowledged_metadata_outlives_an_index_that_lost_its_tail(make_cluster, tmp_path):
+    """The index is as it was before the PATCH: what was acknowledged since is in the files."""
+    cluster = make_cluster(targets=1, drives=1)
+    names = [f"n-{i}" for i in range(20)]
+    for name in names:
+        assert cluster.put("data", name, name.encode()).status == 200
+    cluster.kill("t1")
+    index = cluster.drives("t1")[0] / ".tarn" / "index"
+    shutil.copytree(index, tmp_path / "index")
+    cluster.start("t1")
+    for name in names[:10]:
+        assert patch(cluster, name, {"of": name}).status == 200
+    cluster.kill("t1")
+    shutil.rmtree(index)
+    shutil.copytree(tmp_path / "index", index)
+    cluster.start("t1")
+    assert [custom_of(cluster, name) for name in names] == [{"of": name} for name in names[:10]] + [{}] * 10
+    assert cluster.logs["t1"].matching(r"drive open .* newer_metadata=10\b")
+    assert [cluster.get("data", name).body for name in names] == [name.encode() for name in names]
+
+
+class Patcher(threading.Thread):
+    """Counts up in the metadata of one object until it gets no answer."""
+
+    def __init__(self, cluster, name):
+        super().__init__()
+        self.cluster, self.name, self.sent, self.acknowledged = cluster, name, 0, 0
+
+    def run(self):
+        try:
+            while True:
+                self.sent += 1
+                if patch(self.cluster, self.name, {"n": str(self.sent), "kept": "yes"}, timeout=4).status != 200:
+                    return
+                self.acknowledged = self.sent
+        except (OSError, client.ProtocolError):
+            return
+
+
+def test_acknowledged_metadata_survives_a_power_cut(make_stage, fs, seed):
+    """The power of all drives goes in the middle of PATCHes: no count goes back, no object is lost."""
+    rng = seeded(seed, "patch", fs)
+    stage = make_stage(targets=1, drives=2, fs=fs)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    names = [f"n-{i}" for i in range(8)]
+    for name in names:
+        assert cluster.put("data", name, name.encode() * 1000).status == 200
+    counts = {name: 0 for name in names}
+    for _ in range(4):
+        patchers = [Patcher(cluster, name) for name in names]
+        for patcher in patchers:
+            patcher.sent = patcher.acknowledged = counts[patcher.name]
+            patcher.start()
+        time.sleep(rng.uniform(0.1, 0.6))
+        for disk in stage.disks["t1"]:
+            disk.power_cut()
+        stage.kill("t1")
+        for patcher in patchers:
+            patcher.join()
+        for disk in stage.disks["t1"]:
+            disk.remount()
+        stage.start("t1")
+        for patcher in patchers:
+            found = int(custom_of(cluster, patcher.name).get("n", 0))
+            assert patcher.acknowledged <= found <= patcher.sent, patcher.name
+            assert cluster.get("data", patcher.name).body == patcher.name.encode() * 1000
+            counts[patcher.name] = found
+    print(f"injected: 4 power cuts; {sum(counts.values())} changes of metadata, none lost")
+    assert min(counts.values()) > 0, "the cuts came before anything was acknowledged"
+
+
+def rename(cluster, name, new_name):
+    body = json.dumps({"action": "rename-obj", "name": new_name}).encode()
+    return client.request("POST", cluster.url("data", name), body, {"Content-Type": "application/json"})
+
+
+def names_here_and_there(cluster):
+    """(a name of t1, a name of t2)"""
+    return cluster.names_owned_by("t1", "data", 1)[0], cluster.names_owned_by("t2", "data", 1)[0]
+
+
+def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster):
+    cluster = make_cluster(targets=2, drives=1)
+    source, goal = names_here_and_there(cluster)
+    assert cluster.put("data", source, BODY).status == 200
+    assert patch(cluster, source, {"color": "red"}).status == 200
+    cluster.kill("t1")
+    cluster.start("t1", fail_points="rename.before_delete=kill@1")
+    with pytest.raises((ConnectionError, client.ProtocolError)):
+        rename(cluster, source, goal)
+    cluster.wait_exit("t1")
+    cluster.start("t1")
+    for name in (source, goal):
+        assert cluster.get("data", name).body == BODY, name
+        assert custom_of(cluster, name) == {"color": "red"}
+    assert rename(cluster, source, goal).status == 200
+    assert cluster.names("data") == [goal]
+    assert cluster.get("data", goal).body == BODY
+    assert len(data_files(cluster, "t1", "t2")) == 1
+
+
+@pytest.mark.parametrize("point", ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"])
+def test_a_rename_whose_new_home_dies_keeps_the_source(make_cluster, point):
+    cluster = make_cluster(targets=2, drives=1)
+    source, goal = names_here_and_there(cluster)
+    assert cluster.put("data", source, BODY).status == 200
+    cluster.kill("t2")
+    cluster.start("t2", fail_points=f"{point}=kill@1")
+    answer = rename(cluster, source, goal)
+    assert answer.status == 503, answer
+    cluster.wait_exit("t2")
+    assert cluster.get("data", source).body == BODY
+    cluster.start("t2")
+    assert cluster.get("data", source).body == BODY
+    found = cluster.get("data", goal)
+    assert found.status == 404 or found.body == BODY, "half a copy"
+    assert rename(cluster, source, goal).status == 200
+    assert cluster.names("data") == [goal] and cluster.get("data", goal).body == BODY
+
+
+def test_a_restart_ends_appends_with_a_clear_error(make_cluster):
+    cluster = make_cluster(targets=1, drives=1)
+    assert cluster.put("data", "x", b"old").status == 200
+
+    def append(handle, body, kind="append"):
+        url = cluster.url("data", "x") + f"&append_type={kind}&append_handle={urllib.parse.quote(handle)}"
+        return client.request("PUT", url, body)
+
+    handle = append("", b" and new").headers["Ais-Append-Handle"]
+    cluster.kill("t1")
+    cluster.start("t1")
+    for kind in ("append", "flush"):
+        answer = append(handle, b"", kind)
+        assert answer.status == 400 and "begin again with an empty handle" in answer.json()["message"]
+    assert cluster.get("data", "x").body == b"old"
+    assert len(data_files(cluster, "t1")) == 1, "the unfinished file is gone"
+    assert os.getxattr(data_files(cluster, "t1")[0], "user.tarn")
