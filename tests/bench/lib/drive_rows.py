@@ -164,7 +164,7 @@ def measure_sum(stage):
 
 def measure_epoch(stage):
     stage.need_drive()
-    limit = (192 if stage.quick else 384) * MIB
+    limit = (192 if stage.quick else 256) * MIB
     size = 32 * MIB
     count = 4 * limit // size
     stage.need_space(count * size)

@@ -5,7 +5,7 @@ import os
 
 from lib.rows import Result
 from lib.servers import BUCKET, Nginx, Tarn
-from lib.stage import BURST_SECONDS, Failed, Unavailable, ratio, rounds_of, spread
+from lib.stage import BURST_SECONDS, Failed, Unavailable, median, ratio, rounds_of, spread
 
 MIB = 1 << 20
 #             bytes, how many objects, connections
@@ -80,6 +80,13 @@ def _results(stage, prefix, measured, first, second, by_bytes, command, caches):
     rate, rate_unit = (_gb_a_second, "GB/s") if by_bytes else (_requests_a_second, "requests/s")
     for kind, function, unit in (("cpu", cpu, cpu_unit), ("rate", rate, rate_unit)):
         raw = {f"{side}, {unit}": spread([function(burst) for burst in bursts]) for side, bursts in measured.items()}
+        if kind == "rate":
+            # Near 100 % it is the client's core that limits the rate.
+            raw["client's core busy, %"] = {
+                side: round(100 * median([burst["client_cpu_s"] / burst["seconds"] for burst in bursts]))
+                for side, bursts in measured.items()}
+            raw["p99 of a request, us"] = {side: median([burst["p99_us"] for burst in bursts])
+                                           for side, bursts in measured.items()}
         value = ratio([function(burst) for burst in measured[first]], [function(burst) for burst in measured[second]])
         yield Result(f"{prefix}_{kind}", value, stage.rounds, raw, command, caches)
 

@@ -72,9 +72,9 @@ def _wait_for(child):
     """Passes the first signal on, so that the child may clean up, and kills it when it does not end."""
     asked = []
 
-    def pass_on(number, _frame):
+    def pass_on(_number, _frame):
         asked.append(time.monotonic())
-        os.kill(child, signal.SIGKILL if len(asked) > 1 else number)
+        os.kill(child, signal.SIGKILL if len(asked) > 1 else signal.SIGTERM)
 
     signal.signal(signal.SIGINT, pass_on)
     signal.signal(signal.SIGTERM, pass_on)
