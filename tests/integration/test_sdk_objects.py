@@ -88,9 +88,8 @@ def test_parallel_downloads(redirected, rng):
     content = rng.randbytes(33 * MIB + 5)
     one = put(redirected, "x", content)
     for options in ({"num_workers": 4}, {"num_workers": 3, "chunk_size": MIB}, {"num_workers": 4, "direct": True}):
-        buffer = read(one, **options)
-        assert hashlib.sha256(bytes(buffer)).digest() == hashlib.sha256(content).digest(), options
-        buffer.close()
+        with read(one, **options) as buffer:
+            assert hashlib.sha256(buffer.tobytes()).digest() == hashlib.sha256(content).digest(), options
     assert b"".join(bytes(piece) for piece in one.get_reader(num_workers=4)) == content
 
 
