@@ -140,7 +140,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
     if (base.entry) {
       // Ours, when an earlier attempt was done although nobody could tell.
       if (base.entry->made_by != made_by)
-        co_return fail(Errc::bucket_exists, "bucket {} already exists", name.display());
+        co_return fail(Errc::bucket_exists, "bucket \"{}\" already exists", name.display());
       bucket.id = base.entry->id;
       co_await refresh(view);
       co_return bucket;
@@ -169,7 +169,7 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
       co_return Status();  // gone, as we asked, whoever's transaction it was
     }
     if (!base.entry)
-      co_return fail(Errc::bucket_not_found, "bucket {} does not exist", name.display());
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
     const BucketId id = base.entry->id;
     auto transaction = base.next();
     transaction.deletes.push_back({keys::bucket(id), ""});
@@ -194,7 +194,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
-      co_return fail(Errc::bucket_not_found, "bucket {} does not exist", name.display());
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
     CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
