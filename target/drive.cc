@@ -39,14 +39,15 @@ struct Drive::VerifiedCache {
   std::map<io::FileName, std::list<Entry>::iterator> by_file;
 };
 
-Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index)
+Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index,
+             io::DriveKind kind, std::shared_ptr<HeadTurns> turns)
     : options_(std::move(options)),
       files_(std::move(files)),
       index_(std::move(index)),
       mount_(io::mount_info(options_.path).value_or(io::MountInfo())),
       digest_(cluster::placement_digest(options_.path)),
-      kind_(options_.kind.value_or(io::detect_drive_kind(options_.path))),
-      turns_(kind_ == io::DriveKind::rotational ? HeadTurns::Limits() : HeadTurns::solid()),
+      kind_(kind),
+      turns_(std::move(turns)),
       cache_policy_(options_.cache_policy ? options_.cache_policy
                                           : std::make_shared<CachePolicy>(memory_limit())),
       next_id_(random_u64()),
@@ -67,7 +68,15 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   TRY_OK(files->make_directory("data"));
   // Through the open root: nothing lands below the mount point when the drive is unmounted under
   // us.
-  TRY(auto index, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+  const io::DriveKind kind = options.kind.value_or(io::detect_drive_kind(options.path));
+  const bool rotational = kind == io::DriveKind::rotational;
+  const auto turns =
+      std::make_shared<HeadTurns>(rotational ? HeadTurns::Limits() : HeadTurns::solid());
+  const auto open_index = [&] {
+    return Index::open(files->pinned_root() + "/.tarn/index", options.path, memory,
+                       rotational ? turns : nullptr);
+  };
+  TRY(auto index, open_index());
   const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
   std::vector<cluster::Candidate> candidates;
   for (const std::string& path : options.all_paths)
@@ -90,14 +99,15 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
                      report.error().message);
     index.reset();
     TRY_OK(Index::discard(files->pinned_root() + "/.tarn/index"));
-    TRY(index, Index::open(files->pinned_root() + "/.tarn/index", options.path, memory));
+    TRY(index, open_index());
     report = take_stock();
   }
   if (!report) return fail(report.error());
   // The flag may have been lost with the end of the index: what was adopted tells.
   const bool may_hold_foreign =
       options.may_hold_foreign || foreign == "1" || report->adopted_foreign > 0;
-  std::unique_ptr<Drive> drive(new Drive(std::move(options), std::move(files), std::move(index)));
+  std::unique_ptr<Drive> drive(
+      new Drive(std::move(options), std::move(files), std::move(index), kind, turns));
   drive->recovery_ = *report;
   drive->directory_ = report->last_directory;
   drive->files_in_directory_ = report->files_in_last_directory;
@@ -127,7 +137,7 @@ void Drive::take_out(const std::string& why) {
 }
 
 Task<Status> Drive::probe() {
-  turns_.tick();
+  turns_->tick();
   auto work = [this]() -> Status {
     if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
     TRY_OK(refresh_space());
@@ -386,10 +396,10 @@ Task<Result<std::shared_ptr<OpenObject>>> Drive::open_object(BucketId bucket, st
 }
 
 Task<Status> Drive::adopt(OpenObject& object) {
-  co_await turns_.wait();
+  co_await turns_->wait();
   auto work = [&] { return object.adopt(); };
   Status adopted = co_await threads_->run(work);
-  turns_.done();
+  turns_->done();
   co_return adopted;
 }
 
@@ -431,9 +441,9 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
     TRY_OK(index_->list(bucket, prefix, after, visit));
     return listing;
   };
-  co_await turns_.wait();  // a scan moves the head like any reader
+  co_await turns_->wait();  // a scan moves the head like any reader
   auto listing = co_await threads_->run(work);
-  turns_.done();
+  turns_->done();
   co_return listing;
 }
 
@@ -443,9 +453,9 @@ Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
     TRY_OK(usable());
     return index_->list(bucket, prefix, after, visit);
   };
-  co_await turns_.wait();  // a scan moves the head like any reader
+  co_await turns_->wait();  // a scan moves the head like any reader
   Status walked = co_await threads_->run(work);
-  turns_.done();
+  turns_->done();
   co_return walked;
 }
 

@@ -137,7 +137,7 @@ class Drive {
   /// not what was stored.
   Task<Status> adopt(OpenObject& object);
   /// Whose turn it is to read.
-  [[nodiscard]] HeadTurns& turns() { return turns_; }
+  [[nodiscard]] HeadTurns& turns() { return *turns_; }
   [[nodiscard]] io::DriveKind kind() const { return kind_; }
   /// Counts what readers were sent, for the cache policy.
   void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
@@ -177,7 +177,8 @@ class Drive {
  private:
   friend class WorkFile;
   friend class OpenObject;
-  Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index);
+  Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index,
+        io::DriveKind kind, std::shared_ptr<HeadTurns> turns);
 
   /// Published, acknowledged, and not yet synced.
   struct Unsynced {
@@ -227,7 +228,7 @@ class Drive {
   io::MountInfo mount_;
   std::uint64_t digest_;
   io::DriveKind kind_;
-  HeadTurns turns_;
+  std::shared_ptr<HeadTurns> turns_;
   std::shared_ptr<CachePolicy> cache_policy_;
   std::atomic<bool> foreign_{false};
   Counters counters_;

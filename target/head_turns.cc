@@ -1,6 +1,7 @@
 #include "target/head_turns.h"
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,15 @@ void HeadTurns::done() {
     --active_;
   }
   grant();
+}
+
+void HeadTurns::run(const std::function<void()>& work) {
+  // Shared: it is still being told when we go on.
+  const auto ours = std::make_shared<std::promise<void>>();
+  ask(0, [ours](Age) { ours->set_value(); });
+  ours->get_future().wait();
+  work();
+  done();
 }
 
 void HeadTurns::release(Age age, std::uint64_t bytes) {

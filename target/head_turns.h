@@ -38,6 +38,9 @@ class HeadTurns {
   /// ended with done().
   Task<void> wait();
   void done();
+  /// Runs `work` in a turn, blocking the calling thread until it is there. Not for the drive's own
+  /// threads: those who have the turn may be waiting for one.
+  void run(const std::function<void()>& work);
   /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
   void release(Age age, std::uint64_t bytes);
   /// Once a second. When readers wait for the budget only, and have done so since the last call, it

@@ -178,6 +178,10 @@ struct Index::Impl {
     options.compression = rocksdb::kNoCompression;
     options.write_buffer_size = 8U << 20U;
     options.max_background_jobs = 2;
+    // A compaction is one turn on the drive: seconds at most.
+    options.target_file_size_base = 16U << 20U;
+    options.max_bytes_for_level_base = 64U << 20U;
+    options.max_compaction_bytes = 64U << 20U;
     options.max_open_files = 256;
     options.keep_log_file_num = 1;
     options.write_buffer_manager = memory.impl().write_buffers;
@@ -206,10 +210,11 @@ Index::~Index() {
 }
 
 Result<std::unique_ptr<Index>> Index::open(const std::string& directory, const std::string& drive,
-                                           const IndexMemory& memory) {
+                                           const IndexMemory& memory,
+                                           std::shared_ptr<HeadTurns> turns) {
   auto impl = std::make_unique<Impl>();
   impl->drive = drive;
-  impl->env = make_index_env();
+  impl->env = make_index_env(std::move(turns));
   // First as a crash leaves it: at most the last write torn. Anything worse is said aloud.
   auto status =
       impl->open_db(directory, memory, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);

@@ -18,6 +18,8 @@ class WriteBatch;
 
 namespace tarn::target {
 
+class HeadTurns;
+
 /// The memory that the indexes of all drives of a target share.
 class IndexMemory {
  public:
@@ -67,9 +69,10 @@ class Index {
 
   /// Opens the index in `directory`, or makes it. One that cannot be read is moved aside (to
   /// `<directory>.broken`) and an empty one made: recovery fills it from the files.
-  [[nodiscard]] static Result<std::unique_ptr<Index>> open(const std::string& directory,
-                                                           const std::string& drive,
-                                                           const IndexMemory& memory);
+  /// Its background work takes `turns` on the drive, when there are any.
+  [[nodiscard]] static Result<std::unique_ptr<Index>> open(
+      const std::string& directory, const std::string& drive, const IndexMemory& memory,
+      std::shared_ptr<HeadTurns> turns = nullptr);
   /// Moves an index aside that opened but cannot be read, so that open() makes an empty one.
   static Status discard(const std::string& directory);
   ~Index();

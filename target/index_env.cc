@@ -18,6 +18,7 @@ namespace {
 /// Threads that run RocksDB's background work, first come first served.
 class WorkQueue {
  public:
+  void take_turns(std::shared_ptr<HeadTurns> turns) { turns_ = std::move(turns); }
   void set_threads(int count) {
     const std::lock_guard lock(mutex_);
     while (static_cast<int>(threads_.size()) < count) threads_.emplace_back([this] { serve(); });
@@ -86,10 +87,15 @@ class WorkQueue {
       const Item item = queue_.front();
       queue_.pop_front();
       lock.unlock();
-      item.work(item.argument);
+      if (turns_) {
+        turns_->run([&item] { item.work(item.argument); });
+      } else {
+        item.work(item.argument);
+      }
       lock.lock();
     }
   }
+  std::shared_ptr<HeadTurns> turns_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;
@@ -99,7 +105,9 @@ class WorkQueue {
 
 class DriveEnv final : public rocksdb::EnvWrapper {
  public:
-  DriveEnv() : rocksdb::EnvWrapper(rocksdb::Env::Default()) {
+  explicit DriveEnv(const std::shared_ptr<HeadTurns>& turns)
+      : rocksdb::EnvWrapper(rocksdb::Env::Default()) {
+    for (WorkQueue& each : queues_) each.take_turns(turns);
     queue(Priority::LOW).set_threads(1);
     queue(Priority::HIGH).set_threads(1);
   }
@@ -157,7 +165,9 @@ class SpdlogLogger final : public rocksdb::Logger {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::Env> make_index_env() { return std::make_unique<DriveEnv>(); }
+std::unique_ptr<rocksdb::Env> make_index_env(std::shared_ptr<HeadTurns> turns) {
+  return std::make_unique<DriveEnv>(turns);
+}
 
 std::shared_ptr<rocksdb::Logger> make_index_logger(const std::string& drive) {
   return std::make_shared<SpdlogLogger>(drive);

@@ -26,7 +26,7 @@
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
 #include "target/drive_identity.h"
-#include "target/drive_metrics.h"
+#include "target/drive_reports.h"
 #include "target/node.h"
 #include "target/options.h"
 
@@ -68,9 +68,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     Drive::Options its;
     its.path = use.path;
     its.threads = options.drive_threads;
-    its.space = options.space;
-    its.space.high_watermark = static_cast<double>(options.high_watermark);
-    its.space.out_of_space = static_cast<double>(options.out_of_space);
+    its.space = options.limits();
     its.may_hold_foreign = use.may_hold_foreign;
     for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
@@ -89,6 +87,11 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     opened.drives.push_back(std::move(drive));
   }
   return opened;
+}
+
+/// The sections of what=config that this target's settings decide.
+void add_config(const Options& options, nlohmann::json& config) {
+  config["space"] = {{"highwm", options.high_watermark}, {"out_of_space", options.out_of_space}};
 }
 
 /// Looks after one drive, once a second.
@@ -252,7 +255,7 @@ Status Target::start() {
                 options_.checksum_verify == "always");
   context_.emplace(cluster::NodeContext{
       *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
-      *stats_, [this] { return drive_reports(*store_, options_); },
+      *stats_, [this] { return drive_reports(*store_, options_.limits()); },
       [this](nlohmann::json& config) { add_config(options_, config); }});
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
     for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));

@@ -38,6 +38,13 @@ void Options::bind(Settings& settings) {
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 
+SpaceLimits Options::limits() const {
+  SpaceLimits limits = space;
+  limits.high_watermark = static_cast<double>(high_watermark);
+  limits.out_of_space = static_cast<double>(out_of_space);
+  return limits;
+}
+
 std::optional<io::DriveKind> Options::kind() const {
   if (drive_kind == "rotational") return io::DriveKind::rotational;
   if (drive_kind == "solid") return io::DriveKind::solid;

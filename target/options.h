@@ -35,6 +35,8 @@ struct Options {
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
+  /// How full a drive may get, as the settings say.
+  [[nodiscard]] SpaceLimits limits() const;
   /// What the setting drive.kind says; nothing for auto.
   [[nodiscard]] std::optional<io::DriveKind> kind() const;
 };

@@ -1,4 +1,4 @@
-#include "target/drive_metrics.h"
+#include "target/drive_reports.h"
 
 namespace tarn::target {
 
@@ -61,8 +61,8 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
   }
 }
 
-/// The drives as they are now, those that are missing last.
-std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const Options& options) {
+std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
+                                                const SpaceLimits& limits) {
   std::vector<cluster::DriveReport> out;
   for (const auto& drive : store.drives()) {
     const io::Space space = drive->space();
@@ -72,11 +72,11 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.used = space.total - space.free;
     report.available = space.free;
     report.usable = drive->usable().has_value();
-    const auto is_above = [&](std::uint64_t percent) {
-      return report.used * 100 > space.total * percent;
+    const auto is_above = [&](double percent) {
+      return static_cast<double>(report.used) * 100 > static_cast<double>(space.total) * percent;
     };
-    report.low = is_above(options.high_watermark);
-    report.full = is_above(options.out_of_space);
+    report.low = is_above(limits.high_watermark);
+    report.full = is_above(limits.out_of_space);
     out.push_back(std::move(report));
   }
   for (const auto& [path, why] : store.missing()) {
@@ -86,11 +86,6 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     out.push_back(std::move(report));
   }
   return out;
-}
-
-/// The sections of what=config that this target's settings decide.
-void add_config(const Options& options, nlohmann::json& config) {
-  config["space"] = {{"highwm", options.high_watermark}, {"out_of_space", options.out_of_space}};
 }
 
 }  // namespace tarn::target

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vector>
+
+#include "common/cluster/node_report.h"
 #include "common/obs/metrics.h"
 #include "target/object_store.h"
 
@@ -8,5 +11,9 @@ namespace tarn::target {
 /// What /metrics says of every drive of `store` (docs/api.md), read at each scrape. The store must
 /// outlive the last scrape.
 void export_drives(obs::Metrics& metrics, const ObjectStore& store);
+
+/// The drives as they are now, for AIStore's paths; those that are missing last.
+[[nodiscard]] std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
+                                                              const SpaceLimits& limits);
 
 }  // namespace tarn::target
