@@ -143,6 +143,7 @@ def test_a_file_reader_resumes_where_the_wire_broke(cluster, bucket, rng):
 def test_names_come_back_as_they_went_in(sdk_bucket, name):
     one = put(sdk_bucket, name, name.encode())
     assert read(one) == name.encode()
+    assert read(one, direct=True) == name.encode()
     assert one.head("size").size == len(name.encode())
     assert [entry.name for entry in sdk_bucket.list_all_objects()] == [name]
     one.delete()
