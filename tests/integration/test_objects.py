@@ -168,7 +168,7 @@ def test_a_refused_upload_leaves_no_file_behind(make_cluster):
 
     wrong = {"Content-MD5": CHECKSUMS["Content-MD5"]}
     assert cluster.put("data", "x", b"z" * (5 << 20), headers=wrong).status == 400
-    assert files() == []
+    wait_until(lambda: files() == [], 10, "the file of a refused upload is gone")
     with client.RawConnection(cluster.put("data", "x", b"", follow=False).headers["Location"]) as connection:
         location = cluster.put("data", "x", b"q" * 1000, follow=False).headers["Location"]
         connection.send_head("PUT", client.target_of(location), {"Content-Length": "1000"})

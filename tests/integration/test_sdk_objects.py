@@ -7,6 +7,7 @@ import itertools
 import pytest
 from aistore.sdk.archive_config import ArchiveConfig
 from aistore.sdk.errors import AISError, ErrBckNotFound, ErrObjNotFound
+from harness import client
 from harness.sdk import BreakingWire, client_of
 
 MIB = 1 << 20
@@ -112,6 +113,21 @@ def test_direct_reads_find_the_target_of_every_name(cluster, redirected):
         read(redirected.object("direct-missing"), direct=True)
 
 
+def test_a_target_answers_what_direct_readers_ask(cluster, redirected):
+    """The cluster map and the health of a target itself, and its own word for what is not there."""
+    for target in cluster.targets():
+        base = cluster.url_of(target)
+        smap = client.request("GET", f"{base}/v1/daemon?what=smap").json()
+        assert len(smap["tmap"]) == len(cluster.targets()) and smap["proxy_si"]["daemon_id"] in smap["pmap"]
+        assert base in {node["public_net"]["direct_url"] for node in smap["tmap"].values()}
+        health = client.request("GET", f"{base}/v1/health")
+        assert health.status == 200 and int(health.headers["Ais-Node-Uptime"]) > 0
+    owner = cluster.owner(redirected.name, "missing")
+    answer = client.request("GET", cluster.url(redirected.name, "missing", base=cluster.url_of(owner)))
+    assert answer.status == 404 and answer.json()["tcode"] == "ErrNotFound"
+    assert f"ais://{redirected.name}/missing does not exist" in answer.json()["message"]
+
+
 def test_a_file_reader_resumes_where_the_wire_broke(cluster, bucket, rng):
     content = rng.randbytes(12 * MIB)
     put(client_of(cluster.endpoint).bucket(bucket), "x", content)
@@ -127,6 +143,7 @@ def test_a_file_reader_resumes_where_the_wire_broke(cluster, bucket, rng):
 def test_names_come_back_as_they_went_in(sdk_bucket, name):
     one = put(sdk_bucket, name, name.encode())
     assert read(one) == name.encode()
+    assert read(one, direct=True) == name.encode()
     assert one.head("size").size == len(name.encode())
     assert [entry.name for entry in sdk_bucket.list_all_objects()] == [name]
     one.delete()

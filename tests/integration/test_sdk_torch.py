@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (Debian: python3-torch)")
 
-from aistore.pytorch import AISIterDataset, AISMapDataset, AISShardReader  # noqa: E402
+from aistore.pytorch import AISIterDataset, AISMapDataset, AISParallelMapDataset, AISShardReader  # noqa: E402
 from harness.sdk import client_of  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 def samples(cluster, bucket, rng):
     """(the bucket as the package has it, {name: content})"""
     made = client_of(cluster.endpoint).bucket(bucket)
-    contents = {f"train/{i:03d}.bin": rng.randbytes(rng.randrange(0, 50_000)) for i in range(40)}
+    contents = {f"train/{i:03d}.bin": rng.randbytes(rng.randrange(1, 50_000)) for i in range(40)}
     for name, content in contents.items():
         made.object(name).get_writer().put_content(content)
     made.object("other/x").get_writer().put_content(b"not of this set")
@@ -35,6 +35,18 @@ def test_map_data_set(samples):
     assert len(data) == len(contents)
     loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=list)
     found = {name: digest(content) for batch in loader for name, content in batch}
+    assert found == {name: digest(content) for name, content in contents.items()}
+
+
+def test_parallel_map_data_set(samples):
+    """Each object in several ranges at the same time."""
+    bucket, contents = samples
+    data = AISParallelMapDataset(bucket, prefix_map={bucket: "train/"}, num_workers=3)
+    found = {}
+    for i in range(len(data)):
+        name, buffer = data[i]
+        with buffer:
+            found[name] = digest(buffer.tobytes())
     assert found == {name: digest(content) for name, content in contents.items()}
 
 
