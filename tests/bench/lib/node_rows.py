@@ -105,8 +105,6 @@ def measure_list(stage):
                 raise Failed(f"the list has {names} names of {count + 1}")
             return {"names": names, "pages": pages, "seconds": seconds, "proxy": proxy, "target": target}
 
-        for kind in LIST:
-            whole(kind)
         measured = rounds_of(stage, {kind: lambda _, kind=kind: whole(kind) for kind in LIST})
     for kind, runs in measured.items():
         rates = [run["names"] / run["seconds"] for run in runs]
