@@ -12,7 +12,7 @@ import time
 import urllib.parse
 from pathlib import Path
 
-from lib.stage import DRIVE_TOOL, REPOSITORY, Failed, wait_until
+from lib.stage import DRIVE_TOOL, REPOSITORY, Failed, Unavailable, wait_until
 
 LOCAL_CLUSTER = REPOSITORY / "deploy" / "local-cluster"
 BUCKET = "bench"
@@ -266,7 +266,7 @@ class EmulatedDrive:
             wait_until(lambda: self.process.poll() is not None or self.mount.stat().st_dev != device, 10,
                        f"{self.mount} is mounted")
             if self.process.poll() is not None:
-                raise Failed(f"{DRIVE_TOOL} ended with code {self.process.returncode}")
+                raise Unavailable("no FUSE file system can be mounted here")
             self.model(False)
         except BaseException:
             self.__exit__()

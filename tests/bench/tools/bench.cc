@@ -42,6 +42,9 @@ std::vector<int> children_of(int pid) {
   for (const auto& thread :
        std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
     std::ifstream file(thread.path() / "children");
+    // A kernel without this file would make a server's workers look free.
+    if (!file && std::filesystem::exists(thread.path(), gone))
+      die("this kernel has no /proc/PID/task/TID/children");
     for (int child = 0; file >> child;) children.push_back(child);
   }
   return children;
