@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from lib.rows import Result
-from lib.servers import BUCKET, Tarn, free_port, memory_of, mounted_image, settle
+from lib.servers import BUCKET, Tarn, cpu_seconds, free_port, memory_of, mounted_image, settle
 from lib.stage import Failed, drop_from_cache, median, rounds_of, spread, wait_until
 
 IDLE_CONNECTIONS = 9000
@@ -92,22 +92,25 @@ def measure_list(stage):
     count = 100_000 if stage.quick else 1_000_000
     stage.need_space(4 << 30)
     directory = stage.new_directory("list")
-    with mounted_image(stage, directory / "t1" / "d1", count), Tarn(stage, directory) as tarn:
+    with mounted_image(stage, directory / "t1" / "d1", count), Tarn(stage, directory, burst=False) as tarn:
         fill_with_names(stage, tarn, count)
+        tarn.hurry()
         lister = Lister(tarn)
 
         def whole(kind):
+            before = [cpu_seconds(pid) for pid in tarn.pids]
             names, pages, seconds = lister.list_all(kind)
+            proxy, target = (cpu_seconds(pid) - cpu for pid, cpu in zip(tarn.pids, before))
             if names != count + 1:  # and the prototype
                 raise Failed(f"the list has {names} names of {count + 1}")
-            return {"names": names, "pages": pages, "seconds": seconds}
+            return {"names": names, "pages": pages, "seconds": seconds, "proxy": proxy, "target": target}
 
-        for kind in LIST:
-            whole(kind)
         measured = rounds_of(stage, {kind: lambda _, kind=kind: whole(kind) for kind in LIST})
     for kind, runs in measured.items():
         rates = [run["names"] / run["seconds"] for run in runs]
         raw = {"names/s": spread(rates, 6), "ms a page": spread([run["seconds"] / run["pages"] * 1e3 for run in runs]),
+               "CPU us a name": {side: float(f"{median([run[side] / run['names'] * 1e6 for run in runs]):.3g}")
+                                 for side in ("proxy", "target")},
                "names": count + 1, "names a page": 10_000}
         yield Result(f"list_{kind}_names_per_s", median(rates), stage.rounds, raw,
                      "whole lists through the proxy, one connection, props name,size; proxy and target on one core",

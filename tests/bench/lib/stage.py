@@ -58,10 +58,18 @@ class Stage:
         self._shared = {}
         self._exits = contextlib.ExitStack()
         self._count = 0
+        self._made = []
 
     def close(self):
+        """Ends what is shared and removes what measurements left, so that the next one finds the drive as empty and as idle
+        as the first."""
         self._exits.close()
         self._shared = {}
+        for path in self._made:
+            shutil.rmtree(path, ignore_errors=True)
+        if self._made and not self.quick:
+            os.sync()
+        self._made = []
 
     def shared(self, key, make):
         """A context that several measurements use, entered once and left at the end."""
@@ -69,15 +77,11 @@ class Stage:
             self._shared[key] = self._exits.enter_context(make())
         return self._shared[key]
 
-    def forget(self, key):
-        """The shared contexts are left: what follows measures something that they would disturb."""
-        if key in self._shared:
-            self.close()
-
     def new_directory(self, name):
         self._count += 1
         path = self.directory / f"{self._count:02}-{name}"
         path.mkdir()
+        self._made.append(path)
         return path
 
     def say(self, text):
@@ -149,7 +153,10 @@ class Stage:
 
 
 def rounds_of(stage, sides):
-    """{side: [figures a round]}: each round measures every side once, A B A B. `sides` is {name: function(round)}."""
+    """{side: [figures a round]}: each round measures every side once, A B A B. `sides` is {name: function(round)}. The first
+    time, which is round -1, does not count: it meets memory that was never used and code that was never run."""
+    for function in sides.values():
+        function(-1)
     measured = {name: [] for name in sides}
     for number in range(stage.rounds):
         for name, function in sides.items():

@@ -45,14 +45,17 @@ def get_line(stage):
     return f"GET of 64 MiB: {_figures(measured['tarn'], 'server_cpu_s')}; {beside}"
 
 
+def _ratio_of_readers(stage, emulated):
+    with full_drive(stage, emulated, beside=False) as full:
+        one = mb_a_second(full.run("tarn", 1, 1.5))
+        many = mb_a_second(full.run("tarn", 16, 3))
+    return f"16 readers of one drive: {many / one:.2f} of one reader's rate ({many:.0f} of {one:.0f} MB/s, "
+
+
 def readers_line(stage):
     """16 cold readers of one drive through Tarn, over one: an emulated rotating drive, or what is here."""
     try:
         stage.need_drive()
-        emulated, what = True, "an emulated rotating drive"
+        return _ratio_of_readers(stage, True) + "an emulated rotating drive)"
     except Unavailable:
-        emulated, what = False, "the drive that is here (no FUSE to emulate one that turns)"
-    with full_drive(stage, emulated, beside=False) as full:
-        one = mb_a_second(full.run("tarn", 1, 1.5))
-        many = mb_a_second(full.run("tarn", 16, 3))
-    return f"16 readers of one drive: {many / one:.2f} of one reader's rate ({many:.0f} of {one:.0f} MB/s, {what})"
+        return _ratio_of_readers(stage, False) + "the drive that is here: none that turns can be emulated)"

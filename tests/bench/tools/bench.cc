@@ -1,5 +1,6 @@
 #include "bench.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +14,6 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <strings.h>
 
 namespace tarn::bench {
 namespace {
@@ -43,6 +42,9 @@ std::vector<int> children_of(int pid) {
   for (const auto& thread :
        std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
     std::ifstream file(thread.path() / "children");
+    // A kernel without this file would make a server's workers look free.
+    if (!file && std::filesystem::exists(thread.path(), gone))
+      die("this kernel has no /proc/PID/task/TID/children");
     for (int child = 0; file >> child;) children.push_back(child);
   }
   return children;
@@ -88,13 +90,21 @@ std::vector<Url> read_urls(const std::string& file) {
   return urls;
 }
 
+namespace {
+
+char lower(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter | 0x20) : letter;
+}
+
+}  // namespace
+
 std::string_view field(std::string_view head, std::string_view name) {
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;) {
     const std::size_t line = at + 2;
     at = head.find("\r\n", line);
     const std::string_view text = head.substr(line, at == std::string_view::npos ? at : at - line);
     if (text.size() > name.size() && text[name.size()] == ':' &&
-        ::strncasecmp(text.data(), name.data(), name.size()) == 0) {
+        std::ranges::equal(text.substr(0, name.size()), name, {}, lower, lower)) {
       const std::size_t value = text.find_first_not_of(' ', name.size() + 1);
       return value == std::string_view::npos ? std::string_view() : text.substr(value);
     }
@@ -104,6 +114,7 @@ std::string_view field(std::string_view head, std::string_view name) {
 
 int dial(std::uint16_t port, int flags) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) die("no more sockets");
   const int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   sockaddr_in address{};

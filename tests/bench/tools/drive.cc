@@ -182,8 +182,7 @@ int do_get_attribute(const char* path, const char* name, char* value, std::size_
   const std::string report = head.report();
   if (size == 0) return static_cast<int>(report.size()) + 20;  // it may grow until it is asked for
   if (size < report.size()) return -ERANGE;
-  std::memcpy(value, report.data(), report.size());
-  return static_cast<int>(report.size());
+  return static_cast<int>(report.copy(value, size));
 }
 
 void add_file_operations(fuse_operations& ops) {

@@ -34,7 +34,6 @@
 #include <vector>
 
 #include "bench.h"
-#include <strings.h>
 
 namespace {
 
@@ -144,7 +143,9 @@ class Load {
     }
   }
 
-  bool more() const { return requests_ > 0 ? begun_ < requests_ : tarn::bench::now() < deadline_; }
+  [[nodiscard]] bool more() const {
+    return requests_ > 0 ? begun_ < requests_ : tarn::bench::now() < deadline_;
+  }
 
   void next(Lane& lane) {
     if (lane.busy) --busy_;
