@@ -126,7 +126,11 @@ def drip(address, start, piece, every, patience):
 
 
 def sip(address, request, size, every, patience):
-    """Sends a request and takes `size` bytes of the answer now and then, until the server closes or patience ends."""
+    """Sends a request and takes `size` bytes of the answer now and then, until the server closes or patience ends.
+
+    The end is seen when it comes. Who only reads sees it behind everything that lies in his own receive buffer: at 64
+    bytes every 0.2 s the 4 KiB of the smallest one take 12.8 s, whatever the server does.
+    """
     began = time.monotonic()
     taken = 0
     with socket.socket() as connection:
@@ -135,6 +139,8 @@ def sip(address, request, size, every, patience):
         connection.connect(address)
         connection.sendall(request)
         first = b""
+        ended = select.poll()
+        ended.register(connection, 0)  # a reset, which comes when an answer is cut
         while time.monotonic() - began < patience:
             try:
                 got = connection.recv(size)
@@ -144,5 +150,6 @@ def sip(address, request, size, every, patience):
                 return SlowResult(time.monotonic() - began, taken, first)
             first = first or got
             taken += len(got)
-            select.select([], [], [], every)
+            if ended.poll(every * 1000):
+                return SlowResult(time.monotonic() - began, taken, first)
     return SlowResult(float("inf"), taken, first)

@@ -163,9 +163,8 @@ def test_clients_that_dawdle_are_cut_off_and_disturb_nobody(make_stage):
     print(f"injected: {len(results)} slow clients; detected: " +
           ", ".join(f"{name} {result.seconds:.1f} s" for name, result in sorted(results.items())) +
           f"; {others} others served, the slowest in {slowest:.2f} s")
-    # What a reader is slow to take lies in the kernel first, whose buffers grow for a while: that is progress, too.
-    bound = {name: patience if name.startswith("read") else scaled(8) for name in results}
-    late = {name: result.seconds for name, result in results.items() if result.seconds > bound[name]}
+    # What the kernel takes into its buffers is progress, too, but only in the first window of a slow reader.
+    late = {name: result.seconds for name, result in results.items() if result.seconds > scaled(8)}
     assert not late, f"never cut off: {late}"
     assert others > 20 and slowest < scaled(2)
     assert cluster.names("data") == ["large", "small"]

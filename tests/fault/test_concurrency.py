@@ -1,6 +1,7 @@
 """Many clients on the same names (faults.md L1 to L4): every history must have an explanation."""
 
 import random
+import threading
 
 import checker
 import pytest
@@ -53,6 +54,34 @@ def test_concurrent_puts_of_one_name_have_one_order(cluster, bucket, seed):
     ops = judge(cluster, run(cluster, work, seed), bucket, names)
     assert len(ops) >= OPERATIONS
     print(f"injected: {sum(op.op == 'put' for op in ops)} PUTs that meet others")
+
+
+def test_64_writers_of_one_name_have_one_winner(cluster, bucket, seed):
+    """L1 in full width: 64 writers at once, 1 byte to 64 MiB, a few rounds, and readers beside them."""
+    writers, rounds, readers = 64, 3, 4
+    recorder = Recorder()
+    clients = [Client(recorder, f"w{i}", [cluster.endpoint], timeout=120) for i in range(writers + readers)]
+    names = [f"n-{i}" for i in range(rounds)]
+    together = threading.Barrier(writers + readers)
+
+    def work(client):
+        number = clients.index(client)
+        for turn, name in enumerate(names):
+            rng = random.Random(f"{seed}/{turn}/{number}")
+            together.wait(300)
+            if number < writers:
+                # Each round has one of the largest; which writer that is changes.
+                largest = number == turn * 17 % writers
+                client.put(bucket, name, 64 << 20 if largest else rng.choice((1, 100, 4097, 70_000, 300_000, 2 << 20)))
+            else:
+                for _ in range(6):
+                    client.get(bucket, name)
+
+    Crowd(clients, work, count=writers + readers).start().join(300)
+    ops = judge(cluster, recorder, bucket, names)
+    sizes = [op.length for op in ops if op.op == "put"]
+    print(f"injected: {rounds} rounds of {writers} writers, up to {max(sizes) >> 20} MiB, {sum(sizes) >> 20} MiB in all")
+    assert len(sizes) == writers * rounds and max(sizes) == 64 << 20
 
 
 def test_puts_deletes_and_reads_race(cluster, bucket, seed):

@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import shutil
-import struct
 import threading
 import time
 
@@ -22,6 +21,7 @@ from disks import seeded
 from harness.waiting import wait_until
 from history import Recorder
 from load import Client, Crowd
+from manufacture import multiply
 from stage import ATTRIBUTE, DRIVE_ERRORS, Churn, certain
 
 CUTS = 5
@@ -250,76 +250,6 @@ def test_a_power_cut_while_the_index_is_flushed_and_compacted(make_stage, seed):
 
 # --- an index that is gone (B7) --------------------------------------------------------------------------------------
 
-_CRC32C = []
-
-
-def crc32c(data):
-    if not _CRC32C:
-        for byte in range(256):
-            value = byte
-            for _ in range(8):
-                value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-            _CRC32C.append(value)
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-def number(value):
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def take_number(data, place):
-    value = shift = 0
-    while True:
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
-
-
-def multiply(drive, template, count, per_directory=1024):
-    """`count` more objects like `template`, written as a target writes them (docs/on-disk-layout.md)."""
-    attribute, body = os.getxattr(template, ATTRIBUTE), template.read_bytes()
-    place = 9
-    for _ in range(4):  # provider, namespace, bucket
-        length, place = take_number(attribute, place)
-        place += length
-    head = attribute[:place]
-    length, place = take_number(attribute, place)
-    place += length
-    record = place
-    place += 2  # format and kind
-    version, place = take_number(attribute, place)
-    incarnation, place = take_number(attribute, place)
-    counter, place = take_number(attribute, place)
-    _, place = take_number(attribute, place)
-    tail = attribute[place + 8 : -4]
-    middle = attribute[record : record + 2] + number(version) + number(incarnation)
-    for index in range(count):
-        directory = 2 + index // per_directory
-        if index % per_directory == 0:
-            (drive / "data" / f"{directory:08x}").mkdir()
-        name = b"made-%07d" % index
-        text = (head + number(len(name)) + name + middle + number(counter + 1 + index) + number(directory) +
-                struct.pack("<Q", index) + tail)
-        fd = os.open(drive / "data" / f"{directory:08x}" / f"{index:016x}", os.O_CREAT | os.O_WRONLY, 0o644)
-        os.write(fd, body)
-        os.setxattr(fd, ATTRIBUTE, text + struct.pack("<I", crc32c(text)))
-        os.close(fd)
-
-
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def test_a_lost_index_is_rebuilt_at_50000_objects_a_second(make_stage):
     """B7: all metadata and lists come back from self-describing files, fast."""
     count = 50_000
@@ -331,7 +261,6 @@ def test_a_lost_index_is_rebuilt_at_50000_objects_a_second(make_stage):
     etag = judge.head("data", "template").etag
     stage.kill("t1")
     stage.start("t1")
-    idle = cpu_seconds(stage.cluster.pid("t1"))  # what a start costs anyway
     stage.kill("t1")
     multiply(drive, template, count)
     rates = []

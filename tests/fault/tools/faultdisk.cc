@@ -48,8 +48,7 @@
 #include <utility>
 #include <vector>
 
-#include "control.h"
-#include <fuse.h>
+#include "faults.h"
 #include <time.h>
 
 namespace {
@@ -65,17 +64,6 @@ struct RecordHeader {
   std::uint64_t length = 0;  // of what follows the header
 };
 static_assert(sizeof(RecordHeader) == 32);
-
-struct Rule {
-  std::string action;
-  std::string op;
-  std::int64_t count = 1;  // uses left; below zero: always
-  std::int64_t skip = 0;
-  std::uint64_t from = 0;
-  std::uint64_t to = UINT64_MAX;
-  std::string match;
-  int ms = 0;
-};
 
 /// What the operation at hand must do besides, or instead of, its work.
 struct Verdict {
@@ -111,7 +99,7 @@ class Disk {
       return -EIO;
     }
     const std::lock_guard lock(mutex_);
-    counters_.add("reads");
+    rules_.counters.add("reads");
     const auto got = ::pread(backing_, buffer, length, static_cast<off_t>(offset));
     return got < 0 ? -errno : static_cast<int>(got);
   }
@@ -123,7 +111,7 @@ class Disk {
     const std::string_view data(buffer, length);
     const auto verdict = decide("write", offset, data, length);
     const std::lock_guard lock(mutex_);
-    counters_.add("writes");
+    rules_.counters.add("writes");
     if (verdict.action == "eio") {
       return -EIO;
     }
@@ -136,7 +124,7 @@ class Disk {
     }
     if (held_ && held_->data.size() == length && held_->offset != offset) {
       const auto held = *std::exchange(held_, std::nullopt);
-      counters_.add("swapped");
+      rules_.counters.add("swapped");
       if (const int failed = store(data, held.offset); failed != 0) {
         return failed;
       }
@@ -156,7 +144,7 @@ class Disk {
     }
     const auto verdict = decide("flush", 0, {}, 0);
     const std::lock_guard lock(mutex_);
-    counters_.add("flushes");
+    rules_.counters.add("flushes");
     if (verdict.action == "eio") {
       return -EIO;
     }
@@ -170,10 +158,10 @@ class Disk {
     std::istringstream words(line);
     std::string verb;
     words >> verb;
-    if (verb == "rule") {
-      return add_rule(words);
-    }
     const std::lock_guard lock(mutex_);
+    if (verb == "rule") {
+      return rules_.add(words, false);
+    }
     if (verb == "clear") {
       rules_.clear();
       ++clears_;
@@ -190,7 +178,7 @@ class Disk {
       return "ok";
     }
     if (verb == "stats") {
-      return "ok " + counters_.json();
+      return "ok " + rules_.counters.json();
     }
     return "error unknown command";
   }
@@ -203,64 +191,17 @@ class Disk {
            static_cast<std::uint64_t>(now.tv_nsec);
   }
 
-  std::string add_rule(std::istringstream& words) {
-    Rule rule;
-    words >> rule.action >> rule.op;
-    std::string option;
-    while (words >> option) {
-      const auto equals = option.find('=');
-      const auto key = option.substr(0, equals);
-      const auto value = equals == std::string::npos ? "" : option.substr(equals + 1);
-      if (key == "always") {
-        rule.count = -1;
-      } else if (key == "count") {
-        rule.count = std::atoll(value.c_str());
-      } else if (key == "skip") {
-        rule.skip = std::atoll(value.c_str());
-      } else if (key == "from") {
-        rule.from = std::strtoull(value.c_str(), nullptr, 10);
-      } else if (key == "to") {
-        rule.to = std::strtoull(value.c_str(), nullptr, 10);
-      } else if (key == "ms") {
-        rule.ms = std::atoi(value.c_str());
-      } else if (key == "match") {
-        for (std::size_t i = 0; i + 1 < value.size(); i += 2) {
-          rule.match.push_back(static_cast<char>(std::stoi(value.substr(i, 2), nullptr, 16)));
-        }
-      } else {
-        return "error unknown option " + key;
-      }
-    }
-    const std::lock_guard lock(mutex_);
-    rules_.push_back(std::move(rule));
-    return "ok";
-  }
-
   /// Finds the rule for an operation, counts it, and does the waiting that it asks for.
   Verdict decide(std::string_view op, std::uint64_t offset, std::string_view data,
                  std::size_t length) {
     std::unique_lock lock(mutex_);
     Verdict verdict;
-    for (auto& rule : rules_) {
-      if (rule.count == 0 || (rule.op != "any" && rule.op != op)) {
-        continue;
-      }
-      if (op != "flush" && (offset + length <= rule.from || offset >= rule.to)) {
-        continue;
-      }
-      if (!rule.match.empty() && data.find(rule.match) == std::string_view::npos) {
-        continue;
-      }
-      if (rule.skip > 0) {
-        --rule.skip;
-        continue;
-      }
-      if (rule.count > 0) {
-        --rule.count;
-      }
-      verdict = {rule.action, rule.ms};
-      counters_.add(rule.action + "." + std::string(op));
-      break;
+    const auto* rule = rules_.use(op, [&](const Rule& its) {
+      const bool there = op == "flush" || (offset + length > its.from && offset < its.to);
+      return there && (its.match.empty() || data.find(its.match) != std::string_view::npos);
+    });
+    if (rule != nullptr) {
+      verdict = {rule->action, rule->ms};
     }
     if (verdict.action == "hang") {
       const auto seen = clears_;
@@ -324,9 +265,8 @@ class Disk {
   std::uint64_t size_ = 0;
   bool logging_ = false;
   std::uint64_t writes_logged_ = 0;
-  std::vector<Rule> rules_;
+  Rules rules_;
   std::optional<HeldWrite> held_;
-  Counters counters_;
 };
 
 Disk disk;
@@ -390,26 +330,5 @@ int main(int argc, char** argv) {
   }
 
   const auto ops = operations();
-  std::vector<std::string> words{argv[0]};
-  std::vector<char*> pointers;
-  for (auto& word : words) {
-    pointers.push_back(word.data());
-  }
-  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
-  fuse* handle = fuse_new(&args, &ops, sizeof ops, nullptr);
-  if (handle == nullptr || fuse_mount(handle, argv[1]) != 0) {
-    return 1;
-  }
-  fuse_set_signal_handlers(fuse_get_session(handle));
-
-  control.start();
-  fuse_loop_config config{};
-  config.max_idle_threads = 10;
-  fuse_loop_mt(handle, &config);
-
-  disk.command("clear");
-  fuse_remove_signal_handlers(fuse_get_session(handle));
-  fuse_unmount(handle);
-  fuse_destroy(handle);
-  return 0;
+  return serve_fuse({argv[0]}, argv[1], ops, control, [] { disk.command("clear"); });
 }

@@ -38,19 +38,10 @@
 #include <utility>
 #include <vector>
 
-#include "control.h"
+#include "faults.h"
 #include <dirent.h>
-#include <fuse.h>
 
 namespace {
-
-struct Rule {
-  std::string action;
-  std::string op;
-  std::string name;
-  std::int64_t count = 1;  // uses left; below zero: always
-  std::int64_t skip = 0;
-};
 
 /// The rules, and how often each was used. Shared by all threads of FUSE and the control socket.
 class Faults {
@@ -58,24 +49,10 @@ class Faults {
   /// The action for this operation on this path, counted; empty: none.
   std::string decide(std::string_view op, std::string_view path) {
     const std::lock_guard lock(mutex_);
-    for (auto& rule : rules_) {
-      if (rule.count == 0 || (rule.op != "any" && rule.op != op)) {
-        continue;
-      }
-      if (rule.name != "*" && path.find(rule.name) == std::string_view::npos) {
-        continue;
-      }
-      if (rule.skip > 0) {
-        --rule.skip;
-        continue;
-      }
-      if (rule.count > 0) {
-        --rule.count;
-      }
-      counters_.add(rule.action + "." + std::string(op));
-      return rule.action;
-    }
-    return {};
+    const auto* rule = rules_.use(op, [&](const Rule& its) {
+      return its.name == "*" || path.find(its.name) != std::string_view::npos;
+    });
+    return rule != nullptr ? rule->action : std::string();
   }
 
   std::string command(const std::string& line) {
@@ -88,33 +65,14 @@ class Faults {
       return "ok";
     }
     if (verb == "stats") {
-      return "ok " + counters_.json();
+      return "ok " + rules_.counters.json();
     }
-    if (verb != "rule") {
-      return "error unknown command";
-    }
-    Rule rule;
-    words >> rule.action >> rule.op >> rule.name;
-    std::string option;
-    while (words >> option) {
-      if (option == "always") {
-        rule.count = -1;
-      } else if (option.starts_with("count=")) {
-        rule.count = std::atoll(option.c_str() + 6);
-      } else if (option.starts_with("skip=")) {
-        rule.skip = std::atoll(option.c_str() + 5);
-      } else {
-        return "error unknown option " + option;
-      }
-    }
-    rules_.push_back(std::move(rule));
-    return "ok";
+    return verb == "rule" ? rules_.add(words, true) : "error unknown command";
   }
 
  private:
   std::mutex mutex_;
-  std::vector<Rule> rules_;
-  Counters counters_;
+  Rules rules_;
 };
 
 Faults faults;
@@ -307,25 +265,5 @@ int main(int argc, char** argv) {
 
   const auto ops = operations();
   ::umask(0);
-  std::vector<std::string> words{argv[0], "-o", "default_permissions"};
-  std::vector<char*> pointers;
-  for (auto& word : words) {
-    pointers.push_back(word.data());
-  }
-  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
-  fuse* handle = fuse_new(&args, &ops, sizeof ops, nullptr);
-  if (handle == nullptr || fuse_mount(handle, argv[1]) != 0) {
-    return 1;
-  }
-  fuse_set_signal_handlers(fuse_get_session(handle));
-
-  control.start();
-  fuse_loop_config config{};
-  config.max_idle_threads = 10;
-  fuse_loop_mt(handle, &config);
-
-  fuse_remove_signal_handlers(fuse_get_session(handle));
-  fuse_unmount(handle);
-  fuse_destroy(handle);
-  return 0;
+  return serve_fuse({argv[0], "-o", "default_permissions"}, argv[1], ops, control, [] {});
 }

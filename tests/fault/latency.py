@@ -1,0 +1,44 @@
+"""How long answers take, on a machine that may be busy with other things."""
+
+import os
+import time
+
+
+def percentile(values, share):
+    """The value below which `share` (0 to 1) of the others lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def machine_is_busy():
+    """Others use the processors: a bound on time then says more about them than about a store."""
+    return os.getloadavg()[0] > os.cpu_count()
+
+
+def bound(seconds, beside, factor=3.0):
+    """`seconds`; on a busy machine at least `factor` times what the same work took without the fault."""
+    return max(seconds, factor * beside) if machine_is_busy() else seconds
+
+
+def timed(call):
+    """(what it returned, seconds)"""
+    begun = time.monotonic()
+    result = call()
+    return result, time.monotonic() - begun
+
+
+def cpu_seconds(pid):
+    """Processor time that a process has used, all of its threads."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def forget_pages(path):
+    """The next read of a file comes from its drive. Clean pages only; so it is synced first."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
