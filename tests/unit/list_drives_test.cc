@@ -41,7 +41,7 @@ struct TwoDrives {
     attribute.record.file = file->name();
     attribute.record.version = version;
     CO_TRY(auto old, co_await on.find(BucketId(1), name));
-    co_return co_await on.publish(*file, attribute, {}, old, false);
+    co_return co_await on.publish(*file, {attribute, {}, old, false, {}});
   }
   void put(std::size_t drive, std::string name, std::uint64_t version = 1) {
     REQUIRE(run(put_task(drive, std::move(name), version)));
