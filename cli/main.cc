@@ -64,6 +64,9 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_bucket_commands(line);
   add_cluster_commands(line);
   add_export_command(line);
+  add_plan_command(line);
+  add_bench_command(line);
+  add_completion_command(line);
   app.add_subcommand("version", "Print the version")
       ->footer("Example:\n  tarn version --json")
       ->callback(
