@@ -33,6 +33,7 @@ void add_list_command(const CommandLine& line);      ///< ls
 void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
 void add_export_command(const CommandLine& line);    ///< export
+void add_shards_command(const CommandLine& line);    ///< shards
 void add_plan_command(const CommandLine& line);      ///< plan
 void add_bench_command(const CommandLine& line);     ///< bench
 void add_completion_command(

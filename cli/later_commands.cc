@@ -5,7 +5,7 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"shards", "mv",      "du",       "cmp",       "tarls",  "redundancy", "job",
+constexpr std::array kLater{"mv",      "du",       "cmp",       "tarls",  "redundancy", "job",
                             "node",    "drive",    "layout",    "config", "user",       "token",
                             "meta",    "log",      "doctor",    "status", "upstream",   "prefetch",
                             "archive", "index",    "rebalance", "scrub",  "rebuild",    "resilver",

@@ -27,7 +27,7 @@ constexpr const char* kFooter =
     "  tarn put -r photos data/ && tarn ls -h data && tarn get 'data/shard-{000..099}.tar' "
     "/scratch/\n"
     "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 denied, 5 temporary, 6 conflict,\n"
-    "7 some failed, 8 checksum, 124 timeout.";
+    "7 some failed, 8 checksum, 124 timeout. All of it: docs/cli.md.";
 
 std::string default_endpoint() {
   for (const char* name : {"TARN_ENDPOINT", "AIS_ENDPOINT"})
@@ -64,6 +64,7 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_bucket_commands(line);
   add_cluster_commands(line);
   add_export_command(line);
+  add_shards_command(line);
   add_plan_command(line);
   add_bench_command(line);
   add_completion_command(line);
@@ -86,13 +87,23 @@ std::string unknown_command(const CLI::App& app) {
   return group->get_require_subcommand_min() > 0 && !words.empty() ? path + words.front() : "";
 }
 
+/// The words of the command line, last first, as CLI11 takes them. By the name of tarshards this
+/// program is `tarn shards`.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::string_view name(argc > 0 ? argv[0] : "");
+  if (name.substr(name.rfind('/') + 1) == "tarshards") words.insert(words.begin(), "shards");
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 Exit run(int argc, char** argv) {
   CLI::App app("tarn: the command line of a Tarn cluster", "tarn");
   GlobalOptions options;
   Action chosen;
   add_everything(app, options, chosen);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::Success& wanted) {  // --help, --version
     app.exit(wanted);
     return Exit::ok;
