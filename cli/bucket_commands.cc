@@ -77,6 +77,7 @@ void add_bucket_commands(const CommandLine& line) {
   const auto yes = std::make_shared<bool>(false);
 
   auto* create = group->add_subcommand("create", "Make a bucket");
+  create->footer("Example:\n  tarn bucket create imagenet");
   create->add_option("BUCKET", *name)->required();
   line.on_session(create, "bucket create", [name](Session& session) {
     return act(session, "bucket create", http::Method::post, *name,
@@ -84,17 +85,20 @@ void add_bucket_commands(const CommandLine& line) {
   });
 
   auto* remove = group->add_subcommand("rm", "Destroy a bucket with all its objects");
+  remove->footer("Example:\n  tarn bucket rm --yes imagenet");
   remove->add_option("BUCKET", *name)->required();
   remove->add_flag("-y,--yes", *yes, "do not ask");
   line.on_session(remove, "bucket rm",
                   [name, yes](Session& session) { return destroy(session, *name, *yes); });
 
   auto* list = group->add_subcommand("ls", "List the buckets");
+  list->footer("Example:\n  tarn bucket ls --json");
   line.on_session(list, "bucket ls", [&options = line.options](Session& session) {
     return list_buckets(session, "bucket ls", options.json);
   });
 
   auto* show_one = group->add_subcommand("show", "Show the properties of a bucket");
+  show_one->footer("Example:\n  tarn bucket show imagenet");
   show_one->add_option("BUCKET", *name)->required();
   line.on_session(show_one, "bucket show", [name, &options = line.options](Session& session) {
     return show(session, *name, options.json);

@@ -77,6 +77,7 @@ void add_cluster_commands(const CommandLine& line) {
   group->require_subcommand(1);
 
   auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
+  show->footer("Example:\n  tarn cluster status");
   line.on_session(show, "cluster status", [&options = line.options](Session& session) {
     return status(session, options.json);
   });
@@ -85,6 +86,7 @@ void add_cluster_commands(const CommandLine& line) {
       "wait",
       "Wait until every node is ready and holds the newest map; 124 when it takes too long");
   const auto timeout = std::make_shared<std::string>("60s");
+  settle->footer("Example:\n  tarn cluster wait --timeout 5m");
   settle->add_option("--timeout", *timeout, "how long at most (60s)");
   line.on_session(settle, "cluster wait",
                   [timeout](Session& session) { return wait(session, *timeout); });

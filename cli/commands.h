@@ -23,11 +23,21 @@ struct CommandLine {
                   std::function<Exit(Session&)> run) const;
 };
 
-void add_object_commands(const CommandLine& line);   ///< put, get, cat, rm
+/// `-j N`: how many transfers run at a time, within the bounds of batch.h.
+void add_jobs_option(CLI::App* command, unsigned& jobs);
+
+void add_object_commands(const CommandLine& line);   ///< put, get, cat, rm, stat, cp
+void add_put_command(const CommandLine& line);       ///< put
+void add_get_commands(const CommandLine& line);      ///< get, cat
 void add_list_command(const CommandLine& line);      ///< ls
 void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
 void add_export_command(const CommandLine& line);    ///< export
-void add_later_commands(const CommandLine& line);    ///< words that are refused, with a line
+void add_shards_command(const CommandLine& line);    ///< shards
+void add_plan_command(const CommandLine& line);      ///< plan
+void add_bench_command(const CommandLine& line);     ///< bench
+void add_completion_command(
+    const CommandLine& line);                      ///< completion; the last: it walks the others
+void add_later_commands(const CommandLine& line);  ///< words that are refused, with a line
 
 }  // namespace tarn::cli

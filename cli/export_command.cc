@@ -84,6 +84,7 @@ Exit export_drives(const Arguments& arguments, bool json) {
 void add_export_command(const CommandLine& line) {
   auto* command = line.app.add_subcommand(
       "export", "Read drives without a cluster: every object becomes a file DIR/BUCKET/OBJECT");
+  command->footer("Example:\n  tarn export /mnt/d1 /mnt/d2 --to /restored --bucket data");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("DRIVE", arguments->drives, "directories that targets had as --drive")
       ->required();

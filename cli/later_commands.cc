@@ -5,12 +5,11 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{
-    "stat",    "cp",       "mv",         "du",       "cmp",   "tarls",      "shards",
-    "plan",    "bench",    "redundancy", "job",      "node",  "drive",      "layout",
-    "config",  "user",     "token",      "meta",     "log",   "completion", "doctor",
-    "status",  "upstream", "prefetch",   "archive",  "index", "rebalance",  "scrub",
-    "rebuild", "resilver", "evict",      "download", "auth",  "etl"};
+constexpr std::array kLater{"mv",      "du",       "cmp",       "tarls",  "redundancy", "job",
+                            "node",    "drive",    "layout",    "config", "user",       "token",
+                            "meta",    "log",      "doctor",    "status", "upstream",   "prefetch",
+                            "archive", "index",    "rebalance", "scrub",  "rebuild",    "resilver",
+                            "evict",   "download", "auth",      "etl"};
 constexpr std::array kLaterOfBucket{"set", "evict", "summary", "mv", "cp"};
 constexpr std::array kLaterOfCluster{"recover", "move-metadata", "add", "rebalance", "drain"};
 

@@ -69,6 +69,7 @@ Exit list(Session& session, const Arguments& arguments, bool json) {
 
 void add_list_command(const CommandLine& line) {
   auto* command = line.app.add_subcommand("ls", "List buckets, or the objects of one");
+  command->footer("Example:\n  tarn ls -h data/train-");
   command->set_help_flag("--help", "Print this help message and exit");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("BUCKET[/PREFIX]", arguments->where, "all buckets when left out");

@@ -1,13 +1,18 @@
 // tarn: the command line of a cluster.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/printing.h"
 
@@ -15,9 +20,14 @@ namespace tarn::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Objects are named BUCKET/OBJECT, tarn://BUCKET/OBJECT or ais://BUCKET/OBJECT.\n"
+    "Objects are named BUCKET/OBJECT, tarn://BUCKET/OBJECT or ais://BUCKET/OBJECT. A name may "
+    "stand\n"
+    "for many: {000..999} and @1000 count, %06d numbers, or means all that there are.\n"
+    "Example:\n"
+    "  tarn put -r photos data/ && tarn ls -h data && tarn get 'data/shard-{000..099}.tar' "
+    "/scratch/\n"
     "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 denied, 5 temporary, 6 conflict,\n"
-    "7 some failed, 8 checksum, 124 timeout.";
+    "7 some failed, 8 checksum, 124 timeout. All of it: docs/cli.md.";
 
 std::string default_endpoint() {
   for (const char* name : {"TARN_ENDPOINT", "AIS_ENDPOINT"})
@@ -39,7 +49,10 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
                  "URL of a proxy; else TARN_ENDPOINT, AIS_ENDPOINT, http://127.0.0.1:8080");
   app.add_option("--retry-for", options.retry_for,
                  "go on trying that long while nodes are away, without progress (30s)");
-  app.add_flag("--json", options.json, "print tables as JSON");
+  app.add_flag("--json", options.json, "print tables and results as JSON");
+  app.add_flag("-q,--quiet", options.quiet, "no progress and no summary; errors only");
+  app.add_flag("--literal", options.literal,
+               "names are not templates: {..}, @ and %06d stand for themselves");
   app.set_version_flag("--version", std::string("tarn ") + TARN_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
@@ -51,9 +64,14 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_bucket_commands(line);
   add_cluster_commands(line);
   add_export_command(line);
-  app.add_subcommand("version", "Print the version")->callback([&options, &chosen] {
-    chosen = [&options] { return print_version(options.json); };
-  });
+  add_shards_command(line);
+  add_plan_command(line);
+  add_bench_command(line);
+  add_completion_command(line);
+  app.add_subcommand("version", "Print the version")
+      ->footer("Example:\n  tarn version --json")
+      ->callback(
+          [&options, &chosen] { chosen = [&options] { return print_version(options.json); }; });
   add_later_commands(line);
 }
 
@@ -69,13 +87,23 @@ std::string unknown_command(const CLI::App& app) {
   return group->get_require_subcommand_min() > 0 && !words.empty() ? path + words.front() : "";
 }
 
+/// The words of the command line, last first, as CLI11 takes them. By the name of tarshards this
+/// program is `tarn shards`.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::string_view name(argc > 0 ? argv[0] : "");
+  if (name.substr(name.rfind('/') + 1) == "tarshards") words.insert(words.begin(), "shards");
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 Exit run(int argc, char** argv) {
   CLI::App app("tarn: the command line of a Tarn cluster", "tarn");
   GlobalOptions options;
   Action chosen;
   add_everything(app, options, chosen);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::Success& wanted) {  // --help, --version
     app.exit(wanted);
     return Exit::ok;
@@ -92,6 +120,13 @@ Exit run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void add_jobs_option(CLI::App* command, unsigned& jobs) {
+  command
+      ->add_option("-j,--jobs", jobs,
+                   fmt::format("transfers at a time, 1 to {} ({})", kJobsMax, jobs))
+      ->check(CLI::Range(1U, kJobsMax));
+}
 
 void CommandLine::on_session(CLI::App* command, const std::string& name,
                              std::function<Exit(Session&)> run_command) const {

@@ -1,156 +1,226 @@
-#include <filesystem>
-
 #include <nlohmann/json.hpp>
 
+#include "cli/batch.h"
 #include "cli/commands.h"
-#include "cli/place.h"
+#include "cli/names.h"
 #include "cli/printing.h"
 #include "cli/transfer.h"
-#include "common/api/request_path.h"
+#include "common/base/encoding.h"
 
 namespace tarn::cli {
 namespace {
 
-std::string base_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
+// --- rm ---
+
+Task<Result<ItemDone>> remove_one(Session& session, const Place& place, bool ignore_missing) {
+  const Status removed = co_await remove_object(session, place);
+  if (!removed && ignore_missing && removed.error().code == Errc::object_not_found)
+    co_return ItemDone{ItemDone::Outcome::skipped, 0};
+  if (!removed) co_return fail(removed.error());
+  co_return ItemDone{};
 }
 
-/// "data" and "data/day1/" take the file's own name behind them.
-Result<Place> place_for(const std::string& file, const std::string& where) {
-  TRY(Place place, parse_place(where));
-  if (!place.object.empty() && !place.object.ends_with('/')) return parse_object(where);
-  if (file == "-")
-    return fail(Errc::invalid_argument,
-                "'{}' names no object, and the standard input has no name: write BUCKET/OBJECT",
-                where);
-  return parse_object(place.bucket + "/" + place.object + base_name(file));
-}
+struct RemoveArguments {
+  std::vector<std::string> words;
+  bool force = false;
+  unsigned jobs = kJobsDefault;
+};
 
-Exit put(Session& session, const std::string& file, const std::string& where, Overwrite overwrite,
-         bool json) {
-  const auto place = place_for(file, where);
-  if (!place) return complain("put", place.error());
-  auto source = Source::open(file);
-  if (!source) return complain("put", source.error());
-  const auto stored = session.run(upload(session, *place, *source, overwrite));
-  if (!stored) return complain("put", stored.error());
-  if (json)
-    print_json({{"bucket", place->bucket},
-                {"object", place->object},
-                {"checksum", stored->checksum},
-                {"etag", stored->etag},
-                {"version", stored->version}});
-  return Exit::ok;
-}
-
-Exit get(Session& session, const char* command, const std::string& where, std::string file) {
-  const auto place = parse_object(where);
-  if (!place) return complain(command, place.error());
-  std::error_code ignored;
-  if (file.empty()) file = base_name(place->object);
-  if (file != "-" && std::filesystem::is_directory(file, ignored))
-    file = std::filesystem::path(file) / base_name(place->object);
-  auto sink = Sink::open(file);
-  if (!sink) return complain(command, sink.error());
-  const auto stored = session.run(download(session, *place, *sink));
-  return stored ? Exit::ok : complain(command, stored.error());
-}
-
-Task<Status> remove_one(Session& session, Place place) {
-  Patience patience = session.patience();
-  while (true) {
-    http::ClientRequest request{
-        http::Method::del, api::object_path(place.bucket, place.object), {}, {}};
-    const auto opened = co_await session.open(std::move(request), std::nullopt, patience);
-    if (opened) co_return Status();
-    const bool again = co_await patience.again(opened.error());
-    if (!again) co_return fail(opened.error());
-  }
-}
-
-Exit remove(Session& session, const std::vector<std::string>& names, bool ignore_missing) {
-  std::vector<Place> places;
-  for (const auto& name : names) {
-    auto place = parse_object(name);
-    if (!place) return complain("rm", place.error());
-    places.push_back(std::move(*place));
-  }
-  Exit last = Exit::ok;
-  std::size_t failed = 0;
-  for (const Place& place : places) {
-    const Status removed = session.run(remove_one(session, place));
-    if (removed || (ignore_missing && removed.error().code == Errc::object_not_found)) continue;
-    last = complain("rm", removed.error());
-    ++failed;
-  }
-  return failed > 0 && failed < places.size() ? Exit::partial : last;
-}
-
-void add_put(const CommandLine& line) {
-  struct Arguments {
-    std::string file;
-    std::string where;
-    bool if_absent = false;
-  };
-  auto* command =
-      line.app.add_subcommand("put", "Send a file, or the standard input, to an object");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->file, "file, or - for the standard input")->required();
-  command->add_option("BUCKET/OBJECT", arguments->where, "BUCKET/ keeps the file's name")
-      ->required();
-  command->add_flag("--if-absent", arguments->if_absent, "fail (6) when the object exists already");
-  line.on_session(command, "put", [arguments, &options = line.options](Session& session) {
-    const auto overwrite = arguments->if_absent ? Overwrite::only_if_absent : Overwrite::allowed;
-    return put(session, arguments->file, arguments->where, overwrite, options.json);
-  });
-}
-
-void add_get(const CommandLine& line) {
-  struct Arguments {
-    std::string where;
-    std::string file;
-  };
-  auto* command = line.app.add_subcommand(
-      "get", "Read an object into a file, which appears when it is complete and verified");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("BUCKET/OBJECT", arguments->where)->required();
-  command->add_option(
-      "FILE", arguments->file,
-      "file or directory, or - for the standard output; else the object's own name");
-  line.on_session(command, "get", [arguments](Session& session) {
-    return get(session, "get", arguments->where, arguments->file);
-  });
-}
-
-void add_cat(const CommandLine& line) {
-  auto* command = line.app.add_subcommand("cat", "Write an object to the standard output");
-  const auto where = std::make_shared<std::string>();
-  command->add_option("BUCKET/OBJECT", *where)->required();
-  line.on_session(command, "cat",
-                  [where](Session& session) { return get(session, "cat", *where, "-"); });
+Exit remove(Session& session, const RemoveArguments& arguments, const GlobalOptions& options) {
+  const auto places = session.run(resolve_objects(session, arguments.words, options.literal));
+  if (!places && arguments.force && places.error().code == Errc::not_found) return Exit::ok;
+  if (!places) return complain("rm", places.error());
+  Progress progress("rm", progress_style(options.quiet));
+  progress.expect(places->size(), 0);
+  const BatchResult result = run_batch(
+      session, progress, places->size(), arguments.jobs,
+      [&](std::size_t i) { return (*places)[i].display(); },
+      [&](std::size_t i, Meter&) { return remove_one(session, (*places)[i], arguments.force); });
+  progress.finish();
+  if (options.json) print_json(result.json());
+  return result.exit();
 }
 
 void add_rm(const CommandLine& line) {
-  struct Arguments {
-    std::vector<std::string> names;
-    bool force = false;
-  };
   auto* command = line.app.add_subcommand("rm", "Delete objects");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("BUCKET/OBJECT", arguments->names)->required();
+  command->footer("Example:\n  tarn rm 'data/old-{000000..000099}.tar'");
+  const auto arguments = std::make_shared<RemoveArguments>();
+  command->add_option("BUCKET/OBJECT", arguments->words)->required();
   command->add_flag("-f,--force", arguments->force, "an object that does not exist is no error");
-  line.on_session(command, "rm", [arguments](Session& session) {
-    return remove(session, arguments->names, arguments->force);
+  add_jobs_option(command, arguments->jobs);
+  line.on_session(command, "rm", [arguments, &options = line.options](Session& session) {
+    return remove(session, *arguments, options);
+  });
+}
+
+// --- stat ---
+
+bool is_framing(std::string_view name) {
+  for (const char* other : {"Content-Length", "Connection", "Date", "Server", "Keep-Alive"})
+    if (iequals(name, other)) return true;
+  return false;
+}
+
+nlohmann::ordered_json json_of(const Place& place, const ObjectHead& head) {
+  auto fields = nlohmann::ordered_json::object();
+  for (const http::Field& field : head.fields)
+    if (!is_framing(field.name)) fields[field.name] = field.value;
+  return {{"bucket", place.bucket},
+          {"object", place.object},
+          {"size", head.stored.size},
+          {"etag", head.stored.etag},
+          {"checksum", head.stored.checksum},
+          {"version", head.stored.version},
+          {"modified", std::string(http::find_field(head.fields, "Last-Modified"))},
+          {"headers", fields}};
+}
+
+void print_one(const nlohmann::ordered_json& told) {
+  Table table({"PROPERTY", "VALUE"});
+  for (const char* key : {"bucket", "object", "size", "checksum", "version", "modified", "etag"})
+    table.add(
+        {key, printable(told[key].is_string() ? told[key].get<std::string>() : told[key].dump())});
+  for (const auto& [name, value] : told["headers"].items())
+    table.add({name, printable(value.get<std::string>())});
+  table.print();
+}
+
+void print_many(const std::vector<nlohmann::ordered_json>& all) {
+  Table table({"SIZE", "MODIFIED", "CHECKSUM", "VERSION", "NAME"});
+  for (const auto& told : all)
+    table.add(
+        {told["size"].dump(), told["modified"].get<std::string>(),
+         told["checksum"].get<std::string>(), told["version"].get<std::string>(),
+         printable(told["bucket"].get<std::string>() + "/" + told["object"].get<std::string>())});
+  table.print();
+}
+
+Task<Result<ItemDone>> stat_one(Session& session, const Place& place,
+                                nlohmann::ordered_json& told) {
+  CO_TRY(const ObjectHead head, co_await head_object(session, place));
+  told = json_of(place, head);
+  co_return ItemDone{};
+}
+
+Exit stat(Session& session, const std::vector<std::string>& words, const GlobalOptions& options) {
+  const auto places = session.run(resolve_objects(session, words, options.literal));
+  if (!places) return complain("stat", places.error());
+  std::vector<nlohmann::ordered_json> told(places->size());
+  Progress progress("stat", progress_style(options.quiet));
+  progress.expect(places->size(), 0);
+  const BatchResult result = run_batch(
+      session, progress, places->size(), kJobsDefault,
+      [&](std::size_t i) { return (*places)[i].display(); },
+      [&](std::size_t i, Meter&) { return stat_one(session, (*places)[i], told[i]); });
+  progress.finish();
+  std::erase_if(told, [](const auto& each) { return each.is_null(); });
+  if (options.json)
+    print_json(told);
+  else if (places->size() == 1 && !told.empty())
+    print_one(told.front());
+  else if (!told.empty())
+    print_many(told);
+  return result.exit();
+}
+
+void add_stat(const CommandLine& line) {
+  auto* command = line.app.add_subcommand("stat", "Show what the cluster knows of objects");
+  command->footer("Example:\n  tarn stat data/shard-000000.tar");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command->add_option("BUCKET/OBJECT", *words)->required();
+  line.on_session(command, "stat", [words, &options = line.options](Session& session) {
+    return stat(session, *words, options);
+  });
+}
+
+// --- cp ---
+
+struct CopyArguments {
+  std::vector<std::string> words;  ///< objects, and where they go
+  bool if_absent = false;
+  unsigned jobs = kJobsDefault;
+};
+
+struct Copy {
+  Place from;
+  Place to;
+};
+
+Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arguments,
+                                      bool literal) {
+  const auto& words = arguments.words;
+  if (words.size() < 2)
+    return fail(Errc::invalid_argument, "where to? Write: tarn cp BUCKET/OBJECT... BUCKET/OBJECT");
+  TRY(auto from, session.run(resolve_objects(session, {words.begin(), words.end() - 1}, literal)));
+  std::vector<std::string> names;
+  for (const Place& place : from) names.push_back(base_name(place.object));
+  TRY(auto to, destinations(names, words.back(), literal));
+  std::vector<Copy> copies;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].display() == to[i].display())
+      return fail(Errc::invalid_argument, "'{}' would be copied to itself", from[i].display());
+    copies.push_back({std::move(from[i]), std::move(to[i])});
+  }
+  return copies;
+}
+
+Task<Result<ItemDone>> copy_one(Session& session, const Copy& copy, Overwrite overwrite,
+                                Meter& meter) {
+  UploadOptions how{overwrite, "", &meter};
+  const auto stored = co_await copy_object(session, copy.from, copy.to, std::move(how));
+  if (!stored)
+    co_return fail(stored.error().code, "{} to {}: {}", copy.from.display(), copy.to.display(),
+                   stored.error().message);
+  co_return ItemDone{ItemDone::Outcome::done, stored->size};
+}
+
+Exit copy(Session& session, const CopyArguments& arguments, const GlobalOptions& options) {
+  const auto copies = plan_copies(session, arguments, options.literal);
+  if (!copies) return complain("cp", copies.error());
+  const auto overwrite = arguments.if_absent ? Overwrite::only_if_absent : Overwrite::allowed;
+  Progress progress("cp", progress_style(options.quiet));
+  progress.expect(copies->size(), 0);
+  const BatchResult result = run_batch(
+      session, progress, copies->size(), arguments.jobs,
+      [&](std::size_t i) { return (*copies)[i].to.display(); },
+      [&](std::size_t i, Meter& meter) {
+        return copy_one(session, (*copies)[i], overwrite, meter);
+      });
+  progress.finish();
+  if (options.json)
+    print_json(result.json());
+  else if (!options.quiet && copies->size() > 1)
+    fmt::print("{}\n", result.summary("copied"));
+  return result.exit();
+}
+
+void add_cp(const CommandLine& line) {
+  auto* command = line.app.add_subcommand(
+      "cp", "Copy objects within the cluster; the bytes pass through this program");
+  command->footer(
+      "Examples:\n"
+      "  tarn cp data/shard-000000.tar backup/\n"
+      "  tarn cp 'data/shard-{000000..000099}.tar' data/train-%06d.tar");
+  const auto arguments = std::make_shared<CopyArguments>();
+  command
+      ->add_option("BUCKET/OBJECT... BUCKET/OBJECT", arguments->words,
+                   "objects, and where they go: BUCKET/ keeps their names, %06d numbers them")
+      ->required();
+  command->add_flag("--if-absent", arguments->if_absent, "fail (6) when the object exists already");
+  add_jobs_option(command, arguments->jobs);
+  line.on_session(command, "cp", [arguments, &options = line.options](Session& session) {
+    return copy(session, *arguments, options);
   });
 }
 
 }  // namespace
 
 void add_object_commands(const CommandLine& line) {
-  add_put(line);
-  add_get(line);
-  add_cat(line);
+  add_put_command(line);
+  add_get_commands(line);
   add_rm(line);
+  add_stat(line);
+  add_cp(line);
 }
 
 }  // namespace tarn::cli

@@ -13,7 +13,9 @@ namespace tarn::cli {
 /// answered yet (the endpoint is wrong, or nothing runs there), and after `limit` without progress.
 class Patience {
  public:
-  explicit Patience(std::chrono::milliseconds limit) : limit_(limit) {}
+  /// `heard`: this cluster has answered before.
+  explicit Patience(std::chrono::milliseconds limit, bool heard = false)
+      : limit_(limit), heard_(heard) {}
 
   /// An answer came; remembers its Retry-After.
   void heard(const http::ClientResponse& answer);

@@ -1,10 +1,19 @@
 #include "cli/place.h"
 
 #include "common/api/bucket.h"
+#include "common/api/request_path.h"
+#include "common/base/encoding.h"
 
 namespace tarn::cli {
 
-std::string Place::display() const { return object.empty() ? bucket : bucket + "/" + object; }
+std::string Place::display() const {
+  if (bucket.empty()) return object;
+  return object.empty() ? bucket : bucket + "/" + object;
+}
+
+std::string Place::request_target() const {
+  return bucket.empty() ? "/" + percent_encode(object) : api::object_path(bucket, object);
+}
 
 Result<Place> parse_place(std::string_view text) {
   std::string_view rest = text;
@@ -31,6 +40,30 @@ Result<Place> parse_object(std::string_view text) {
     return fail(Errc::invalid_argument, "'{}' names no object: write BUCKET/OBJECT", text);
   TRY_OK(api::check_object_name(place.object));
   return place;
+}
+
+Result<UrlPlace> parse_url_place(std::string_view url) {
+  constexpr std::string_view kScheme = "http://";
+  if (!url.starts_with(kScheme))
+    return fail(Errc::invalid_argument, "'{}' is not a URL of the form http://host:port/name", url);
+  const auto slash = url.find('/', kScheme.size());
+  UrlPlace out;
+  out.endpoint = url.substr(0, slash);
+  auto path = slash == std::string_view::npos ? std::string_view() : url.substr(slash + 1);
+  bool has_bucket = path.find('/') != std::string_view::npos;
+  for (const std::string_view prefix : {"v1/objects/", "ais/"}) {
+    if (!path.starts_with(prefix)) continue;
+    path.remove_prefix(prefix.size());
+    has_bucket = true;
+  }
+  if (!has_bucket) {
+    out.place.object = path;
+  } else {
+    TRY(out.place, parse_object(path));
+  }
+  if (const auto checked = api::check_object_name(out.place.object); !checked)
+    return fail(Errc::invalid_argument, "'{}': {}", url, checked.error().message);
+  return out;
 }
 
 Result<std::string> parse_bucket(std::string_view text) {

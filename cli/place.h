@@ -14,6 +14,9 @@ struct Place {
   std::string object;  ///< or a prefix; empty when only the bucket was named
 
   [[nodiscard]] std::string display() const;  ///< "bucket/object"
+  /// What requests for the object are sent to. Without a bucket it is "/object": the cluster's
+  /// default bucket.
+  [[nodiscard]] std::string request_target() const;
 };
 
 /// invalid_argument for a bucket name that cannot be; unsupported for s3:// and other schemes. The
@@ -21,6 +24,14 @@ struct Place {
 [[nodiscard]] Result<Place> parse_place(std::string_view text);
 /// A place with an object whose name can be.
 [[nodiscard]] Result<Place> parse_object(std::string_view text);
+/// A place as a URL names it: "http://host:port/bucket/object", "http://host:port/object" (in the
+/// default bucket), or with /v1/objects/ or /ais/ before the bucket. What stands behind the
+/// authority is taken as it is, not percent-decoded: it may hold templates.
+struct UrlPlace {
+  std::string endpoint;  ///< "http://host:port"
+  Place place;
+};
+[[nodiscard]] Result<UrlPlace> parse_url_place(std::string_view url);
 /// A bucket and nothing behind it.
 [[nodiscard]] Result<std::string> parse_bucket(std::string_view text);
 

@@ -7,13 +7,16 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/encoding.h"
+
 namespace tarn::cli {
 
 std::string printable(std::string_view text) {
   std::string out;
+  const bool readable = is_utf8(text);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !readable))
       out += fmt::format("\\x{:02x}", byte);
     else
       out += c;

@@ -9,8 +9,8 @@
 
 namespace tarn::cli {
 
-/// `text` on one line of a terminal: names and messages may hold control characters, which become
-/// \xNN.
+/// `text` on one line of a terminal: names and messages may hold control characters and bytes that
+/// are no UTF-8, which become \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
 
 /// "4.2GiB", "17KiB", "512B": at most one digit behind the point.

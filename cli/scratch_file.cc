@@ -1,9 +1,12 @@
 #include "cli/scratch_file.h"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,25 +16,26 @@
 namespace tarn::cli {
 namespace {
 
-// What the signal handler removes. Written before `armed`, read after it, by one thread and its
-// handler.
-struct {
-  volatile sig_atomic_t armed = 0;
+// What the signal handler removes. A slot belongs to one ScratchFile from claim to release; the
+// handler, which may run on any thread, looks at armed ones only.
+struct Slot {
+  std::atomic<int> state = 0;  // 0 free, 1 claimed, 2 armed
   int directory = -1;
   char name[64] = {};
-} doomed;
+};
+std::array<Slot, 512> slots;
+std::atomic<bool> dying = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void remove_and_die(int signal) {
-  if (doomed.armed != 0) ::unlinkat(doomed.directory, doomed.name, 0);
+  dying = true;
+  for (Slot& slot : slots)
+    if (slot.state == 2) ::unlinkat(slot.directory, slot.name, 0);
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
 
-void arm(int directory, const std::string& name) {
-  TARN_CHECK(doomed.armed == 0 && name.size() < sizeof doomed.name);
-  doomed.directory = directory;
-  std::memcpy(doomed.name, name.c_str(), name.size() + 1);
-  doomed.armed = 1;
+void handle_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction old{};
     ::sigaction(number, nullptr, &old);
@@ -40,6 +44,23 @@ void arm(int directory, const std::string& name) {
     action.sa_handler = remove_and_die;
     ::sigaction(number, &action, nullptr);
   }
+}
+
+int arm(int directory, const std::string& name) {
+  static std::once_flag once;
+  std::call_once(once, handle_signals);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Slot& slot = slots[i];
+    int free = 0;
+    if (!slot.state.compare_exchange_strong(free, 1)) continue;
+    TARN_CHECK(name.size() < sizeof slot.name);
+    slot.directory = directory;
+    std::memcpy(slot.name, name.c_str(), name.size() + 1);
+    slot.state = 2;
+    return static_cast<int>(i);
+  }
+  TARN_CHECK(false);  // more at a time than any command writes
+  return -1;
 }
 
 }  // namespace
@@ -51,16 +72,19 @@ ScratchFile::ScratchFile(UniqueFd directory, std::string name)
 
 Result<std::unique_ptr<ScratchFile>> ScratchFile::create(UniqueFd directory, std::string name) {
   std::unique_ptr<ScratchFile> file(new ScratchFile(std::move(directory), std::move(name)));
-  arm(file->directory_.get(), file->scratch_name_);
+  file->slot_ = arm(file->directory_.get(), file->scratch_name_);
   file->fd_ = UniqueFd(::openat(file->directory_.get(), file->scratch_name_.c_str(),
                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  // A signal came between arming and making: its handler found nothing to remove.
+  if (file->fd_.valid() && dying)
+    ::unlinkat(file->directory_.get(), file->scratch_name_.c_str(), 0);
   if (!file->fd_.valid()) return fail_errno(errno, "create a file beside '" + file->name_ + "'");
   return file;
 }
 
 ScratchFile::~ScratchFile() {
-  doomed.armed = 0;
   if (!published_) ::unlinkat(directory_.get(), scratch_name_.c_str(), 0);
+  slots[static_cast<std::size_t>(slot_)].state = 0;
 }
 
 Status ScratchFile::restart() {

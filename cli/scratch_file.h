@@ -11,7 +11,8 @@
 namespace tarn::cli {
 
 /// A file that gets its name when it is complete, so that nobody ever sees a short one. Without
-/// publish() it is removed, also when SIGINT, SIGTERM or SIGHUP ends the program. One at a time.
+/// publish() it is removed, also when SIGINT, SIGTERM or SIGHUP ends the program. At most 512 at a
+/// time.
 class ScratchFile {
  public:
   /// Makes an empty file in `directory` that will be called `name` there.
@@ -34,6 +35,7 @@ class ScratchFile {
   UniqueFd fd_;
   std::string name_;
   std::string scratch_name_;
+  int slot_ = -1;  ///< what the signal handler knows of it
   bool published_ = false;
 };
 

@@ -1,5 +1,10 @@
 #include "cli/session.h"
 
+#include <future>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
@@ -80,18 +85,36 @@ Result<std::unique_ptr<Session>> Session::open(const GlobalOptions& options) {
   if (endpoint.path != "/")
     return fail(Errc::invalid_argument, "endpoint '{}': only http://HOST:PORT, without a path",
                 options.endpoint);
-  TRY(const auto retry_for, parse_duration(options.retry_for));
+  TRY(const auto retry_for, parse_duration(options.retry_for.empty() ? "30s" : options.retry_for));
   return std::make_unique<Session>(std::move(endpoint), retry_for);
+}
+
+void Session::run_to_end(Task<void> task) {
+  asio::co_spawn(loops_.at(0).executor(), std::move(task), asio::use_future).get();
+}
+
+void Session::run_workers(std::size_t count, const std::function<Task<void>(std::size_t)>& worker) {
+  http::Loops loops(count);
+  std::vector<std::future<void>> running;
+  for (std::size_t i = 0; i < count; ++i)
+    running.push_back(asio::co_spawn(loops.at(i).executor(), worker(i), asio::use_future));
+  for (auto& each : running) each.wait();
+  for (auto& each : running) each.get();
+}
+
+void Session::heard(Patience& patience, const http::ClientResponse& answer) {
+  patience.heard(answer);
+  heard_ = true;
 }
 
 Task<Result<http::ClientResponse>> Session::call(http::Method method, std::string target,
                                                  std::string body) {
-  Patience patience(retry_for_);
+  Patience patience = this->patience();
   while (true) {
     http::ClientRequest request{method, target, {{"Accept", "application/json"}}, body};
     if (!body.empty()) request.fields.push_back({"Content-Type", "application/json"});
     auto answer = co_await client_.call(endpoint_, std::move(request), kCallLimits);
-    if (answer) patience.heard(*answer);
+    if (answer) heard(patience, *answer);
     if (answer && answer->status < 400) co_return std::move(*answer);
     Error error = answer ? error_of(*answer) : answer.error();
     const bool again = co_await patience.again(error);
@@ -128,7 +151,7 @@ Task<Result<Opened>> Session::open(http::ClientRequest request, std::optional<st
     auto opened = co_await open_at(at, request, length);
     if (!opened && !patience.heard_anything()) co_return fail(unreachable(at, opened.error()));
     if (!opened) co_return opened;
-    patience.heard(opened->head);
+    heard(patience, opened->head);
     if (opened->head.status >= 400) {
       Error refused = co_await refusal(*opened);
       co_return fail(std::move(refused));

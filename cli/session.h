@@ -1,13 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_future.hpp>
 
 #include "cli/patience.h"
 #include "common/base/async.h"
@@ -19,9 +18,11 @@ namespace tarn::cli {
 
 /// What stands before or behind any command.
 struct GlobalOptions {
-  std::string endpoint;           ///< as given
-  std::string retry_for = "30s";  ///< without progress
+  std::string endpoint;   ///< as given
+  std::string retry_for;  ///< without progress; empty: what the command thinks right, or 30s
   bool json = false;
+  bool quiet = false;    ///< no progress, no closing lines on stderr; errors only
+  bool literal = false;  ///< names are not templates
 };
 
 /// An answer whose body is still to be read, or 100 Continue.
@@ -30,8 +31,8 @@ struct Opened {
   http::ClientResponse head;
 };
 
-/// A command's way to the cluster: one loop, one client. Files are read and written on the loop,
-/// which nobody else uses.
+/// A command's way to the cluster: one loop for calls, and one for each transfer that runs beside
+/// others, so that a coroutine may block on its file. Methods may be called on any of these loops.
 class Session {
  public:
   /// invalid_argument when the endpoint is no http URL, or a duration is none.
@@ -42,10 +43,17 @@ class Session {
   /// Runs a coroutine on the loop, to its end.
   template <class T>
   T run(Task<T> task) {
-    return asio::co_spawn(loops_.at(0).executor(), std::move(task), asio::use_future).get();
+    std::optional<T> out;
+    run_to_end(keep(std::move(task), out));
+    return std::move(*out);
   }
 
-  [[nodiscard]] Patience patience() const { return Patience(retry_for_); }
+  /// Runs `worker(i)` for every i below `count`, each on a loop of its own, where it may block.
+  /// Returns when all have ended. Not from a loop.
+  void run_workers(std::size_t count, const std::function<Task<void>(std::size_t)>& worker);
+
+  /// A Patience for one transfer: it gives up at once only when nobody has answered this session.
+  [[nodiscard]] Patience patience() const { return Patience(retry_for_, heard_); }
   [[nodiscard]] const http::Url& endpoint() const { return endpoint_; }
 
   /// One call of the API at the endpoint, repeated while the cluster says that it is not ready. An
@@ -61,6 +69,12 @@ class Session {
                             Patience& patience);
 
  private:
+  template <class T>
+  static Task<void> keep(Task<T> task, std::optional<T>& out) {
+    out.emplace(co_await std::move(task));
+  }
+  void run_to_end(Task<void> task);
+  void heard(Patience& patience, const http::ClientResponse& answer);
   Task<Result<Opened>> open_at(http::Url url, http::ClientRequest request,
                                std::optional<std::uint64_t> length);
 
@@ -68,6 +82,7 @@ class Session {
   std::chrono::milliseconds retry_for_;
   http::Loops loops_{1};
   http::Client client_;
+  std::atomic<bool> heard_ = false;
 };
 
 /// The error that an answer of 400 or more stands for.

@@ -7,7 +7,23 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/base/hash.h"
+
 namespace tarn::cli {
+
+Result<std::uint64_t> hash_of(Body& body) {
+  Xxh64Stream hash;
+  std::string buffer(1U << 20U, '\0');
+  const auto bytes = std::as_writable_bytes(std::span(buffer));
+  if (!body.rewind()) return fail(Errc::internal, "a stream cannot be hashed before it is sent");
+  while (true) {
+    TRY(const std::size_t got, body.read(bytes));
+    if (got == 0) break;
+    hash.update(bytes.first(got));
+  }
+  if (!body.rewind()) return fail(Errc::internal, "a stream cannot be hashed before it is sent");
+  return hash.digest();
+}
 
 Result<Source> Source::open(const std::string& path) {
   Source source;

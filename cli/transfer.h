@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/place.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/sink.h"
 #include "cli/source.h"
@@ -21,14 +22,36 @@ struct Stored {
 /// `only_if_absent`: precondition_failed when there is an object already.
 enum class Overwrite : std::uint8_t { allowed, only_if_absent };
 
+struct UploadOptions {
+  Overwrite overwrite = Overwrite::allowed;
+  /// XXH64 of the body, hex, when it is known before: the target then stores these bytes or none.
+  std::string checksum;
+  Meter* meter = nullptr;
+};
+
 /// Sends all of `source`. The redirect is followed before the first byte of the body is sent. Tries
 /// again while the cluster is not ready and the source can be read again. Errors besides those of
 /// the cluster: corrupt when the cluster's checksum is not that of the bytes sent.
-Task<Result<Stored>> upload(Session& session, Place place, Source& source, Overwrite overwrite);
+Task<Result<Stored>> upload(Session& session, Place place, Body& source, UploadOptions options);
 
 /// Writes the whole object to `sink` and publishes it when size and checksum are right. A transfer
 /// that is cut is resumed where it was, while the object is the same; a changed one is begun anew.
 /// Errors besides those of the cluster: corrupt when the bytes do not match the checksum.
-Task<Result<Stored>> download(Session& session, Place place, Sink& sink);
+Task<Result<Stored>> download(Session& session, Place place, Destination& sink,
+                              Meter* meter = nullptr);
+
+/// All that a HEAD of an object says.
+struct ObjectHead {
+  Stored stored;
+  http::Fields fields;
+};
+Task<Result<ObjectHead>> head_object(Session& session, Place place);
+
+Task<Status> remove_object(Session& session, Place place);
+
+/// Reads `from` and writes it to `to` through this program, piece by piece; the checksum of `from`
+/// goes before the bytes, so that the target of `to` stores these bytes or none. Begins anew when
+/// either side is away.
+Task<Result<Stored>> copy_object(Session& session, Place from, Place to, UploadOptions options);
 
 }  // namespace tarn::cli
