@@ -1,7 +1,6 @@
 #include "common/http/router.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -21,16 +20,18 @@ std::string_view take_segment(std::string_view& path) {
   return segment;
 }
 
-/// The still encoded segments that the stars of `pattern` stand for; nothing when it does not
-/// match.
-std::optional<std::vector<std::string_view>> match_pattern(std::string_view pattern,
-                                                           std::string_view path) {
-  std::vector<std::string_view> stars;
+bool is_word(std::string_view segment, std::string_view word) {
+  if (segment == word) return true;
+  return segment.find('%') != std::string_view::npos && percent_decode(segment) == word;
+}
+
+/// Whether `path` matches a pattern's `words`; then `stars` are the still encoded segments that its
+/// stars stand for.
+bool matches(const std::vector<std::string_view>& words, std::string_view path,
+             std::vector<std::string_view>& stars) {
+  stars.clear();
   bool behind_star = false;
-  skip_slashes(pattern);
-  while (!pattern.empty()) {
-    const auto word = take_segment(pattern);
-    skip_slashes(pattern);
+  for (const std::string_view word : words) {
     if (word == "**") {
       // One slash separates it from a name; further ones belong to what follows.
       if (behind_star && path.starts_with('/'))
@@ -38,22 +39,28 @@ std::optional<std::vector<std::string_view>> match_pattern(std::string_view patt
       else
         skip_slashes(path);
       stars.push_back(path);
-      return stars;
+      return true;
     }
     skip_slashes(path);
     const auto segment = take_segment(path);
     behind_star = word == "*";
     if (behind_star) {
-      if (segment.empty()) return std::nullopt;
+      if (segment.empty()) return false;
       stars.push_back(segment);
-    } else if (percent_decode(segment) != word) {
-      return std::nullopt;
+    } else if (!is_word(segment, word)) {
+      return false;
     }
   }
   // "/v1/buckets/" is "/v1/buckets", but "/name/" is another thing than "/name".
   if (!behind_star) skip_slashes(path);
-  if (!path.empty()) return std::nullopt;
-  return stars;
+  return path.empty();
+}
+
+std::vector<std::string_view> pattern_words(std::string_view pattern) {
+  std::vector<std::string_view> words;
+  for (skip_slashes(pattern); !pattern.empty(); skip_slashes(pattern))
+    words.push_back(take_segment(pattern));
+  return words;
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -67,8 +74,12 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 bool has_word(std::string_view text, std::string_view word) {
-  const auto words = words_of(text);
-  return std::find(words.begin(), words.end(), word) != words.end();
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    if (text.substr(0, end) == word) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
 }
 
 Result<std::vector<std::string>> decode_parts(const std::vector<std::string_view>& stars) {
@@ -84,13 +95,18 @@ Result<std::vector<std::string>> decode_parts(const std::vector<std::string_view
 
 }  // namespace
 
+Router::Router(std::vector<Route> routes) : routes_(std::move(routes)) {
+  for (const Route& route : routes_) words_.push_back(pattern_words(route.pattern));
+}
+
 Result<Router::Match> Router::match(std::string_view method, std::string_view path) const {
   Match found;
   std::string_view pattern;
-  for (const Route& route : routes_) {
+  std::vector<std::string_view> stars;
+  for (std::size_t row = 0; row < routes_.size(); ++row) {
+    const Route& route = routes_[row];
     if (!pattern.empty() && route.pattern != pattern) continue;
-    const auto stars = match_pattern(route.pattern, path);
-    if (!stars) continue;
+    if (!matches(words_[row], path, stars)) continue;
     pattern = route.pattern;
     if (!has_word(route.methods, method)) {
       for (const auto word : words_of(route.methods))
@@ -98,7 +114,7 @@ Result<Router::Match> Router::match(std::string_view method, std::string_view pa
           found.allow += (found.allow.empty() ? "" : " ") + std::string(word);
       continue;
     }
-    TRY(found.parts, decode_parts(*stars));
+    TRY(found.parts, decode_parts(stars));
     found.route = &route;
     return found;
   }

@@ -40,7 +40,7 @@ struct Route {
 /// nothing from the paths above it. not_found when no row has the path.
 class Router {
  public:
-  explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
+  explicit Router(std::vector<Route> routes);
   Task<Status> operator()(Exchange& exchange) const;
 
   struct Match {
@@ -57,6 +57,7 @@ class Router {
   static Task<Status> refuse_method(Exchange& exchange, std::string_view methods);
 
   std::vector<Route> routes_;
+  std::vector<std::vector<std::string_view>> words_;  // of each route's pattern, between slashes
 };
 
 }  // namespace tarn::http

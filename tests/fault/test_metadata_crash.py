@@ -98,6 +98,27 @@ def test_acknowledged_metadata_outlives_an_index_that_lost_its_tail(make_cluster
     assert [cluster.get("data", name).body for name in names] == [name.encode() for name in names]
 
 
+@pytest.mark.parametrize("point", ["nosync.before_sync=sleep:1500", "nosync.before_sync=sleep:1"])
+def test_metadata_of_an_object_that_was_not_synced_yet(make_cluster, point):
+    """durability: nosync writes the attribute after the acknowledgement: not over a newer one."""
+    cluster = make_cluster(targets=1, drives=1, fail_points={"t1": point})
+    assert cluster.bucket_action("POST", "quick", "create-bck", {"durability": "nosync"}).status == 200
+    names = [f"n-{i}" for i in range(6)]
+    body = json.dumps({"action": "", "name": "", "value": {"color": "red"}}).encode()
+    for name in names:
+        assert cluster.put("quick", name, name.encode() * 5000).status == 200
+    for name in names:
+        answer = client.request("PATCH", cluster.url("quick", name), body, {"Content-Type": "application/json"})
+        assert answer.status == 200, answer
+    time.sleep(3)  # every sync is done by now
+    cluster.kill("t1")
+    lose_indexes(cluster, "t1")
+    cluster.start("t1")
+    for name in names:
+        answer = cluster.get("quick", name)
+        assert answer.body == name.encode() * 5000 and answer.headers["Ais-Custom-Md"] == "color=red", name
+
+
 class Patcher(threading.Thread):
     """Counts up in the metadata of one object until it gets no answer."""
 
