@@ -40,10 +40,14 @@ std::string encode64(std::string_view bytes, std::string_view alphabet, bool pad
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-bool is_unreserved(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '.' || c == '_' || c == '~';
-}
+constexpr std::array<bool, 256> kUnreserved = [] {
+  std::array<bool, 256> table{};
+  for (unsigned c = 0; c < table.size(); ++c)
+    table[c] = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '.' || c == '_' || c == '~';
+  return table;
+}();
+bool is_unreserved(char c) { return kUnreserved[static_cast<unsigned char>(c)]; }
 
 }  // namespace
 
@@ -100,10 +104,14 @@ std::optional<std::string> unbase64(std::string_view text) {
 }
 
 std::string percent_encode(std::string_view bytes, std::string_view keep) {
+  const auto stays = [keep](char c) {
+    return is_unreserved(c) || keep.find(c) != std::string_view::npos;
+  };
+  if (std::all_of(bytes.begin(), bytes.end(), stays)) return std::string(bytes);
   std::string out;
   out.reserve(bytes.size() + 8);
   for (const char c : bytes) {
-    if (is_unreserved(c) || keep.find(c) != std::string_view::npos) {
+    if (stays(c)) {
       out += c;
     } else {
       const auto value = static_cast<unsigned char>(c);

@@ -107,9 +107,27 @@ Task<void> Connection::yield_after(std::size_t bytes) {
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
 
+/// Between requests nothing is there yet: Asio's own receive looks once and then waits, where a
+/// wait of ours would look, register anew with epoll, and look again.
+Task<Result<std::size_t>> Connection::await_request(std::span<std::byte> space) {
+  since_yield_ = 0;
+  const auto [ec, count] =
+      co_await socket_.async_receive(asio::buffer(space.data(), space.size()), kTuple);
+  if (timed_out_) co_return fail(Errc::timeout, "the peer is too slow");
+  if (ec == asio::error::eof) co_return std::size_t{0};
+  if (ec) co_return fail(Errc::disconnected, "waiting for the peer: {}", ec.message());
+  parser_.commit(count);
+  moved(count);
+  co_return count;
+}
+
 /// Reads what is there into the parser. 0: the peer has closed.
 Task<Result<std::size_t>> Connection::fill_parser() {
   const auto space = parser_.prepare();
+  if (phase_ == Phase::idle) {
+    auto received = co_await await_request(space);
+    co_return received;
+  }
   while (true) {
     const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
     if (got >= 0) {

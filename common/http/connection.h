@@ -70,6 +70,7 @@ class Connection {
   enum class Phase : std::uint8_t { idle, head, working, waiting };
   Task<Result<bool>> read_head(RequestHead& out);
   Task<Result<std::size_t>> fill_parser();
+  Task<Result<std::size_t>> await_request(std::span<std::byte> space);
   Task<Status> wait(Socket::wait_type what);
   Task<void> serve(Exchange& exchange);
   Task<void> refuse(const Error& error);

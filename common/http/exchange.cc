@@ -82,7 +82,7 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
 std::string Exchange::head_text(const Response& response, std::optional<std::uint64_t> length,
                                 bool has_length) {
   std::string out;
-  out.reserve(512);
+  out.reserve(1024);
   out += head_.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
   out += std::to_string(response.status);
   out += ' ';
@@ -93,9 +93,11 @@ std::string Exchange::head_text(const Response& response, std::optional<std::uin
   for (const Field& field : response.fields) {
     out += field.name;
     out += ": ";
+    const std::size_t value_at = out.size();
+    out += field.value;
     // Values come from names and messages too: no byte of theirs may end the line.
-    for (const char c : field.value)
-      out += static_cast<unsigned char>(c) < 0x20 && c != '\t' ? ' ' : c;
+    for (std::size_t i = value_at; i < out.size(); ++i)
+      if (static_cast<unsigned char>(out[i]) < 0x20 && out[i] != '\t') out[i] = ' ';
     out += "\r\n";
   }
   out += "Tarn-Request: ";

@@ -15,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
+#include <sched.h>
 
 #include "common/base/check.h"
 #include "common/obs/log.h"
@@ -46,8 +47,22 @@ asio::any_io_executor Loop::executor() { return context_->get_executor(); }
 
 Loop* Loop::current() noexcept { return current_loop; }
 
+namespace {
+
+/// The processors that this process may run on: taskset and cgroups leave fewer than the machine
+/// has.
+std::size_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+    return static_cast<std::size_t>(CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
 Loops::Loops(std::size_t count) {
-  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  if (count == 0) count = usable_processors();
   for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>(i));
 }
 

@@ -38,8 +38,10 @@ std::optional<std::uint64_t> from_base36(std::string_view text) {
 
 void append_field(std::string& out, std::string_view field) {
   const auto length = static_cast<std::uint32_t>(field.size());
-  for (const unsigned shift : {24U, 16U, 8U, 0U})
-    out += static_cast<char>(static_cast<unsigned char>(length >> shift));
+  const std::array<char, 4> prefix{static_cast<char>(length >> 24U),
+                                   static_cast<char>(length >> 16U),
+                                   static_cast<char>(length >> 8U), static_cast<char>(length)};
+  out.append(prefix.data(), prefix.size());
   out += field;
 }
 
@@ -50,6 +52,7 @@ std::string signed_text(std::string_view method, std::string_view target_id, std
     if (key != kSignature) items.emplace_back(key, items.size(), value);
   std::sort(items.begin(), items.end());
   std::string out;
+  out.reserve(512);
   append_field(out, method == "HEAD" ? "GET" : method);
   append_field(out, target_id);
   append_field(out, uname);
