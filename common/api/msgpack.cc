@@ -70,10 +70,9 @@ std::uint64_t MsgpackReader::number() {
   if (tag < 0x80) return tag;
   if (tag >= 0xCC && tag <= 0xCF) return big_endian(1U << (tag - 0xCC));
   if (tag >= 0xD0 && tag <= 0xD3) {
-    const unsigned bytes = 1U << (tag - 0xD0);
-    const std::uint64_t value = big_endian(bytes);
-    const bool is_negative = (value >> (bytes * 8 - 1) & 1) != 0;
-    if (!is_negative) return value;
+    const bool is_negative =
+        !rest_.empty() && (static_cast<unsigned char>(rest_.front()) & 0x80U) != 0;
+    if (!is_negative) return big_endian(1U << (tag - 0xD0));
   }
   return fail();
 }

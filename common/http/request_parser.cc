@@ -18,7 +18,7 @@ namespace {
 namespace beast_http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kHeadReadBytes = 16 * 1024;
+constexpr std::size_t kHeadReadBytes = 1536;  // most heads; an idle connection keeps it
 constexpr std::size_t kChunkedReadBytes =
     256 * 1024;                             // 512 bytes, Beast's default, cost 4x the CPU
 constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"

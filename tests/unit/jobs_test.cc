@@ -12,10 +12,34 @@ using nlohmann::json;
 
 namespace {
 
+api::Bucket photos() {
+  api::Bucket out;
+  out.name = "photos";
+  return out;
+}
+
+JobQuery with_id(std::string id) {
+  JobQuery out;
+  out.id = std::move(id);
+  return out;
+}
+
+JobQuery of_kind(std::string kind) {
+  JobQuery out;
+  out.kind = std::move(kind);
+  return out;
+}
+
+JobQuery on_node(std::string node) {
+  JobQuery out;
+  out.node = std::move(node);
+  return out;
+}
+
 Job summary_job(std::initializer_list<const char*> targets) {
   Job job;
   job.kind = "summary-bck";
-  job.bucket = api::Bucket{.name = "photos"};
+  job.bucket = photos();
   for (const char* target : targets) job.parts[target] = {};
   return job;
 }
@@ -77,34 +101,34 @@ TEST_CASE("job queries: status, lists and snaps have AIStore's shapes", "[proxy]
   const std::string running = jobs.start(summary_job({"t1", "t2"})).value();
   const auto all = jobs.all();
 
-  const json status = job_status(all, {.id = done}).value();
+  const json status = job_status(all, with_id(done)).value();
   CHECK(status["kind"] == "summary-bck");
   CHECK(status["uuid"] == done);
   CHECK(status["end_time"].get<std::int64_t>() > 0);
   CHECK(status["aborted"] == false);
-  CHECK(job_status(all, {.kind = "summary-bck"}).value()["uuid"] == running);
-  CHECK(job_status(all, {.id = running}).value()["end_time"] == 0);
-  CHECK(job_status(all, {.id = "nosuchid123"}).error().code == Errc::not_found);
+  CHECK(job_status(all, of_kind("summary-bck")).value()["uuid"] == running);
+  CHECK(job_status(all, with_id(running)).value()["end_time"] == 0);
+  CHECK(job_status(all, with_id("nosuchid123")).error().code == Errc::not_found);
   CHECK(job_status(all, {}).error().code == Errc::invalid_argument);
 
   CHECK(job_status_all(all, {}).size() == 2);
-  CHECK(job_status_all(all, {.kind = "lru"}) == json::array());
+  CHECK(job_status_all(all, of_kind("lru")) == json::array());
   CHECK(running_jobs(all, {}) == json{"summary-bck[" + running + "]"});
 
-  const json snaps = job_snaps(all, {.id = done}, {"t1", "t2"}).value();
+  const json snaps = job_snaps(all, with_id(done), {"t1", "t2"}).value();
   REQUIRE(snaps["t1"].size() == 1);
   CHECK(snaps["t1"][0]["stats"]["loc-objs"] == "3");
   CHECK(snaps["t1"][0]["is_idle"] == true);
   CHECK(snaps["t1"][0]["bck"]["name"] == "photos");
   CHECK(snaps["t1"][0]["end-time"] != "0001-01-01T00:00:00Z");
-  const json live = job_snaps(all, {.id = running}, {"t1", "t2"}).value();
+  const json live = job_snaps(all, with_id(running), {"t1", "t2"}).value();
   CHECK(live["t2"][0]["end-time"] == "0001-01-01T00:00:00Z");
   CHECK(live["t2"][0]["is_idle"] == false);
   // An unknown id is an error, a kind without jobs an empty list for each target.
-  CHECK(job_snaps(all, {.id = "nosuchid123"}, {"t1"}).error().code == Errc::not_found);
-  CHECK(job_snaps(all, {.kind = "lru"}, {"t1", "t2"}).value() ==
+  CHECK(job_snaps(all, with_id("nosuchid123"), {"t1"}).error().code == Errc::not_found);
+  CHECK(job_snaps(all, of_kind("lru"), {"t1", "t2"}).value() ==
         json{{"t1", json::array()}, {"t2", json::array()}});
-  CHECK(job_snaps(all, {.node = "t2"}, {"t1", "t2"}).value().size() == 1);
+  CHECK(job_snaps(all, on_node("t2"), {"t1", "t2"}).value().size() == 1);
 }
 
 TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
@@ -120,7 +144,7 @@ TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
   sum.add(api::BucketSummary{});
   CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, 1'000'000});
   CHECK(json(sum).get<api::BucketSummary>() == sum);
-  const json shown = api::aistore_summary(api::Bucket{.name = "photos"}, sum);
+  const json shown = api::aistore_summary(photos(), sum);
   CHECK(shown == json::parse(R"({
     "name": "photos", "provider": "ais", "namespace": {"uuid": "", "name": ""},
     "ObjCount": {"obj_count_present": "3", "obj_count_remote": "0"},
@@ -128,7 +152,7 @@ TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
     "TotalSize": {"size_on_disk": "16384", "size_all_present_objs": "5011",
                   "size_all_remote_objs": "0", "total_disks_size": "1000000"},
     "used_pct": 0, "is_present": true})"));
-  const json empty = api::aistore_summary(api::Bucket{.name = "photos"}, {});
+  const json empty = api::aistore_summary(photos(), {});
   CHECK(empty["ObjCount"]["obj_count_present"] == "0");
   CHECK(empty["ObjSize"]["obj_avg_size"] == 0);
   CHECK(empty["used_pct"] == 0);

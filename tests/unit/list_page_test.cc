@@ -214,6 +214,17 @@ TEST_CASE("msgpack: every number and length is read as it was written", "[api][m
   }
 }
 
+TEST_CASE("msgpack: signed numbers from 0 on are read, others are not", "[api][msgpack]") {
+  MsgpackReader positive(std::string_view("\xD1\x01\x02", 3));
+  CHECK(positive.number() == 258);
+  CHECK(positive.ok());
+  for (const std::string_view bytes : {"\xD0\xFF", "\xFF", "\xD1\x01", "\xA1x", ""}) {
+    MsgpackReader reader(bytes);
+    CHECK(reader.number() == 0);
+    CHECK_FALSE(reader.ok());
+  }
+}
+
 TEST_CASE("list fields: words and flags of AIStore", "[api][list]") {
   CHECK(parse_list_fields("name,size, checksum,version,atime,location,copies,custom,cached,ec")
             .value() == ListFields{.size = true,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include <catch2/catch.hpp>
@@ -13,6 +14,17 @@
 #include "target/list_page.h"
 
 using namespace tarn;
+
+namespace {
+
+/// Of this thread: what else the machine does shall not count.
+std::chrono::nanoseconds processor_time() {
+  ::timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
 
 TEST_CASE("list speed: from the index of one drive to the bytes for the client", "[.speed]") {
   constexpr std::uint64_t kNames = 300'000;
@@ -42,21 +54,21 @@ TEST_CASE("list speed: from the index of one drive to the bytes for the client",
     std::chrono::nanoseconds at_proxy{0};
     std::string after;
     for (bool more = true; more;) {
-      const auto begin = std::chrono::steady_clock::now();
+      const auto begin = processor_time();
       target::DrivePage walked(plan, "t[t]:mp[/srv/d1, sda, xfs]", after, kPage);
       REQUIRE(index->list(plan.bucket, "", after, [&](std::string_view name, const auto& record) {
         return walked.visit(name, record);
       }));
       const api::PackedPage page = walked.take();
       std::string sent = api::encode_page(page.entries, page.more);
-      const auto middle = std::chrono::steady_clock::now();
+      const auto middle = processor_time();
       api::ListMerge merge(1, kPage, after);
       REQUIRE(merge.feed(0, api::decode_page(std::move(sent)).value()));
       const api::MergedPage merged = merge.take();
       const std::string answer =
           proxy::to_msgpack({.uuid = "abcdefghijkl", .token = "", .entries = &merged.entries});
       at_target += middle - begin;
-      at_proxy += std::chrono::steady_clock::now() - middle;
+      at_proxy += processor_time() - middle;
       listed += merged.entries.size();
       bytes += answer.size();
       more = merged.more;
@@ -66,9 +78,10 @@ TEST_CASE("list speed: from the index of one drive to the bytes for the client",
     const auto per_second = [&](std::chrono::nanoseconds took) {
       return static_cast<double>(listed) / std::chrono::duration<double>(took).count() / 1e6;
     };
-    fmt::print("{}: target {:.2f}, proxy {:.2f} million names/s, {:.0f} bytes a name\n", props,
-               per_second(at_target), per_second(at_proxy),
-               static_cast<double>(bytes) / static_cast<double>(listed));
+    fmt::print(
+        "{}: target {:.2f}, proxy {:.2f} million names a second of one core, {:.0f} bytes a name\n",
+        props, per_second(at_target), per_second(at_proxy),
+        static_cast<double>(bytes) / static_cast<double>(listed));
   }
   std::filesystem::remove_all(directory);
 }
