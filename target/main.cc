@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -96,6 +98,8 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
       return metrics.gauge(name, help, labels);
     };
     auto& up = gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+    auto& suspect = gauge("tarn_drive_suspect",
+                          "1 for a minute after a write failed: new objects go to other drives");
     auto& total = gauge("tarn_drive_bytes", "size of the drive's file system");
     auto& free = gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
     auto& read_errors = gauge("tarn_drive_read_errors", "reads that failed since the start");
@@ -119,6 +123,7 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
         .Set(static_cast<double>(drive->recovery().adopted));
     metrics.before_scrape([&, &its = *drive] {
       up.Set(its.usable() ? 1 : 0);
+      suspect.Set(its.suspect() ? 1 : 0);
       read.Set(static_cast<double>(its.counters().bytes_read.load()));
       written.Set(static_cast<double>(its.counters().bytes_written.load()));
       seeks.Set(static_cast<double>(its.counters().seeks.load()));
@@ -373,15 +378,24 @@ int run(int argc, char** argv) {
   }
   prepare_process();
 
-  Target target(options);
-  const Status started = target.start();
+  std::optional<Target> target;
+  Status started;
+  try {
+    target.emplace(options);
+    started = target->start();
+  } catch (const std::system_error& problem) {
+    started = fail(Errc::unavailable,
+                   "cannot start a thread: {}; raise the limit (ulimit -u, TasksMax, pids.max) or "
+                   "lower drive.threads",
+                   problem.what());
+  }
   if (!started) {
     std::cerr << "tarn-target: " << started.error().message << "\n";
     std::cerr.flush();
     std::_Exit(1);  // half-started: nothing to finish
   }
   log().info("asked to stop signal={}", wait_for_stop());
-  target.stop();
+  target->stop();
   std::cerr.flush();
   std::_Exit(0);  // all is durable; a drive that hangs must not keep the process
 }
