@@ -50,8 +50,8 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       turns_(std::move(turns)),
       cache_policy_(options_.cache_policy ? options_.cache_policy
                                           : std::make_shared<CachePolicy>(memory_limit())),
-      next_id_(random_u64()),
       verified_cache_(std::make_unique<VerifiedCache>()),
+      next_id_(random_u64()),
       threads_(std::make_unique<io::DriveThreads>(
           "drive" + options_.path.substr(options_.path.rfind('/') + 1), options_.threads,
           kQueueMax)) {}
@@ -123,29 +123,18 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   return drive;
 }
 
-Status Drive::usable() const {
-  const std::lock_guard lock(mutex_);
-  if (out_.empty()) return {};
-  return fail(Errc::unavailable, "drive {} is out: {}", options_.path, out_);
-}
-
-void Drive::take_out(const std::string& why) {
-  const std::lock_guard lock(mutex_);
-  if (!out_.empty()) return;
-  out_ = why;
-  drive_log().error("drive taken out drive={} why={}", options_.path, why);
-}
-
 Task<Status> Drive::probe() {
   turns_->tick();
   auto work = [this]() -> Status {
     if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
     TRY_OK(refresh_space());
-    if (const std::string error = index_->background_error(); !error.empty()) {
+    if (const Status broken = index_->background_error(); !broken) {
+      note_index_error(broken.error());
+      TRY_OK(usable());
       // A full drive that has room again; anything else stays out until someone looks.
       if (const Status resumed = index_->resume(); !resumed)
         return fail(Errc::unavailable, "index of drive {} takes no writes: {}", options_.path,
-                    error);
+                    broken.error().message);
     }
     keep_ballast();
     return usable();
@@ -207,24 +196,14 @@ Status Drive::commit_with_room(const std::function<IndexBatch()>& batch) {
   return index_->commit(batch());
 }
 
-Status Drive::sync_or_take_out(int fd) {
-  if (const Status synced = files_->sync(fd); !synced) {
-    // A second fsync may say yes to bytes that are gone: never asked again.
-    ++counters_.sync_errors;
-    take_out(synced.error().message);
-    return fail(Errc::unavailable, "{}", synced.error().message);
-  }
-  return {};
-}
-
 Result<io::FileName> Drive::next_file_name() {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(directory_mutex_);
   if (directory_ == 0 || files_in_directory_ >= kFilesPerDirectory) {
     // Files written together lie together: one directory is filled after another.
     const std::uint32_t next = directory_ + 1;
     const std::string path = io::FileName{next, 0}.directory_path();
     TRY_OK(files_->make_directory(path));
-    TRY_OK(files_->sync_directory("data"));
+    TRY_OK(sync_directory("data"));
     directory_ = next;
     files_in_directory_ = 0;
   }
@@ -237,24 +216,34 @@ Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t>
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   TRY_OK(check_space(length.value_or(0), above_watermark));
+  if (suspect() && !above_watermark)
+    return fail(Errc::unavailable, "a write to drive {} failed a moment ago", options_.path);
   TRY(const io::FileName name, next_file_name());
-  TRY(UniqueFd fd, files_->create(name.path()));
-  auto file = std::make_unique<WorkFile>(*this, name, std::move(fd));
-  if (length) TRY_OK(files_->preallocate(file->fd_.get(), *length));
+  auto fd = files_->create(name.path());
+  if (!fd) {
+    note_write_error(fd.error());
+    return fail(fd.error());
+  }
+  auto file = std::make_unique<WorkFile>(*this, name, std::move(*fd));
+  if (!length) return file;
+  if (const Status reserved = files_->preallocate(file->fd_.get(), *length); !reserved) {
+    note_write_error(reserved.error());
+    return fail(reserved.error());
+  }
   return file;
 }
 
 Task<Result<std::unique_ptr<WorkFile>>> Drive::create(std::optional<std::uint64_t> length,
                                                       bool above_watermark) {
   auto work = [this, length, above_watermark] { return create_now(length, above_watermark); };
-  co_return co_await threads_->run(work);
+  co_return co_await threads_->run(work, io::DriveThreads::Order::fresh);
 }
 
 Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset) {
   FAIL_POINT("put.body");
   TRY_OK(usable());
   if (const Status written = files_->write(file.fd_.get(), bytes, offset); !written) {
-    ++counters_.write_errors;
+    note_write_error(written.error());
     return fail(written.error());
   }
   const std::uint64_t end = offset + bytes.size();
@@ -278,7 +267,7 @@ io::DriveThreads::Pending<Status> Drive::write(WorkFile& file, std::span<const s
 void Drive::reap(BucketId bucket, const std::string& name, const io::FileName& file) {
   const auto work = [&]() -> Status {
     TRY_OK(files_->remove(file.path()));
-    TRY_OK(files_->sync_directory(file.directory_path()));
+    TRY_OK(sync_directory(file.directory_path()));
     IndexBatch batch;
     batch.erase_replaced(bucket, name, file);
     return index_->commit_lazily(std::move(batch));
@@ -318,7 +307,7 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
   }
   FAIL_POINT("delete.before_dir_fsync");
   for (const std::uint32_t directory : directories)
-    TRY_OK(files_->sync_directory(io::FileName{directory, 0}.directory_path()));
+    TRY_OK(sync_directory(io::FileName{directory, 0}.directory_path()));
   IndexBatch clean;
   for (const io::FileName& file : files) {
     clean.erase_replaced(bucket, name, file);
@@ -370,7 +359,7 @@ Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::
     // Overwritten or deleted between the two lines above: the record is another one now.
     if (!fd && fd.error().code == Errc::not_found) continue;
     if (!fd) {
-      ++counters_.read_errors;
+      if (fd.error().code == Errc::io) ++counters_.read_errors;
       return fail(fd.error());
     }
     TRY(const std::uint64_t size, files_->size(fd->get()));
@@ -392,7 +381,7 @@ Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::
 
 Task<Result<std::shared_ptr<OpenObject>>> Drive::open_object(BucketId bucket, std::string name) {
   auto work = [&, this] { return open_now(bucket, name); };
-  co_return co_await threads_->run(work);
+  co_return co_await threads_->run(work, io::DriveThreads::Order::fresh);
 }
 
 Task<Status> Drive::adopt(OpenObject& object) {

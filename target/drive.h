@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/async.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/cluster/state.h"
@@ -76,8 +77,14 @@ class Drive {
 
   /// unavailable with the reason once the drive is out.
   [[nodiscard]] Status usable() const;
+  /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
+  /// for something new comes again later, so that what waits is still wanted when it is done.
+  [[nodiscard]] Status not_overloaded() const;
   /// Takes the drive out: no further write, no further read.
   void take_out(const std::string& why);
+  /// Whether a write failed here within the last minute: new files go to the next drive, if there
+  /// is one. The third such failure within a minute takes the drive out.
+  [[nodiscard]] bool suspect() const;
   /// Looks whether the drive is still there and answers. On the drive's threads; once a second.
   Task<Status> probe();
   [[nodiscard]] io::Space space() const;
@@ -217,6 +224,9 @@ class Drive {
   void forget_bucket_now(BucketId bucket);
   Status check_space(std::uint64_t length, bool above_watermark);
   Status sync_or_take_out(int fd);
+  Status sync_directory(const std::string& path);
+  void note_write_error(const Error& error);
+  void note_index_error(const Error& error);
   Status refresh_space();
   void keep_ballast();
   std::shared_ptr<VerifiedBlocks> verified_blocks(const io::FileName& file, std::uint64_t size);
@@ -250,11 +260,15 @@ class Drive {
   std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
   std::string out_;                  // why the drive is out; empty while it is in
   io::Space space_;
+  std::deque<BootTime> write_errors_;  // of the last minute
+  struct VerifiedCache;
+  std::unique_ptr<VerifiedCache> verified_cache_;
+
+  // Apart from the one above, which event loops take: this one is held while the drive works.
+  std::mutex directory_mutex_;  // guards what follows
   std::uint32_t directory_ = 0;
   std::uint32_t files_in_directory_ = 0;
   std::uint64_t next_id_;
-  struct VerifiedCache;
-  std::unique_ptr<VerifiedCache> verified_cache_;
 
   std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
 };

@@ -9,6 +9,8 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
       return metrics.gauge(name, help, labels);
     };
     auto& up = gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+    auto& suspect = gauge("tarn_drive_suspect",
+                          "1 for a minute after a write failed: new objects go to other drives");
     auto& total = gauge("tarn_drive_bytes", "size of the drive's file system");
     auto& free = gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
     auto& read_errors = gauge("tarn_drive_read_errors", "reads that failed since the start");
@@ -37,6 +39,7 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
         .Set(static_cast<double>(drive->recovery().adopted));
     metrics.before_scrape([&, &its = *drive] {
       up.Set(its.usable() ? 1 : 0);
+      suspect.Set(its.suspect() ? 1 : 0);
       seeks.Set(static_cast<double>(its.counters().seeks.load()));
       ratio.Set(its.sequential_ratio());
       queue.Set(static_cast<double>(its.queued()));

@@ -81,23 +81,25 @@ Status to_status(const rocksdb::Status& status, std::string_view what, std::stri
 /// Remembers that RocksDB has stopped writing.
 class ErrorListener final : public rocksdb::EventListener {
  public:
+  explicit ErrorListener(std::string drive) : drive_(std::move(drive)) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
     const std::lock_guard lock(mutex_);
-    text_ = status->ToString();
+    error_ = to_status(*status, "background work", drive_);
   }
   void OnErrorRecoveryCompleted(rocksdb::Status) override { clear(); }
   void clear() {
     const std::lock_guard lock(mutex_);
-    text_.clear();
+    error_ = {};
   }
-  [[nodiscard]] std::string text() const {
+  [[nodiscard]] Status error() const {
     const std::lock_guard lock(mutex_);
-    return text_;
+    return error_;
   }
 
  private:
+  const std::string drive_;
   mutable std::mutex mutex_;
-  std::string text_;
+  Status error_;
 };
 
 rocksdb::BlockBasedTableOptions table_options(const std::shared_ptr<rocksdb::Cache>& cache) {
@@ -165,7 +167,7 @@ void IndexBatch::put_flag(std::string_view key, std::string_view value) {
 struct Index::Impl {
   std::string drive;
   std::unique_ptr<rocksdb::Env> env;
-  std::shared_ptr<ErrorListener> listener = std::make_shared<ErrorListener>();
+  std::shared_ptr<ErrorListener> listener;
   std::unique_ptr<rocksdb::DB> db;
 
   [[nodiscard]] rocksdb::Options options(const IndexMemory& memory) const {
@@ -183,6 +185,10 @@ struct Index::Impl {
     options.max_bytes_for_level_base = 64U << 20U;
     options.max_compaction_bytes = 64U << 20U;
     options.max_open_files = 256;
+    // Threads of RocksDB's own are not our drive's, and where there is none to be had it aborts.
+    options.max_file_opening_threads = 1;
+    options.stats_dump_period_sec = 0;
+    options.stats_persist_period_sec = 0;
     options.keep_log_file_num = 1;
     options.write_buffer_manager = memory.impl().write_buffers;
     options.max_manifest_file_size = 4U << 20U;
@@ -214,6 +220,7 @@ Result<std::unique_ptr<Index>> Index::open(const std::string& directory, const s
                                            std::shared_ptr<HeadTurns> turns) {
   auto impl = std::make_unique<Impl>();
   impl->drive = drive;
+  impl->listener = std::make_shared<ErrorListener>(drive);
   impl->env = make_index_env(std::move(turns));
   // First as a crash leaves it: at most the last write torn. Anything worse is said aloud.
   auto status =
@@ -380,6 +387,6 @@ Status Index::resume() {
   return {};
 }
 
-std::string Index::background_error() const { return impl_->listener->text(); }
+Status Index::background_error() const { return impl_->listener->error(); }
 
 }  // namespace tarn::target

@@ -117,8 +117,9 @@ class Index {
   Status erase_bucket(BucketId bucket);
   /// After space came back: lets writes go on that a full drive stopped.
   Status resume();
-  /// Set when RocksDB reported a background error: the index takes no writes.
-  [[nodiscard]] std::string background_error() const;
+  /// An error when RocksDB reported one in the background: the index takes no writes. no_space may
+  /// pass; after anything else the drive is not to be trusted.
+  [[nodiscard]] Status background_error() const;
 
  private:
   struct Impl;

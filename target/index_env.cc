@@ -18,6 +18,11 @@ namespace {
 /// Threads that run RocksDB's background work, first come first served.
 class WorkQueue {
  public:
+  WorkQueue() = default;
+  /// Also when the second queue of an environment could not have its thread.
+  ~WorkQueue() { stop(true); }
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
   void take_turns(std::shared_ptr<HeadTurns> turns) { turns_ = std::move(turns); }
   void set_threads(int count) {
     const std::lock_guard lock(mutex_);

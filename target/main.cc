@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -345,15 +347,24 @@ int run(int argc, char** argv) {
   }
   prepare_process();
 
-  Target target(options);
-  const Status started = target.start();
+  std::optional<Target> target;
+  Status started;
+  try {
+    target.emplace(options);
+    started = target->start();
+  } catch (const std::system_error& problem) {
+    started = fail(Errc::unavailable,
+                   "cannot start a thread: {}; raise the limit (ulimit -u, TasksMax, pids.max) or "
+                   "lower drive.threads",
+                   problem.what());
+  }
   if (!started) {
     std::cerr << "tarn-target: " << started.error().message << "\n";
     std::cerr.flush();
     std::_Exit(1);  // half-started: nothing to finish
   }
   log().info("asked to stop signal={}", wait_for_stop());
-  target.stop();
+  target->stop();
   std::cerr.flush();
   std::_Exit(0);  // all is durable; a drive that hangs must not keep the process
 }

@@ -62,6 +62,7 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
+  CO_TRY_OK(first->not_overloaded());
   // Almost always: one drive, one visit to its threads.
   Drive* where = first;
   if (may_hold_foreign()) {
@@ -88,7 +89,8 @@ Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name)
 Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
                                                             std::optional<std::uint64_t> length) {
   const auto by_rank = order(name);
-  CO_TRY_OK(home(name, by_rank));
+  CO_TRY(Drive* const first, home(name, by_rank));
+  CO_TRY_OK(first->not_overloaded());
   Error last;
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
@@ -147,6 +149,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
   std::map<std::string, std::pair<io::ObjectRecord, const Drive*>> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives_) {
+    CO_TRY_OK(drive->not_overloaded());
     CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;

@@ -31,17 +31,15 @@ Status Drive::write_durably(int fd, const io::FileName& name,
   FAIL_POINT("put.before_attribute");
   // The bytes are durable before the attribute can be: a file that has one is complete, and may be
   // adopted without reading it (docs/decisions/002).
-  TRY_OK(files_->set_attribute(fd, io::encode(attribute)));
+  if (const Status set = files_->set_attribute(fd, io::encode(attribute)); !set) {
+    note_write_error(set.error());
+    return set;
+  }
   // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
   FAIL_POINT("put.before_fsync");
   if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
   FAIL_POINT("put.before_dir_fsync");
-  const Status synced = files_->sync_directory(name.directory_path());
-  if (!synced) {
-    ++counters_.sync_errors;
-    take_out(synced.error().message);
-  }
-  return synced;
+  return sync_directory(name.directory_path());
 }
 
 IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication) {
@@ -60,10 +58,9 @@ IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication
 /// Nobody may find the file later: it could come back over what is acknowledged after it.
 Status Drive::take_back(WorkFile& file, const Status& why) {
   static_cast<void>(files_->remove(file.name_.path()));
-  static_cast<void>(files_->sync_directory(file.name_.directory_path()));
+  if (usable()) static_cast<void>(sync_directory(file.name_.directory_path()));
   file.fd_.reset();
-  if (!index_->background_error().empty() && why.error().code != Errc::no_space)
-    take_out(index_->background_error());
+  if (const Status error = index_->background_error(); !error) note_index_error(error.error());
   return why;
 }
 

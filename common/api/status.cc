@@ -37,7 +37,7 @@ constexpr Row kTable[] = {
     {Errc::timeout, 504, ""},
     {Errc::cancelled, 503, ""},
     {Errc::disconnected, 502, ""},
-    {Errc::io, 500, ""},
+    {Errc::io, 503, ""},
     {Errc::corrupt, 500, ""},
     {Errc::internal, 500, ""},
 };

@@ -38,9 +38,17 @@ std::string_view to_string(Errc code) noexcept {
 }
 
 tl::unexpected<Error> fail_errno(int errno_value, std::string_view what) {
-  const bool full = errno_value == ENOSPC || errno_value == EDQUOT;
-  return fail(full ? Errc::no_space : Errc::io, "{}: {}", what,
-              std::generic_category().message(errno_value));
+  const auto code = [errno_value] {
+    switch (errno_value) {
+      case ENOSPC:
+      case EDQUOT: return Errc::no_space;
+      case EMFILE:
+      case ENFILE:
+      case ENOMEM: return Errc::unavailable;  // of the process or the machine: passes with the load
+      default: return Errc::io;
+    }
+  };
+  return fail(code(), "{}: {}", what, std::generic_category().message(errno_value));
 }
 
 }  // namespace tarn

@@ -1,5 +1,6 @@
 #include "common/base/process.h"
 
+#include <algorithm>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -25,6 +26,15 @@ void prepare_process() {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
+}
+
+bool fd_is_within_limit(int fd, FdUse use) {
+  constexpr rlim_t kReserve = 64;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return true;
+  const rlim_t kept = use == FdUse::connection ? files.rlim_cur / 4
+                                               : std::min<rlim_t>(kReserve, files.rlim_cur / 8);
+  return static_cast<rlim_t>(fd) < files.rlim_cur - kept;
 }
 
 const char* wait_for_stop() {

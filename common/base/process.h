@@ -7,6 +7,15 @@ namespace tarn {
 /// the write), and the limit on open files is raised as far as it goes.
 void prepare_process();
 
+/// What a file descriptor is for. When a process runs out of them, the rest must still work: the
+/// index of a drive, the lease, answers that say 503.
+enum class FdUse { connection, data_file };
+
+/// Whether a descriptor that was just opened may be used, or must be closed because too few are
+/// left: connections get three quarters of the limit on open files (RLIMIT_NOFILE, as it is now),
+/// data files more, and some stay free. Relies on the kernel's giving the lowest free number.
+[[nodiscard]] bool fd_is_within_limit(int fd, FdUse use);
+
 /// Waits until the process is asked to stop. The name of the signal: "SIGTERM" or "SIGINT".
 [[nodiscard]] const char* wait_for_stop();
 

@@ -104,7 +104,8 @@ Task<Result<std::shared_ptr<ClientConnection>>> ClientConnection::connect(
 Task<Status> ClientConnection::connect_to(tcp::endpoint endpoint) {
   error_code ec;
   socket_.open(endpoint.protocol(), ec);
-  if (ec) co_return fail(Errc::io, "connect to {}: {}", authority_, ec.message());
+  // No free file descriptor, as it is: load that will pass.
+  if (ec) co_return fail(Errc::unavailable, "connect to {}: {}", authority_, ec.message());
   watch();
   const auto [failed] = co_await socket_.async_connect(endpoint, kTuple);
   waiting_ = false;

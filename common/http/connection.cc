@@ -123,12 +123,12 @@ Task<Result<std::size_t>> Connection::await_request(std::span<std::byte> space) 
 
 /// Reads what is there into the parser. 0: the peer has closed.
 Task<Result<std::size_t>> Connection::fill_parser() {
-  const auto space = parser_.prepare();
   if (phase_ == Phase::idle) {
-    auto received = co_await await_request(space);
+    auto received = co_await await_request(parser_.prepare());
     co_return received;
   }
   while (true) {
+    const auto space = parser_.prepare();
     const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
     if (got >= 0) {
       const auto count = static_cast<std::size_t>(got);
@@ -140,6 +140,7 @@ Task<Result<std::size_t>> Connection::fill_parser() {
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       co_return fail(Errc::disconnected, "receive: {}", std::strerror(errno));
+    parser_.rest();  // ten thousand that wait for a request shall not hold a buffer each
     CO_TRY_OK(co_await wait(Socket::wait_read));
   }
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <sys/prctl.h>
+#include <system_error>
 #include <thread>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -63,7 +64,12 @@ std::size_t usable_processors() {
 
 Loops::Loops(std::size_t count) {
   if (count == 0) count = usable_processors();
-  for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>(i));
+  try {
+    for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>(i));
+  } catch (const std::system_error&) {  // no further thread can be had
+    stop();
+    throw;
+  }
 }
 
 Loops::~Loops() { stop(); }

@@ -156,7 +156,11 @@ void RequestParser::next() {
   http.on_chunk_header(it.check_chunk_header);
   it.head_bytes = 0;
   it.begun = false;
-  if (it.buffer.size() == 0) it.buffer = boost::beast::flat_buffer();
+  rest();
+}
+
+void RequestParser::rest() {
+  if (impl_->buffer.size() == 0) impl_->buffer = boost::beast::flat_buffer();
 }
 
 std::span<std::byte> RequestParser::prepare() {

@@ -30,6 +30,8 @@ class RequestParser {
   /// Room for the next read; valid until the next call.
   [[nodiscard]] std::span<std::byte> prepare();
   void commit(std::size_t bytes);
+  /// Gives back the room of prepare(), when nothing has come.
+  void rest();
   [[nodiscard]] std::size_t buffered() const;
 
   /// True: `out` is a request, its framing checked. False: more bytes are needed. invalid_argument,

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/check.h"
+#include "common/base/process.h"
 #include "common/http/connection.h"
 #include "common/obs/log.h"
 
@@ -110,10 +111,12 @@ Task<void> Server::Impl::accept(PerLoop& here) {
       co_await pause.async_wait(kTuple);
       continue;
     }
-    if (shared.open.load(std::memory_order_relaxed) >= shared.options.limits.connections_max) {
+    const std::size_t open = shared.open.load(std::memory_order_relaxed);
+    if (open >= shared.options.limits.connections_max ||
+        !fd_is_within_limit(socket.native_handle(), FdUse::connection)) {
       if (limiter.allow())
-        obs::log("http").warn("too many connections listener={} max={}", shared.options.name,
-                              shared.options.limits.connections_max);
+        obs::log("http").warn("too many connections or open files listener={} open={} max={}",
+                              shared.options.name, open, shared.options.limits.connections_max);
       constexpr std::string_view kBusy =
           "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
           "Connection: close\r\n\r\n";

@@ -1,16 +1,37 @@
 #include "common/io/drive_threads.h"
 
+#include <algorithm>
 #include <chrono>
 #include <sys/prctl.h>
+#include <system_error>
 
 namespace tarn::io {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+struct DriveThreads::Waiting {
+  std::unique_ptr<Job> job;
+  SteadyTime since;
+};
 
 /// Shared with the threads, so that abandoned ones have something to stand on.
 struct DriveThreads::State {
   std::mutex mutex;
   std::condition_variable work_there;
   std::condition_variable idle;
-  std::deque<std::unique_ptr<Job>> queue;
+  std::deque<Waiting> begun;
+  std::deque<Waiting> fresh;
+
+  [[nodiscard]] std::size_t waiting() const { return begun.size() + fresh.size(); }
+  std::unique_ptr<Job> next() {
+    // Every fourth may be a new one: uploads without end shall not keep readers out.
+    const bool its_turn = ++taken % 4 == 0 && !fresh.empty();
+    auto& queue = begun.empty() || its_turn ? fresh : begun;
+    auto job = std::move(queue.front().job);
+    queue.pop_front();
+    return job;
+  }
+  std::size_t taken = 0;
   std::size_t queue_max = 0;
   std::size_t busy = 0;
   bool stopping = false;
@@ -19,11 +40,18 @@ struct DriveThreads::State {
 DriveThreads::DriveThreads(std::string name, std::size_t threads, std::size_t queue_max)
     : state_(std::make_shared<State>()) {
   state_->queue_max = queue_max;
-  for (std::size_t i = 0; i < threads; ++i)
-    threads_.emplace_back([state = state_, name] { serve(state, name); });
+  try {
+    for (std::size_t i = 0; i < threads; ++i)
+      threads_.emplace_back([state = state_, name] { serve(state, name); });
+  } catch (const std::system_error&) {  // no further thread can be had
+    end();
+    throw;
+  }
 }
 
-DriveThreads::~DriveThreads() {
+DriveThreads::~DriveThreads() { end(); }
+
+void DriveThreads::end() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
@@ -37,28 +65,28 @@ void DriveThreads::serve(const std::shared_ptr<State>& state, const std::string&
   prctl(PR_SET_NAME, name.substr(0, 15).c_str());
   std::unique_lock lock(state->mutex);
   while (true) {
-    state->work_there.wait(lock, [&] { return state->stopping || !state->queue.empty(); });
-    if (state->queue.empty()) return;
-    auto job = std::move(state->queue.front());
-    state->queue.pop_front();
+    state->work_there.wait(lock, [&] { return state->stopping || state->waiting() > 0; });
+    if (state->waiting() == 0) return;
+    auto job = state->next();
     ++state->busy;
     lock.unlock();
     job->run();
     job.reset();
     lock.lock();
     --state->busy;
-    if (state->busy == 0 && state->queue.empty()) state->idle.notify_all();
+    if (state->busy == 0 && state->waiting() == 0) state->idle.notify_all();
   }
 }
 
-void DriveThreads::enqueue(std::unique_ptr<Job> job) {
+void DriveThreads::enqueue(std::unique_ptr<Job> job, Order order) {
   std::unique_lock lock(state_->mutex);
-  if (state_->queue.size() >= state_->queue_max) {
+  if (state_->waiting() >= state_->queue_max) {
     lock.unlock();
     job->refuse({Errc::unavailable, "the drive's queue is full"});
     return;
   }
-  state_->queue.push_back(std::move(job));
+  auto& queue = order == Order::begun ? state_->begun : state_->fresh;
+  queue.push_back({std::move(job), std::chrono::steady_clock::now()});
   lock.unlock();
   state_->work_there.notify_one();
 }
@@ -72,20 +100,30 @@ void DriveThreads::post(std::function<void()> work) {
   };
   {
     const std::lock_guard lock(state_->mutex);
-    state_->queue.push_back(std::make_unique<PostedJob>(std::move(work)));
+    state_->begun.push_back(
+        {std::make_unique<PostedJob>(std::move(work)), std::chrono::steady_clock::now()});
   }
   state_->work_there.notify_one();
 }
 
 std::size_t DriveThreads::queued() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->queue.size() + state_->busy;
+  return state_->waiting() + state_->busy;
+}
+
+double DriveThreads::longest_wait() const {
+  const std::lock_guard lock(state_->mutex);
+  const auto now = std::chrono::steady_clock::now();
+  std::chrono::duration<double> longest(0);
+  for (const auto* queue : {&state_->begun, &state_->fresh})
+    if (!queue->empty()) longest = std::max(longest, {now - queue->front().since});
+  return longest.count();
 }
 
 bool DriveThreads::drain(double seconds) {
   std::unique_lock lock(state_->mutex);
   return state_->idle.wait_for(lock, std::chrono::duration<double>(seconds),
-                               [&] { return state_->queue.empty() && state_->busy == 0; });
+                               [&] { return state_->waiting() == 0 && state_->busy == 0; });
 }
 
 void DriveThreads::abandon() {

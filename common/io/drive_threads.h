@@ -24,23 +24,29 @@ namespace tarn::io {
 /// an event loop; a drive that hangs stops its own threads only. Thread-safe.
 class DriveThreads {
  public:
-  /// `queue_max`: foreground work that may wait; more is refused with `unavailable`.
+  /// `queue_max`: foreground work that may wait; more is refused with `unavailable`. Throws
+  /// std::system_error when the process may have no further thread.
   DriveThreads(std::string name, std::size_t threads, std::size_t queue_max);
   /// Finishes what is queued, then joins. abandon() first when the drive hangs.
   ~DriveThreads();
   DriveThreads(const DriveThreads&) = delete;
   DriveThreads& operator=(const DriveThreads&) = delete;
 
+  /// Work of a request that has begun goes before the first work of a new one, three times of four:
+  /// what was let in gets done, and what cannot be done waits where it can still be refused.
+  enum class Order { begun, fresh };
+
   /// Runs `work` (returning a Result) on a thread of the drive and resumes the caller on its own
   /// executor. Not cancellable: what has begun on a drive ends there.
   template <class Work>
-  Task<std::invoke_result_t<Work>> run(Work work) {
+  Task<std::invoke_result_t<Work>> run(Work work, Order order = Order::begun) {
     auto executor = co_await asio::this_coro::executor;
     using R = std::invoke_result_t<Work>;
     co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(R)>(
-        [this, executor](auto handler, Work its_work) {
+        [this, executor, order](auto handler, Work its_work) {
           enqueue(std::make_unique<AwaitedJob<R, Work, decltype(handler)>>(
-              std::move(its_work), std::move(handler), executor));
+                      std::move(its_work), std::move(handler), executor),
+                  order);
         },
         asio::use_awaitable, std::move(work));
   }
@@ -97,14 +103,17 @@ class DriveThreads {
         state->result.emplace(std::move(result));
       }
     };
-    enqueue(std::make_unique<StartedJob<R, Work, decltype(finish)>>(std::move(work),
-                                                                    std::move(finish)));
+    enqueue(
+        std::make_unique<StartedJob<R, Work, decltype(finish)>>(std::move(work), std::move(finish)),
+        Order::begun);
     return pending;
   }
 
   /// Work that nobody waits for and that may not be refused: unlinks, closes.
   void post(std::function<void()> work);
   [[nodiscard]] std::size_t queued() const;
+  /// Seconds that the oldest work in the queue has waited; 0 when none waits.
+  [[nodiscard]] double longest_wait() const;
   /// Blocks until the queue is empty and no thread works, at most `seconds`. True when it is so.
   bool drain(double seconds);
   /// The drive hangs and the process wants to end: threads are detached, what they hold is leaked.
@@ -154,8 +163,10 @@ class DriveThreads {
     Finish finish;
   };
 
+  struct Waiting;
   struct State;
-  void enqueue(std::unique_ptr<Job> job);
+  void end();
+  void enqueue(std::unique_ptr<Job> job, Order order);
   static void serve(const std::shared_ptr<State>& state, const std::string& name);
 
   std::shared_ptr<State> state_;

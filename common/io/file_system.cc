@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 
+#include "common/base/process.h"
 #include "common/io/object_attribute.h"
 
 namespace tarn::io {
@@ -32,6 +33,13 @@ struct Cachestat {
   std::uint64_t evicted;
   std::uint64_t recently_evicted;
 };
+
+/// As many readers and writers as descriptors are left for; the index needs some, too.
+Result<UniqueFd> within_limit(UniqueFd fd) {
+  if (fd_is_within_limit(fd.get(), FdUse::data_file)) return fd;
+  return fail(Errc::unavailable,
+              "too many open files (limit: ulimit -n of the process); try again later");
+}
 
 std::uint64_t pages_of(std::uint64_t offset, std::uint64_t bytes) {
   static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -77,17 +85,23 @@ std::string FileSystem::pinned_root() const { return fmt::format("/proc/self/fd/
 Result<UniqueFd> FileSystem::create(const std::string& path) {
   UniqueFd fd(::openat(fd_.get(), path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return fail_errno(errno, fmt::format("create {}/{}", root_, path));
-  return fd;
+  auto kept = within_limit(std::move(fd));
+  if (!kept) static_cast<void>(remove(path));
+  return kept;
 }
 
 Result<UniqueFd> FileSystem::open_for_read(const std::string& path) {
-  UniqueFd fd(::openat(fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A change of the access time would make the file system write, and who reads a page that is in
+  // memory would wait for a drive that hangs. The owner of a file may ask for that.
+  UniqueFd fd(::openat(fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME));
+  if (!fd.valid() && errno == EPERM)
+    fd = UniqueFd(::openat(fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid() && errno == ENOENT)
     return fail(Errc::not_found, "open {}/{}: no such file", root_, path);
   if (!fd.valid()) return fail_errno(errno, fmt::format("open {}/{}", root_, path));
   // Read-ahead would bring pages that nobody has verified; we read whole blocks ourselves.
   posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
-  return fd;
+  return within_limit(std::move(fd));
 }
 
 Status FileSystem::make_directory(const std::string& path) {

@@ -130,11 +130,11 @@ class Lab:
         make_image(image, fs, size or SIZES[fs])
         return self.adopt(RecordingDisk(self, name, fs, image))
 
-    def fault_fs(self, name, directory=None):
+    def fault_fs(self, name, directory=None, mountpoint=None):
         """A directory behind FUSE whose operations can be made to fail by name."""
         directory = pathlib.Path(directory or self.root / f"{name}.below")
         directory.mkdir(parents=True, exist_ok=True)
-        return self.adopt(FaultFs(self, name, directory))
+        return self.adopt(FaultFs(self, name, directory, mountpoint or self.root / name))
 
     def close(self):
         failures = []
@@ -467,14 +467,11 @@ class RecordingDisk(LoopDisk):
 class FaultFs(Daemon):
     """A directory behind `faultfs`. `directory` is what lies below, `mountpoint` where faults happen."""
 
-    def __init__(self, lab, name, directory):
+    def __init__(self, lab, name, directory, mountpoint):
         self.name = name
         self.directory = directory
-        super().__init__(
-            lab.root / name,
-            lab.root / f"{name}.ctl",
-            [tool("faultfs"), lab.root / name, directory, lab.root / f"{name}.ctl"],
-        )
+        control = lab.root / f"{name}.ctl"
+        super().__init__(mountpoint, control, [tool("faultfs"), mountpoint, directory, control])
 
 
 class CrashImages:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 import pathlib
 import struct
 import threading
@@ -118,13 +119,20 @@ class Op:
         return f"[{self.call / 1e9:.6f} .. {self.ret / 1e9:.6f}] {self.client}: {what} -> {self.status}{seen}"
 
 
+_recorders = itertools.count(1)
+
+
 class Recorder:
-    """Makes values and keeps what clients did, one file for each below `directory` (None: in memory only).
+    """Makes values and keeps what clients did, one file for each below `directory` (None: in memory only, unless
+    TARN_TEST_EVIDENCE names a directory, as it does in tests/soak).
 
     Threads: `client` and `new_value` may be called by any; a `ClientLog` belongs to one.
     """
 
     def __init__(self, directory=None, first_value=1):
+        evidence = os.environ.get("TARN_TEST_EVIDENCE")
+        if evidence and not directory:
+            directory = pathlib.Path(evidence) / f"history{next(_recorders)}"
         self._directory = pathlib.Path(directory) if directory else None
         if self._directory:
             self._directory.mkdir(parents=True, exist_ok=True)

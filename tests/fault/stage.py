@@ -9,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import random
+import re
 import signal
 import sys
 import time
@@ -39,13 +40,14 @@ local_cluster = _load_local_cluster()
 
 
 class Stage:
-    """A cluster below `lab.root`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
+    """A cluster below `lab.root`, or in `directory`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
     `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
-    `recording` disks have their log on from the first write."""
+    `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
+    made to fail by name (disks.FaultFs)."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
-                 settings=None):
-        self.directory = lab.root / "cluster"
+                 settings=None, faulty=False, directory=None):
+        self.directory = pathlib.Path(directory or lab.root / "cluster")
         self.disks = {}
         self.meta_disk = None
         make = lab.recording_disk if recording else lab.disk
@@ -53,6 +55,11 @@ class Stage:
         for number in range(targets if fs else 0):
             target, kind = f"t{number + 1}", kinds[number % len(kinds)]
             self.disks[target] = [self._mounted(make(f"{target}d{j + 1}", kind, size), target, f"d{j + 1}", recording)
+                                  for j in range(drives)]
+        for number in range(targets if faulty else 0):
+            target = f"t{number + 1}"
+            (self.directory / target).mkdir(parents=True)
+            self.disks[target] = [lab.fault_fs(f"{target}d{j + 1}", mountpoint=self.directory / target / f"d{j + 1}")
                                   for j in range(drives)]
         if fs and meta_disk:
             self.meta_disk = self._mounted(lab.disk("meta", kinds[0]), "p1", "meta", False)
@@ -191,6 +198,15 @@ class Stage:
                 except FileNotFoundError:
                     pass  # unlinked meanwhile
         return files
+
+    def objects_on(self, target, drive):
+        """{name: path of its file} of the objects on a drive whose names are like n-0001. Not for a drive that hangs."""
+        found = {}
+        for path, finished in self.data_files(target, drive):
+            name = re.search(rb"n-[0-9]{4}", os.getxattr(path, ATTRIBUTE)) if finished else None
+            if name:
+                found[name.group().decode()] = path
+        return found
 
     def wait_tidy(self, objects, seconds=10):
         """Waits until there is one data file an object, none of them unfinished: nothing temporary stays."""

@@ -93,6 +93,8 @@ def make_cluster(request, tmp_path):
         problems += cluster.complaints()
     for cluster in made:
         failed = request.node.stash.get(_failed, False)
+        if failed or problems:
+            _keep_evidence(cluster)
         try:
             cluster.close(keep_data=bool(failed or problems))
             problems += cluster.complaints()  # of the way down
@@ -101,6 +103,13 @@ def make_cluster(request, tmp_path):
         if failed and not os.environ.get("TARN_TEST_KEEP"):
             _remove_drives(cluster)
     assert not problems, "\n".join(dict.fromkeys(problems))
+
+
+def _keep_evidence(cluster):
+    """For tests/soak: the logs of all nodes, where they are not overwritten by the next round."""
+    evidence = os.environ.get("TARN_TEST_EVIDENCE")
+    if evidence and (cluster.directory / "log").is_dir():
+        shutil.copytree(cluster.directory / "log", f"{evidence}/log-{cluster.directory.name}", dirs_exist_ok=True)
 
 
 def _remove_drives(cluster):

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -40,14 +41,20 @@ class FailingFileSystem final : public io::FileSystem {
   FailingFileSystem(const std::string& root, UniqueFd fd) : io::FileSystem(root, std::move(fd)) {}
   bool fail_sync = false;
   bool fail_write = false;
+  int write_error = ENOSPC;
   std::uint64_t pretend_free = 0;
   Status sync(int fd) override {
     if (fail_sync) return fail_errno(EIO, "fsync");
     return io::FileSystem::sync(fd);
   }
   Status write(int fd, std::span<const std::byte> bytes, std::uint64_t offset) override {
-    if (fail_write) return fail_errno(ENOSPC, "write");
+    if (fail_write) return fail_errno(write_error, "write");
     return io::FileSystem::write(fd, bytes, offset);
+  }
+  std::function<void()> on_sync_directory;
+  Status sync_directory(const std::string& path) override {
+    if (on_sync_directory) on_sync_directory();
+    return io::FileSystem::sync_directory(path);
   }
   Result<io::Space> space() override {
     TRY(auto now, io::FileSystem::space());

@@ -1,0 +1,35 @@
+"""tests/soak itself: it repeats, it ends, and it does not say that all is well when it is not."""
+
+import os
+import re
+import shutil
+import subprocess
+
+from harness.cluster import REPOSITORY
+from harness.waiting import scaled
+
+
+def soak(*words, **variables):
+    command = [str(REPOSITORY / "tests" / "soak"), *words, "--no-build", "--preset", os.environ.get("TARN_TEST_PRESET", "test")]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("TARN_SABOTAGE", "TARN_TEST_SEED"))}
+    return subprocess.run(command, env=environment | variables, capture_output=True, text=True, timeout=scaled(280))
+
+
+def test_a_soak_runs_and_says_how_to_repeat_it():
+    done = soak("crash", "--seed", "7", "--minutes", "0.02", "-k", "unfinished_files")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "repeat: tests/soak crash --seed 7 --minutes 0.02 -k 'unfinished_files'" in done.stdout
+    assert re.search(r"^    injected: \d+ unfinished files", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^[1-9]\d* rounds, 0 violations; ", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_a_soak_keeps_the_evidence_of_a_violation():
+    done = soak("crash", "--seed", "8", "--minutes", "0.01", "-k", "older_file_never", TARN_SABOTAGE_POINT="safety.generation")
+    assert done.returncode == 1, done.stdout + done.stderr
+    (place,) = re.findall(r"FAILED, evidence in (\S+)", done.stdout)
+    assert re.search(r"repeat: TARN_TEST_SEED=\d+ tests/run 'tests/fault/test_crash.py::test_older_file", done.stdout)
+    found = {path.relative_to(place).parts[0] for path in (REPOSITORY / place).rglob("*") if path.is_file()}
+    assert {"output", "history1", "log-cluster"} <= found, found
+    shutil.rmtree(place)
+    nothing = soak("crash", "--minutes", "0.01", "-k", "there_is_no_such_test")
+    assert nothing.returncode == 1 and "no test matches" in nothing.stdout
