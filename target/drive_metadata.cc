@@ -49,8 +49,8 @@ Status Drive::patch_now(const io::ObjectAttribute& attribute) {
     batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
     return batch;
   });
-  if (!committed && !index_->background_error().empty() && committed.error().code != Errc::no_space)
-    take_out(index_->background_error());
+  if (!committed)
+    if (const Status error = index_->background_error(); !error) note_index_error(error.error());
   TRY_OK(committed);
   FAIL_POINT("patch.before_reply");
   return {};
