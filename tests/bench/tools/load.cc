@@ -30,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
@@ -279,8 +280,9 @@ class Load {
     const std::size_t want =
         std::min<std::uint64_t>(lane.answer_left, options_.copy ? scratch_.size() : kDropBytes);
     // With MSG_TRUNC the kernel drops the bytes of a TCP socket and writes nothing to the buffer.
-    const ssize_t count =
-        ::recv(lane.current->fd, scratch_.data(), want, options_.copy ? 0 : MSG_TRUNC);
+    // The bare call, since AddressSanitizer takes its count for bytes written.
+    const ssize_t count = ::syscall(SYS_recvfrom, lane.current->fd, scratch_.data(), want,
+                                    options_.copy ? 0 : MSG_TRUNC, nullptr, nullptr);
     if (count < 0 && errno == EAGAIN) return Progress::wait;
     if (count <= 0) return Progress::broken;
     lane.answer_left -= static_cast<std::uint64_t>(count);
