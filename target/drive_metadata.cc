@@ -12,13 +12,13 @@ Status Drive::note_patched(std::uint32_t directory) {
   const std::lock_guard lock(patched_mutex_);
   if (patched_.contains(directory)) return {};
   TRY_OK(files_->make_directory(kPatchedDirectory));
-  TRY_OK(files_->sync_directory(".tarn"));
+  TRY_OK(sync_directory(".tarn"));
   const std::string note = fmt::format("{}/{:08x}", kPatchedDirectory, directory);
   if (const auto there = files_->open_for_read(note); !there) {
     if (there.error().code != Errc::not_found) return fail(there.error());
     TRY(const UniqueFd made, files_->create(note));
   }
-  TRY_OK(files_->sync_directory(kPatchedDirectory));
+  TRY_OK(sync_directory(kPatchedDirectory));
   patched_.insert(directory);
   return {};
 }
