@@ -331,6 +331,8 @@ Task<Status> Membership::join() {
 Task<void> Membership::keep() {
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto impl = impl_;
+  // A cancellation that came before the two are joined would reach neither of them.
+  if (co_await is_cancelled()) co_return;
   co_await (impl->renew_loop() && impl->acknowledge_loop());
 }
 

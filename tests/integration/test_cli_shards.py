@@ -1,5 +1,6 @@
 """`tarshards`: a tar stream becomes shards, whole samples each, whatever happens meanwhile."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -215,6 +216,16 @@ def test_a_busy_target_is_asked_again(tmp_path, rng):
         assert head["Ais-Checksum-Type"] == "xxhash2" and head["Expect"] == "100-continue"
 
 
+def bytes_held_open(pid, directory):
+    """Room on the drive of the files below `directory` that a process has open, nameless ones too."""
+    held = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed since the list was made
+            if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(str(directory)):
+                held += os.stat(f"/proc/{pid}/fd/{fd}").st_blocks * 512
+    return held
+
+
 def test_memory_and_room_are_bounded(cluster, bucket, tmp_path, rng):
     """A stream far larger than what is held goes through with a memory and a spool that do not grow."""
     body = rng.randbytes(1 << 20)
@@ -230,10 +241,7 @@ def test_memory_and_room_are_bounded(cluster, bucket, tmp_path, rng):
             member.size = len(body)
             archive.addfile(member, io.BytesIO(body))
             if i % 20 == 0:
-                held = sum(os.stat(f"/proc/{process.pid}/fd/{fd}").st_blocks * 512
-                           for fd in os.listdir(f"/proc/{process.pid}/fd")
-                           if os.readlink(f"/proc/{process.pid}/fd/{fd}").startswith(str(spool)))
-                peak_files = max(peak_files, held)
+                peak_files = max(peak_files, bytes_held_open(process.pid, spool))
         status = open(f"/proc/{process.pid}/status").read()
     process.stdin.close()
     assert process.wait(timeout=scaled(60)) == 0, process.stderr.read()

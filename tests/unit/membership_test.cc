@@ -307,6 +307,16 @@ TEST_CASE("A cluster that may hold objects takes no new target, but its own agai
   CHECK(cluster.run(cluster.view.fresh()).value()->map.nodes.size() == 2);
 }
 
+TEST_CASE("Background work that is stopped before it has begun ends all the same",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  for (int i = 0; i < 50; ++i) {
+    Member member(cluster, "tgtBBBB2", Role::target);
+    member.start();
+  }
+}
+
 TEST_CASE("A node acknowledges what it has put in force, and the wait for it ends then",
           "[cluster][membership]") {
   Cluster cluster;
