@@ -156,6 +156,8 @@ Task<Status> ClusterView::Impl::follow_once() {
     const std::lock_guard lock(mutex);
     from = builder.revision() + 1;
   }
+  // A cancellation that came before the two are joined would reach neither of them.
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the follower was cancelled");
   auto ended = co_await (watch(from) || poll());
   co_return std::visit([](auto& status) -> Status { return std::move(status); }, ended);
 }
