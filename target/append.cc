@@ -92,14 +92,17 @@ Task<Status> append_part(TargetNode& node, http::Request& request, const ObjectR
   auto found = handle.empty() ? co_await begin_append(node, wanted)
                               : co_await find_append(node, handle, wanted);
   if (!found) co_return fail(found.error());
-  OpenAppends::Use append = std::move(*found);
-  const Status received = co_await receive_part(request.exchange, *append, std::move(announced));
-  if (!received) {
-    if (handle.empty()) append.end();  // nobody has a handle to it
-    co_return received;
-  }
   http::Response done(200);
-  done.set("Ais-Append-Handle", AppendHandle{node.id, append->id, append->digests.size()}.text());
+  {
+    // Free for the next call before the client can know that this one is done.
+    OpenAppends::Use append = std::move(*found);
+    const Status received = co_await receive_part(request.exchange, *append, std::move(announced));
+    if (!received) {
+      if (handle.empty()) append.end();  // nobody has a handle to it
+      co_return received;
+    }
+    done.set("Ais-Append-Handle", AppendHandle{node.id, append->id, append->digests.size()}.text());
+  }
   co_return co_await request.exchange.respond(std::move(done));
 }
 

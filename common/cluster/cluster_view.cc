@@ -58,7 +58,9 @@ struct ClusterView::Impl {
   Clock& clock;
   std::atomic<std::int64_t> contact;
   Snapshot<ClusterState> state;
-  std::vector<std::function<void(const ClusterState&, const ClusterState&)>> listeners;
+  using Listener = std::function<void(const ClusterState&, const ClusterState&)>;
+  std::mutex listeners_mutex;  // guards the next: listeners may come while the follower runs
+  std::vector<Listener> listeners;
   std::shared_ptr<const ClusterState> notified = state.get();  // the follower's
 
   std::mutex mutex;  // guards builder and the order of state
@@ -97,7 +99,12 @@ void ClusterView::Impl::notify() {
   auto now = state.get();
   if (now == notified) return;
   const auto before = std::exchange(notified, now);
-  for (const auto& listener : listeners) listener(*before, *now);
+  std::vector<Listener> all;
+  {
+    const std::lock_guard lock(listeners_mutex);
+    all = listeners;
+  }
+  for (const auto& listener : all) listener(*before, *now);
 }
 
 Task<Status> ClusterView::Impl::load() {
@@ -219,6 +226,7 @@ BootTime ClusterView::last_contact() const { return BootTime(impl_->contact.load
 
 void ClusterView::on_change(
     std::function<void(const ClusterState&, const ClusterState&)> listener) {
+  const std::lock_guard lock(impl_->listeners_mutex);
   impl_->listeners.push_back(std::move(listener));
 }
 

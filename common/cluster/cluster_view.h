@@ -38,8 +38,8 @@ class ClusterView {
   /// node that could not read the map for one term stops renewing its lease.
   [[nodiscard]] BootTime last_contact() const;
   /// Called on the follower's loop after each new state, with the old and the new one, also for
-  /// those that load(), fresh() or at_least() brought (several changes may be one call). Before
-  /// follow() starts.
+  /// those that load(), fresh() or at_least() brought (several changes may be one call). Whoever
+  /// comes while the follower runs hears of the changes from then on. Any thread.
   void on_change(std::function<void(const ClusterState&, const ClusterState&)> listener);
 
  private:
