@@ -27,6 +27,16 @@ constexpr double kSeekBytes = 2.4e6;  // 12 ms of a drive that reads 200 MB/s
 
 spdlog::logger& drive_log() { return obs::log("drive"); }
 
+/// Runs `work` on the drive's threads in a turn of its own: lists move the head like any reader.
+template <class Work>
+Task<std::invoke_result_t<Work>> run_in_turn(HeadTurns& turns, io::DriveThreads& threads,
+                                             Work work) {
+  co_await turns.wait();
+  auto result = co_await threads.run(std::move(work));
+  turns.done();
+  co_return result;
+}
+
 }  // namespace
 
 /// The files whose blocks we have verified, most recently used first.
@@ -385,11 +395,7 @@ Task<Result<std::shared_ptr<OpenObject>>> Drive::open_object(BucketId bucket, st
 }
 
 Task<Status> Drive::adopt(OpenObject& object) {
-  co_await turns_->wait();
-  auto work = [&] { return object.adopt(); };
-  Status adopted = co_await threads_->run(work);
-  turns_->done();
-  co_return adopted;
+  co_return co_await run_in_turn(*turns_, *threads_, [&] { return object.adopt(); });
 }
 
 Status Drive::read_file(int fd, const io::FileName& file, std::span<std::byte> into,
@@ -430,10 +436,7 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
     TRY_OK(index_->list(bucket, prefix, after, visit));
     return listing;
   };
-  co_await turns_->wait();  // a scan moves the head like any reader
-  auto listing = co_await threads_->run(work);
-  turns_->done();
-  co_return listing;
+  co_return co_await run_in_turn(*turns_, *threads_, work);
 }
 
 Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
@@ -442,10 +445,7 @@ Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
     TRY_OK(usable());
     return index_->list(bucket, prefix, after, visit);
   };
-  co_await turns_->wait();  // a scan moves the head like any reader
-  Status walked = co_await threads_->run(work);
-  turns_->done();
-  co_return walked;
+  co_return co_await run_in_turn(*turns_, *threads_, work);
 }
 
 void Drive::forget_bucket_now(BucketId bucket) {

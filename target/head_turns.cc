@@ -5,10 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/post.hpp>
-
 #include "common/base/fail_point.h"
+#include "common/base/resume.h"
 
 namespace tarn::target {
 
@@ -21,15 +19,7 @@ void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start) {
 }
 
 Task<void> HeadTurns::wait() {
-  auto executor = co_await asio::this_coro::executor;
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-      [this, executor](auto handler) {
-        auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-        ask(0, [executor, shared](Age) {
-          asio::post(executor, [own = std::move(*shared)]() mutable { own(); });
-        });
-      },
-      asio::use_awaitable);
+  co_await suspend_until_called([this](auto resume) { ask(0, [resume](Age) { resume(); }); });
 }
 
 void HeadTurns::done() {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/post.hpp>
-
+#include "common/base/resume.h"
 #include "target/drive.h"
 
 namespace tarn::target {
@@ -191,22 +189,15 @@ void ReadAhead::wake(std::unique_lock<std::mutex> lock) {
 }
 
 Task<void> ReadAhead::changed() {
-  auto executor = co_await asio::this_coro::executor;
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-      [this, executor](auto handler) {
-        auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-        auto resume = [executor, shared] {
-          asio::post(executor, [own = std::move(*shared)]() mutable { own(); });
-        };
-        std::unique_lock lock(mutex_);
-        if (!changed_) {
-          waiter_ = std::move(resume);
-          return;
-        }
-        lock.unlock();
-        resume();
-      },
-      asio::use_awaitable);
+  co_await suspend_until_called([this](auto resume) {
+    std::unique_lock lock(mutex_);
+    if (!changed_) {
+      waiter_ = std::move(resume);
+      return;
+    }
+    lock.unlock();
+    resume();
+  });
 }
 
 }  // namespace tarn::target

@@ -12,6 +12,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/random.h"
+#include "common/base/resume.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/state_builder.h"
@@ -31,11 +32,6 @@ constexpr std::chrono::milliseconds kBackOffMax{2'000};
 
 RangeRequest everything() {
   return {std::string(keys::kAll), prefix_end(std::string(keys::kAll)), 0};
-}
-
-Task<bool> is_cancelled() {
-  const auto state = co_await asio::this_coro::cancellation_state;
-  co_return state.cancelled() != asio::cancellation_type::none;
 }
 
 }  // namespace

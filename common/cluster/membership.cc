@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/random.h"
+#include "common/base/resume.h"
 #include "common/cluster/hrw.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/state_builder.h"
@@ -28,11 +29,6 @@ constexpr auto kRenewAgain = 200ms;  // behind a renewal that failed
 constexpr auto kAcknowledgeSoon = 20ms;
 constexpr auto kLeaveMax = 2s;
 constexpr int kTransactionsMax = 50;
-
-Task<bool> is_cancelled() {
-  const auto state = co_await asio::this_coro::cancellation_state;
-  co_return state.cancelled() != asio::cancellation_type::none;
-}
 
 /// Up to `most`, at random: those who lost the same race shall not run the next one together.
 Task<void> pause(std::chrono::milliseconds most) {

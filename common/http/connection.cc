@@ -140,7 +140,7 @@ Task<Result<std::size_t>> Connection::fill_parser() {
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       co_return fail(Errc::disconnected, "receive: {}", std::strerror(errno));
-    parser_.rest();  // ten thousand that wait for a request shall not hold a buffer each
+    parser_.rest();  // who waits for more of a chunked body shall not hold a buffer
     CO_TRY_OK(co_await wait(Socket::wait_read));
   }
 }

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+
+#include "common/base/async.h"
+
+namespace tarn {
+
+/// Suspends the caller until somebody calls what `start` is given: a copyable function without
+/// arguments, to be called once, from any thread. The caller resumes on its own executor, never
+/// within that call. Not cancellable.
+template <class Start>
+Task<void> suspend_until_called(Start start) {
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+      [executor](auto handler, Start its_start) {
+        // Shared: std::function wants to be copied, a handler can only be moved.
+        auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+        its_start([executor, shared] {
+          asio::post(executor, [own = std::move(*shared)]() mutable { own(); });
+        });
+      },
+      asio::use_awaitable, std::move(start));
+}
+
+/// Whether the caller's coroutine has been told to end.
+inline Task<bool> is_cancelled() {
+  const auto state = co_await asio::this_coro::cancellation_state;
+  co_return state.cancelled() != asio::cancellation_type::none;
+}
+
+}  // namespace tarn
