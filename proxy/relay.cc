@@ -59,6 +59,15 @@ constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+/// A copy or a rename is answered when all of the object has been copied.
+constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
+
+/// A POST, or a PUT without body, is one of those or soon answered.
+const http::CallLimits& limits_for(const http::RequestHead& head) {
+  const bool may_copy =
+      head.method == http::Method::post || (head.method == http::Method::put && !head.has_body());
+  return may_copy ? kCopyLimits : kLimits;
+}
 
 http::ClientRequest request_to_target(const http::RequestHead& head, std::string path_and_query) {
   http::ClientRequest out;
@@ -165,7 +174,7 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   CO_TRY(http::Url address, http::parse_url(assignment.target->public_url));
   http::ClientRequest ours = request_to_target(head, assignment.path_and_query);
   auto opened = co_await services.client.open(std::move(address), std::move(ours),
-                                              length_for_target(head), kLimits);
+                                              length_for_target(head), limits_for(head));
   if (!opened) co_return fail(target_lost(assignment, opened.error()));
   http::ClientStream stream = std::move(*opened);
 

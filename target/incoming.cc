@@ -91,6 +91,13 @@ Status check_write_allowed(const http::RequestHead& head, const std::vector<Loca
               there ? "is now " + etag : "does not exist");
 }
 
+Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
+                               const ObjectRequest& wanted) {
+  if (head.field("If-Match").empty() && head.field("If-None-Match").empty()) co_return Status();
+  CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
+  co_return check_write_allowed(head, present, wanted);
+}
+
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
                                            WorkFile& file, const Digests& digests,
                                            api::CustomMetadata custom,

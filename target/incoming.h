@@ -32,6 +32,9 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
 /// If-Match and If-None-Match against what is there (from find_all).
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
                            const ObjectRequest& wanted);
+/// The same before a body travels, when there are such conditions; commit_file() looks again.
+Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
+                               const ObjectRequest& wanted);
 
 /// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
 /// outcome.

@@ -16,7 +16,8 @@ constexpr std::int64_t kLifeSeconds = 300;
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
 
 http::ClientRequest put_request(const TargetNode& node, const std::string& request_id,
-                                const io::ObjectRecord& record, const Destination& to) {
+                                const io::ObjectRecord& record, const Destination& to,
+                                const http::RequestHead* conditions) {
   const std::int64_t now_ns = node.clock.wall_time().count();
   const ObjectRequest& object = to.object;
   security::RedirectClaim claim;
@@ -44,6 +45,9 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   for (const auto& [key, value] : record.custom)
     out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
+  for (const char* condition : {"If-Match", "If-None-Match"})
+    if (conditions != nullptr && !conditions->field(condition).empty())
+      out.fields.push_back({condition, std::string(conditions->field(condition))});
   return out;
 }
 
@@ -66,11 +70,11 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from) {
 }
 
 Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenObject& from,
-                          const Destination& to) {
+                          const Destination& to, const http::RequestHead* conditions) {
   CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
-  auto opened = co_await node.client.open(std::move(address),
-                                          put_request(node, request_id, from.record(), to),
-                                          from.record().size, kLimits);
+  auto opened = co_await node.client.open(
+      std::move(address), put_request(node, request_id, from.record(), to, conditions),
+      from.record().size, kLimits);
   if (!opened) co_return fail(peer_lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   auto answer = co_await stream.read_head();
@@ -94,14 +98,17 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
                  api::error_message_of(text));
 }
 
-Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to) {
+Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to,
+                       const http::RequestHead* conditions) {
+  if (conditions != nullptr) CO_TRY_OK(co_await check_before_body(node, *conditions, to.object));
   CO_TRY(auto file, co_await node.store.create(to.object.name, from.record().size));
   Digests digests;
   CO_TRY_OK(co_await copy_bytes(from, *file, digests));
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
-  CO_TRY_OK(co_await commit_file(node, to.object, *file, digests, from.record().custom, nullptr));
+  CO_TRY_OK(
+      co_await commit_file(node, to.object, *file, digests, from.record().custom, conditions));
   co_return check_lease_before_reply(node);
 }
 
@@ -129,9 +136,9 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
 }
 
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to) {
-  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to);
-  co_return co_await copy_to_peer(node, request_id, from, to);
+                     const Destination& to, const http::RequestHead* conditions) {
+  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to, conditions);
+  co_return co_await copy_to_peer(node, request_id, from, to, conditions);
 }
 
 }  // namespace tarn::target

@@ -18,7 +18,8 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
 /// Makes `to` a copy of `from`, custom metadata included, durably: here, or by a PUT that this
 /// target signs when another one owns the name. The bytes are compared with their checksums on the
 /// way. Takes the destination's lock at its commit only, and no other.
+/// `conditions`: the request whose If-Match and If-None-Match must hold for `to`, or null.
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to);
+                     const Destination& to, const http::RequestHead* conditions = nullptr);
 
 }  // namespace tarn::target

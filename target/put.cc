@@ -46,11 +46,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument, "append_type and object_to exclude each other");
   if (appends) co_return co_await append_object(node, request, wanted);
   if (copies) co_return co_await copy_object(node, request, wanted);
-  if (!head.field("If-Match").empty() || !head.field("If-None-Match").empty()) {
-    // Before the body travels; checked again under the lock.
-    CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
-    CO_TRY_OK(check_write_allowed(head, present, wanted));
-  }
+  CO_TRY_OK(co_await check_before_body(node, head, wanted));
   CO_TRY(const io::ObjectRecord record, co_await store_body(node, request, wanted));
   CO_FAIL_POINT("put.before_reply");
   CO_TRY_OK(check_lease_before_reply(node));
