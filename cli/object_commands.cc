@@ -195,8 +195,8 @@ Exit copy(Session& session, const CopyArguments& arguments, const GlobalOptions&
 }
 
 void add_cp(const CommandLine& line) {
-  auto* command = line.app.add_subcommand(
-      "cp", "Copy objects within the cluster; the bytes pass through this program");
+  auto* command =
+      line.app.add_subcommand("cp", "Copy objects within the cluster; no byte of them comes here");
   command->footer(
       "Examples:\n"
       "  tarn cp data/shard-000000.tar backup/\n"
