@@ -28,9 +28,12 @@ std::string folder_of(const api::Bucket& bucket) {
 
 }  // namespace
 
-Status DriveScan::check_identity(const std::string& drive) {
+Result<DriveLabel> read_drive_label(const std::string& drive) {
   const std::string path = drive + "/.tarn/drive.json";
+  errno = 0;
   std::ifstream file(path);
+  if (!file && (errno == EACCES || errno == EPERM))
+    return fail(Errc::forbidden, "{} may not be read", path);
   if (!file)
     return fail(Errc::not_found, "'{}' is no drive of Tarn: it has no .tarn/drive.json", drive);
   std::ostringstream text;
@@ -41,7 +44,16 @@ Status DriveScan::check_identity(const std::string& drive) {
   if (identity["format"] != kFormat)
     return fail(Errc::unsupported, "{} has format {}, this program understands {}", path,
                 identity["format"].dump(), kFormat);
-  const std::string cluster = identity["cluster"].is_string() ? identity["cluster"] : "";
+  DriveLabel label;
+  for (const auto& [key, out] :
+       {std::pair("cluster", &label.cluster), std::pair("node", &label.node)})
+    if (identity.contains(key) && identity[key].is_string()) *out = identity[key];
+  return label;
+}
+
+Status DriveScan::check_identity(const std::string& drive) {
+  TRY(const DriveLabel label, read_drive_label(drive));
+  const std::string& cluster = label.cluster;
   if (cluster_.empty()) cluster_ = cluster;
   if (cluster != cluster_)
     return fail(Errc::conflict,

@@ -22,6 +22,15 @@ struct FoundFile {
   std::int64_t modified_ns = 0;
 };
 
+/// Whose a drive is, by its own word.
+struct DriveLabel {
+  std::string cluster;
+  std::string node;  ///< the target
+};
+/// not_found when the directory is no drive of Tarn, forbidden when this user may not look,
+/// unsupported for another format. Blocks.
+[[nodiscard]] Result<DriveLabel> read_drive_label(const std::string& drive);
+
 /// The newest files of every object of a set of drives, read without a cluster: from the files
 /// alone, as docs/on-disk-layout.md describes. Blocking.
 class DriveScan {
