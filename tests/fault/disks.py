@@ -27,6 +27,7 @@ from commands import copy_sparse, run, tool
 from crash_images import CrashImages
 from fuse_daemons import Daemon, FaultFs
 from harness.waiting import wait_until
+from latency import forget_pages
 
 MIB = 1024 * 1024
 PREFIX = "tarn-fault-"
@@ -294,14 +295,7 @@ class LoopDisk:
             os.pwrite(image.fileno(), bytes([byte ^ 1 << bit]), place)
         self.forget(path)
 
-    def forget(self, path):
-        """Drops what the page cache holds of a file (clean pages only), so that the next read is real."""
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
+    forget = staticmethod(forget_pages)
 
     def close(self):
         if self.mounted:
