@@ -166,8 +166,7 @@ Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arg
 
 Task<Result<ItemDone>> copy_one(Session& session, const Copy& copy, Overwrite overwrite,
                                 Meter& meter) {
-  UploadOptions how{overwrite, "", &meter};
-  const auto stored = co_await copy_object(session, copy.from, copy.to, std::move(how));
+  const auto stored = co_await copy_object(session, copy.from, copy.to, overwrite, &meter);
   if (!stored)
     co_return fail(stored.error().code, "{} to {}: {}", copy.from.display(), copy.to.display(),
                    stored.error().message);

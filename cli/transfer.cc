@@ -127,14 +127,13 @@ std::chrono::milliseconds copy_limit(std::uint64_t size) {
 }
 
 Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place& to,
-                               const UploadOptions& options, Patience& patience) {
+                               Overwrite overwrite, Meter* meter, Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, from, patience));
   const Stored& source = head.stored;
-  if (options.meter != nullptr) options.meter->begin(source.size, 0);
+  if (meter != nullptr) meter->begin(source.size, 0);
   http::ClientRequest request = request_for(http::Method::put, from);
   request.target += "?object_to=" + percent_encode("ais/@#/" + to.display());
-  if (options.overwrite == Overwrite::only_if_absent)
-    request.fields.push_back({"If-None-Match", "*"});
+  if (overwrite == Overwrite::only_if_absent) request.fields.push_back({"If-None-Match", "*"});
   CO_TRY(const Opened done, co_await session.open(std::move(request), std::uint64_t{0}, patience,
                                                   copy_limit(source.size)));
   Stored stored = stored_by(done.head, source.size);
@@ -146,7 +145,7 @@ Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place&
     CO_TRY(const ObjectHead copy, co_await head_once(session, to, patience));
     stored.size = copy.stored.size;
   }
-  if (options.meter != nullptr) options.meter->at(stored.size);
+  if (meter != nullptr) meter->at(stored.size);
   co_return stored;
 }
 
@@ -315,10 +314,11 @@ Task<Status> remove_object(Session& session, Place place) {
   }
 }
 
-Task<Result<Stored>> copy_object(Session& session, Place from, Place to, UploadOptions options) {
+Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
+                                 Meter* meter) {
   Patience patience = session.patience();
   while (true) {
-    auto stored = co_await copy_once(session, from, to, options, patience);
+    auto stored = co_await copy_once(session, from, to, overwrite, meter, patience);
     if (stored) co_return stored;
     const bool again = co_await patience.again(stored.error());
     if (!again) co_return stored;

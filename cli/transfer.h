@@ -52,7 +52,7 @@ Task<Status> remove_object(Session& session, Place place);
 
 /// Lets the cluster copy `from` to `to`; no byte of the object comes here. Targets compare what
 /// they read and what they write with the object's checksum. Asks again when one of them is away.
-/// `options.checksum` is not looked at.
-Task<Result<Stored>> copy_object(Session& session, Place from, Place to, UploadOptions options);
+Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
+                                 Meter* meter);
 
 }  // namespace tarn::cli
