@@ -14,7 +14,7 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
   if (!from) co_return fail(object_missing(wanted));
   // A copy to itself is there already.
-  if (to.object.name.uname != wanted.name.uname)
+  if (to.object.name.key() != wanted.name.key())
     CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to));
   obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),
                            wanted.display(), to.object.display());
