@@ -95,9 +95,11 @@ std::uint64_t number_in(const ordered_json& stats, const char* key) {
 
 /// Reads the answer to what=qryxstats: {"<target>":[snap]}.
 Result<JobFigures> figures_of(const std::string& body) {
-  JobFigures out{.ended = true};
+  JobFigures out;
+  out.ended = true;
   try {
-    for (const auto& [target, snaps] : ordered_json::parse(body).items())
+    const auto answer = ordered_json::parse(body);
+    for (const auto& [target, snaps] : answer.items())
       for (const auto& snap : snaps) {
         out.objects += number_in(snap.at("stats"), "loc-objs");
         out.bytes += number_in(snap.at("stats"), "loc-bytes");

@@ -25,6 +25,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kPageEntries = 1000;
 constexpr std::size_t kOrderBytesMax = 1U << 20U;
 constexpr auto kReportEvery = 250ms;
+constexpr std::size_t kWorkersOfSolidDrive = 4;
+constexpr std::size_t kWorkersMax = 32;
 /// What is unavailable (a drive behind with its work, a target that starts again) is tried again
 /// after 0.25, 0.5, 1, 2 and 4 s.
 constexpr int kRetriesMax = 5;
@@ -121,7 +123,11 @@ Task<Status> CopyRun::report(http::Exchange& exchange) {
 std::size_t CopyRun::workers() const {
   if (order_.what.workers < 0) return 1;
   if (order_.what.workers > 0) return static_cast<std::size_t>(order_.what.workers);
-  return std::clamp<std::size_t>(2 * node_.store.drives().size(), 2, 16);
+  // A rotational drive's head would be moved between them.
+  std::size_t sum = 0;
+  for (const auto& drive : node_.store.drives())
+    sum += drive->kind() == io::DriveKind::rotational ? 1 : kWorkersOfSolidDrive;
+  return std::clamp<std::size_t>(sum, 1, kWorkersMax);
 }
 
 /// Shows `step` every object of `bucket` that this target holds and the order is about.

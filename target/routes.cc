@@ -18,8 +18,7 @@ constexpr std::string_view kSentOn = "via";
 /// one that places its objects once it was renamed.
 const cluster::Node* owner_elsewhere(const TargetNode& node, const http::Request& request,
                                      const cluster::ClusterState& state) {
-  if (request.query().find("u") || request.query().find(kSentOn) || request.parts.size() < 2)
-    return nullptr;
+  if (request.query().find(kSentOn) || request.parts.size() < 2) return nullptr;
   const auto name = api::bucket_from(request.parts[0], request.query());
   const auto* bucket = name ? state.bmd.find(*name) : nullptr;
   if (bucket == nullptr) return nullptr;
@@ -37,6 +36,7 @@ Task<Status> send_on(http::Request& request, std::string node, std::string owner
 
 http::RouteHandler bind_read(TargetNode& node, Function function) {
   return [&node, function](http::Request& request) {
+    if (request.query().find("u")) return function(node, request);  // signed: a proxy knew
     const auto state = node.view.state();
     const cluster::Node* owner = owner_elsewhere(node, request, *state);
     return owner == nullptr ? function(node, request)

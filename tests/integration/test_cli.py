@@ -408,7 +408,7 @@ def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
         wait_until(lambda: cluster.list_page(goal).status == 200 and len(job) >= 9, 10, "it runs by itself")
         cli.refuses(2, "bucket", "cp", bucket, bucket, says="onto itself")
         cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
-        wait_until(lambda: cli.run("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
+        wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
         assert cli.ok("cat", f"{renamed}/b") == b"b" * 1000
         cli.ok("bucket", "mv", goal, renamed)  # again, as after an answer that was lost
         cli.refuses(6, "bucket", "mv", bucket, renamed, says="already exists")
