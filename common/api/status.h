@@ -20,7 +20,7 @@ struct ErrorScene {
   std::string_view method;
   std::string_view url_path;
   std::string_view remote_address;
-  std::string_view node;   ///< "p[id]" or "t[id]"
+  std::string_view node;        ///< "p[id]" or "t[id]"
   std::string_view tcode = {};  ///< instead of the one that the error's code has
 };
 
