@@ -141,7 +141,7 @@ Task<Result<Assignment>> assign(const Services& services, const http::Request& r
   }
   const auto answering = services.suspects.answering();
   CO_TRY(const cluster::Node* target,
-         owner_for(*known.state, *answering, name.uname(object), access));
+         owner_for(*known.state, *answering, known.record->placement_name(object), access));
   std::string path = sign_for(services, request, *known.state, *target, name, object, passage);
   co_return Assignment{known.state, target, std::move(path), name.display() + "/" + object};
 }

@@ -150,7 +150,7 @@ void Proxy::open_routes() {
     std::move(routes.begin(), routes.end(), std::back_inserter(all));
     return all;
   };
-  open(internal_, meta_gateway_routes(*store_));
+  open(internal_, with_node_routes(meta_gateway_routes(*store_)));
   open(public_, with_node_routes(client_routes(*services_, redirect_object)));
   open(relay_, with_node_routes(client_routes(*services_, relay_object)));
 }

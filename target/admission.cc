@@ -28,9 +28,8 @@ Task<Result<ObjectRequest>> admit(TargetNode& node, http::Request& request) {
   CO_TRY(const ParsedName parsed, parse_name(request));
   ObjectRequest admitted;
   admitted.name.object = parsed.object;
-  admitted.name.uname = parsed.bucket.uname(parsed.object);
   CO_TRY(admitted.claim, node.signer.verify(request.head().method_text, node.id,
-                                            admitted.name.uname, request.query()));
+                                            parsed.bucket.uname(parsed.object), request.query()));
   admitted.state = node.view.state();
   if (admitted.claim) {
     if (!admitted.claim->request_id.empty())
@@ -55,6 +54,7 @@ Task<Result<ObjectRequest>> admit(TargetNode& node, http::Request& request) {
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", parsed.bucket.display());
   admitted.bucket = *bucket;
   admitted.name.bucket = bucket->id;
+  admitted.name.uname = bucket->placement_name(parsed.object);
   const auto* owner = cluster::owner_of(admitted.state->map, admitted.name.uname);
   if (owner == nullptr || owner->id != node.id)
     co_return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",

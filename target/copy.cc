@@ -14,10 +14,11 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   CO_TRY(const Destination to, co_await find_destination(node, std::move(address)));
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
   if (!from) co_return fail(object_missing(wanted));
-  if (to.object.name.uname == wanted.name.uname) {  // it is there already
+  if (to.object.name.key() != wanted.name.key()) {
+    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to,
+                               {.conditions = &request.head()}));
+  } else {  // it is there already
     CO_TRY_OK(co_await check_before_body(node, request.head(), wanted));
-  } else {
-    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to, &request.head()));
   }
   obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),
                            wanted.display(), to.object.display());

@@ -61,7 +61,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   }
 }
 
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests) {
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
@@ -72,6 +72,8 @@ Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests) {
     const auto got = co_await from.read_block(block, buffer);
     if (writing.valid()) result = co_await writing.get();
     if (!got && result) result = fail(got.error());
+    if (result && stop.stop_requested())
+      result = fail(Errc::cancelled, "the copy was told to stop");
     if (!result) co_return result;
     const auto piece = buffer.first(*got);
     digests.update(piece);
@@ -102,7 +104,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            WorkFile& file, const Digests& digests,
                                            api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(auto present, co_await node.store.find_all(wanted.name));
   if (conditions != nullptr) CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
   const auto state = node.view.state();
@@ -114,7 +116,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
 
   io::ObjectAttribute attribute;
   attribute.bucket_id = wanted.name.bucket;
-  attribute.bucket = wanted.bucket.name;
+  attribute.bucket = wanted.bucket.placed_as();  // a start looks with it where names belong
   attribute.name = wanted.name.object;
   attribute.record.generation = node.next_generation(*state);
   attribute.record.file = file.name();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stop_token>
+
 #include "common/api/custom_metadata.h"
 #include "common/http/exchange.h"
 #include "target/body_checksums.h"
@@ -19,8 +21,9 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
-/// Copies an object's verified bytes behind what is in `file`.
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests);
+/// Copies an object's verified bytes behind what is in `file`. cancelled when `stop` says so.
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
+                        std::stop_token stop = {});
 
 /// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
 /// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.

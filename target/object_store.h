@@ -19,8 +19,11 @@ namespace tarn::target {
 /// the drive.
 struct ObjectName {
   BucketId bucket{};
-  std::string uname;   ///< "ais/@#/photos/cat.jpg"
+  std::string uname;   ///< what placement hashes: "ais/@#/photos/cat.jpg"
   std::string object;  ///< "cat.jpg"
+
+  /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.
+  [[nodiscard]] std::string key() const { return std::to_string(raw(bucket)) + "/" + object; }
 };
 
 /// A record and the drive that holds it.

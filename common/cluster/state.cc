@@ -137,6 +137,8 @@ void to_json(json& out, const BucketRecord& bucket) {
          {"durability", to_string(bucket.props.durability)},
          {"versioning", bucket.props.versioning},
          {"created_ns", bucket.created_ns}};
+  if (bucket.first_name) out["first_name"] = *bucket.first_name;
+  if (bucket.former_name) out["former_name"] = *bucket.former_name;
   for (const auto& [path, value] : bucket.props.others)
     out["props"][path] = json::parse(value, nullptr, false);
 }
@@ -152,6 +154,8 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket.props.durability = *durability;
   bucket.props.versioning = in.value("versioning", true);
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
+  if (in.contains("first_name")) bucket.first_name = in["first_name"].get<api::Bucket>();
+  if (in.contains("former_name")) bucket.former_name = in["former_name"].get<api::Bucket>();
   const auto others = in.value("props", json::object());
   for (const auto& [path, value] : others.items())
     bucket.props.others[path] = value.dump(-1, ' ', false, json::error_handler_t::replace);

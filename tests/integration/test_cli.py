@@ -357,6 +357,32 @@ def test_redirects_in_a_circle_end(tmp_path):
         liar.cli.refuses(1, "put", "-", "b/x", says="redirects", input=b"x")
 
 
+# --- buckets -----------------------------------------------------------------------------------------------------
+
+def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
+    for name in ("a/1", "a/2", "b"):
+        assert cluster.put(bucket, name, name.encode() * 1000).status == 200
+    goal, renamed = f"{bucket}-copy", f"{bucket}-renamed"
+    try:
+        told = json.loads(cli.ok("bucket", "cp", bucket, goal, "--prefix", "a/", "--prepend", "old/", "--json"))
+        assert told["objects"] == 2 and told["bytes"] == 6000 and len(told["job"]) >= 9
+        assert cluster.names(goal) == ["old/a/1", "old/a/2"]
+        assert cli.ok("bucket", "cp", bucket, goal, "--dry-run") == b"would copy 3 objects, 6.8KiB\n"
+        assert cli.ok("bucket", "cp", bucket, goal, "--sync") == b"copied 3 objects, 6.8KiB\n"
+        assert cluster.names(goal) == ["a/1", "a/2", "b"], "what is not in the source is gone"
+        job = cli.ok("bucket", "cp", bucket, goal, "--no-wait").decode().strip()
+        wait_until(lambda: cluster.list_page(goal).status == 200 and len(job) >= 9, 10, "it runs by itself")
+        cli.refuses(2, "bucket", "cp", bucket, bucket, says="onto itself")
+        cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
+        wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
+        assert cli.ok("cat", f"{renamed}/b") == b"b" * 1000
+        cli.ok("bucket", "mv", goal, renamed)  # again, as after an answer that was lost
+        cli.refuses(6, "bucket", "mv", bucket, renamed, says="already exists")
+    finally:
+        cluster.destroy_bucket(goal)
+        cluster.destroy_bucket(renamed)
+
+
 # --- export ------------------------------------------------------------------------------------------------------
 
 def tree(directory):
@@ -383,6 +409,14 @@ def drives(make_cluster):
     cluster.create_bucket("twice")
     kept["twice/y"] = b"of the second"
     cluster.put("twice", "y", kept["twice/y"])
+    # A bucket that was renamed, and another one that has its old name now.
+    cluster.create_bucket("before")
+    kept["after/x"] = b"of the bucket that was renamed"
+    cluster.put("before", "x", kept["after/x"])
+    Cli(cluster.endpoint).ok("bucket", "mv", "before", "after")
+    cluster.create_bucket("before")
+    kept["before/x"] = b"of the one made later"
+    cluster.put("before", "x", kept["before/x"])
     paths = [drive for target in cluster.targets() for drive in cluster.drives(target)]
     cluster.down()
     return paths, kept
