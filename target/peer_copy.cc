@@ -34,11 +34,10 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   query.set("provider", object.bucket.name.provider);
   if (!object.bucket.name.ns_uuid.empty() || !object.bucket.name.ns_name.empty())
     query.set("namespace", "@" + object.bucket.name.ns_uuid + "#" + object.bucket.name.ns_name);
-  node.signer.sign(claim, query);
-
   http::ClientRequest out;
   out.method = http::Method::put;
-  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?" + query.encode();
+  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?";
+  node.signer.append_signed(out.target, claim, query);
   out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
   out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
   for (const auto& [key, value] : record.custom)
