@@ -97,6 +97,10 @@ Status Proxy::listen_on(Front& front, const std::string& name, const std::string
   server.node = "p[" + id_ + "]";
   server.limits = options_.service.limits;
   server.handler = handler_of(front);
+  server.instant = [&front](http::Exchange& exchange) {
+    const http::Router* router = front.open.load(std::memory_order_acquire);
+    return router != nullptr && router->answer_at_once(exchange);
+  };
   server.observer = http::observe_requests(metrics_, name);
   if (&front != &internal_) server.observer = stats_->observe(std::move(server.observer));
   front.server = std::make_unique<http::Server>(*loops_, std::move(server));
@@ -151,8 +155,8 @@ void Proxy::open_routes() {
     return all;
   };
   open(internal_, with_node_routes(meta_gateway_routes(*store_)));
-  open(public_, with_node_routes(client_routes(*services_, redirect_object)));
-  open(relay_, with_node_routes(client_routes(*services_, relay_object)));
+  open(public_, with_node_routes(client_routes(*services_, redirect_object, redirect_at_once)));
+  open(relay_, with_node_routes(client_routes(*services_, relay_object, nullptr)));
 }
 
 Status Proxy::readiness() const {

@@ -50,6 +50,15 @@ RouteHandler one_segment(const Services& services, ObjectHandler function) {
   };
 }
 
+/// Tried before any of the handlers for paths of an object.
+http::InstantRouteHandler object_at_once(const Services& services, InstantObjectHandler function) {
+  if (function == nullptr) return nullptr;
+  return [&services, function](Request& request) {
+    return names_object(request.parts[1]) &&
+           function(services, request, request.parts[0], request.parts[1]);
+  };
+}
+
 RouteHandler easy_path(const Services& services, ObjectHandler function) {
   return [&services, function](Request& request) {
     return serve_easy_path(services, function, request, request.parts[0], request.parts[1]);
@@ -78,10 +87,12 @@ constexpr std::string_view kAll = "GET HEAD PUT POST DELETE PATCH";
 
 }  // namespace
 
-std::vector<http::Route> client_routes(const Services& services, ObjectHandler object) {
+std::vector<http::Route> client_routes(const Services& services, ObjectHandler object,
+                                       InstantObjectHandler at_once) {
   return {
       // AIStore's paths
-      {kAll, "/v1/objects/*/**", "an object: on its target", object_of(services, object)},
+      {kAll, "/v1/objects/*/**", "an object: on its target", object_of(services, object),
+       object_at_once(services, at_once)},
       {"GET", "/v1/buckets", "the buckets", plain(services, list_buckets)},
       {"POST DELETE", "/v1/buckets", "a bucket without a name",
        wrong(Errc::invalid_argument, "the bucket's name is missing: /v1/buckets/NAME")},
@@ -126,7 +137,8 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"POST", "/ais/*", "as /v1/buckets/*", bucket(services, post_bucket)},
       {"DELETE", "/ais/*", "as /v1/buckets/*", bucket(services, delete_bucket)},
       {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
-      {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object)},
+      {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object),
+       object_at_once(services, at_once)},
       {kAll, "/gs/**", "upstream buckets: later", later("an upstream bucket (/gs)")},
       {kAll, "/az/**", "upstream buckets: later", later("an upstream bucket (/az)")},
       {kAll, "/ht/**", "upstream buckets: later", later("an upstream bucket (/ht)")},
@@ -134,7 +146,8 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"GET HEAD", "/", "a page of all buckets", plain(services, root_page)},
       {kAll, "/*", "a bucket's page, or an object of the default bucket",
        one_segment(services, object)},
-      {kAll, "/*/**", "an object; with a '/' at the end a page", plain_path(services, object)},
+      {kAll, "/*/**", "an object; with a '/' at the end a page", plain_path(services, object),
+       object_at_once(services, at_once)},
   };
 }
 

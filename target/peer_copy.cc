@@ -36,10 +36,10 @@ http::ClientRequest signed_request(const TargetNode& node, const std::string& re
   query.set("provider", object.bucket.name.provider);
   if (!object.bucket.name.ns_uuid.empty() || !object.bucket.name.ns_name.empty())
     query.set("namespace", "@" + object.bucket.name.ns_uuid + "#" + object.bucket.name.ns_name);
-  node.signer.sign(claim, query);
   http::ClientRequest out;
   out.method = method;
-  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?" + query.encode();
+  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?";
+  node.signer.append_signed(out.target, claim, query);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <boost/container/small_vector.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/hrw.h"
@@ -188,13 +189,17 @@ json aistore_json(const Bmd& bmd) {
       {"providers", std::move(providers)}, {"uuid", ""}, {"version", std::to_string(bmd.version)}};
 }
 
-const Node* owner_of(const Smap& map, const std::string& uname) {
-  const auto targets = map.placeable_targets();
+const Node* owner_of(const Smap& map, std::string_view uname) {
+  // Asked for every request: as many as most clusters have fit without memory of their own.
+  boost::container::small_vector<const Node*, 64> targets;
+  boost::container::small_vector<Candidate, 64> candidates;
+  for (const auto& [id, node] : map.nodes) {
+    if (!node.placeable()) continue;
+    targets.push_back(&node);
+    candidates.push_back({node.digest, node.weight});
+  }
   if (targets.empty()) return nullptr;
-  std::vector<Candidate> candidates;
-  candidates.reserve(targets.size());
-  for (const Node* target : targets) candidates.push_back({target->digest, target->weight});
-  return targets[placement_first(candidates, placement_digest(uname))];
+  return targets[placement_first({candidates.data(), candidates.size()}, placement_digest(uname))];
 }
 
 }  // namespace tarn::cluster

@@ -104,6 +104,6 @@ struct ClusterState {
 
 /// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are
 /// none.
-[[nodiscard]] const Node* owner_of(const Smap& map, const std::string& uname);
+[[nodiscard]] const Node* owner_of(const Smap& map, std::string_view uname);
 
 }  // namespace tarn::cluster

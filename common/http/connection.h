@@ -62,6 +62,9 @@ class Connection {
   [[nodiscard]] std::size_t buffered() const;
   /// Sends all of `head` and `body`; `more`: something follows at once.
   Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
+  /// Gives the socket what it takes at once; how many bytes that were. What is wrong with the
+  /// socket comes out when the rest is sent.
+  [[nodiscard]] std::size_t send_now(std::string_view bytes);
   Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
                                         const Exchange::ResidentCheck& resident);
   void cork(bool on);
@@ -70,13 +73,15 @@ class Connection {
   enum class Phase : std::uint8_t { idle, head, working, waiting };
   Task<Result<bool>> read_head(RequestHead& out);
   Task<Result<std::size_t>> fill_parser();
-  Task<Result<std::size_t>> await_request(std::span<std::byte> space);
   Task<Status> wait(Socket::wait_type what);
+  [[nodiscard]] bool serve_at_once(Exchange& exchange);
   Task<void> serve(Exchange& exchange);
+  void observe(const Exchange& exchange, const Status& result);
   Task<void> refuse(const Error& error);
   Task<void> linger();
   Task<void> yield_after(std::size_t bytes);
-  void enter(Phase phase);
+  void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
+  void enter(Phase phase, SteadyTime now);
   void moved(std::size_t bytes) { window_bytes_ += bytes; }
 
   ServerShared& shared_;
@@ -85,6 +90,7 @@ class Connection {
   RequestParser parser_;
   Phase phase_ = Phase::idle;
   SteadyTime phase_since_;
+  SteadyTime served_since_;                       ///< the present exchange
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;

@@ -1,11 +1,13 @@
 #include "common/http/exchange.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/http/connection.h"
+#include "common/http/request_parser.h"
 
 namespace tarn::http {
 namespace {
@@ -35,7 +37,7 @@ Exchange::Exchange(Connection& connection, RequestHead head)
   body_done_ = !head_.has_body();
 }
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() { give_back(std::move(head_)); }
 
 const std::string& Exchange::remote_address() const noexcept {
   return connection_.remote_address();
@@ -79,55 +81,100 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
   }
 }
 
+namespace {
+
+void append_status_line(std::string& out, const RequestHead& asked, unsigned status) {
+  out += asked.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
+  out += std::to_string(status);
+  out += ' ';
+  out += api::reason_phrase(status);
+  out += "\r\nDate: ";
+  out += date_now();
+  out += "\r\nServer: Tarn\r\n";
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; }
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out += name;
+  out += ": ";
+  const auto value_at = static_cast<std::ptrdiff_t>(out.size());
+  out += value;
+  // Values come from names and messages too: no byte of theirs may end the line.
+  if (std::count_if(value.begin(), value.end(), is_control) > 0)
+    std::replace_if(out.begin() + value_at, out.end(), is_control, ' ');
+  out += "\r\n";
+}
+
+/// Behind the fields; then the body follows.
+void append_connection_and_end(std::string& out, const RequestHead& asked) {
+  if (!asked.keep_alive) {
+    out += "Connection: close\r\n";
+  } else if (asked.version == 10) {
+    out += "Connection: keep-alive\r\n";
+  }
+  out += "\r\n";
+}
+
+}  // namespace
+
 std::string Exchange::head_text(const Response& response, std::optional<std::uint64_t> length,
                                 bool has_length) {
   std::string out;
   out.reserve(1024);
-  out += head_.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
-  out += std::to_string(response.status);
-  out += ' ';
-  out += api::reason_phrase(response.status);
-  out += "\r\nDate: ";
-  out += date_now();
-  out += "\r\nServer: Tarn\r\n";
-  for (const Field& field : response.fields) {
-    out += field.name;
-    out += ": ";
-    const std::size_t value_at = out.size();
-    out += field.value;
-    // Values come from names and messages too: no byte of theirs may end the line.
-    for (std::size_t i = value_at; i < out.size(); ++i)
-      if (static_cast<unsigned char>(out[i]) < 0x20 && out[i] != '\t') out[i] = ' ';
-    out += "\r\n";
-  }
-  out += "Tarn-Request: ";
-  out += request_id_;
-  out += "\r\n";
+  append_status_line(out, head_, response.status);
+  for (const Field& field : response.fields) append_field(out, field.name, field.value);
+  append_field(out, "Tarn-Request", request_id_);
   if (has_length && length) {
-    out += "Content-Length: " + std::to_string(*length) + "\r\n";
+    append_field(out, "Content-Length", std::to_string(*length));
   } else if (has_length) {
-    out += "Transfer-Encoding: chunked\r\n";
+    append_field(out, "Transfer-Encoding", "chunked");
   }
-  if (!head_.keep_alive) {
-    out += "Connection: close\r\n";
-  } else if (head_.version == 10) {
-    out += "Connection: keep-alive\r\n";
-  }
-  out += "\r\n";
+  append_connection_and_end(out, head_);
   return out;
 }
 
-Task<Status> Exchange::respond(Response response) {
-  if (head_.has_body() && !body_done_) {
-    // What has arrived in full need not cost the connection.
-    if (head_.content_length && !head_.expects_continue &&
-        *head_.content_length - body_bytes_read_ <= connection_.buffered()) {
-      connection_.drop_buffered(*head_.content_length - body_bytes_read_);
-      body_done_ = true;
-    } else {
-      head_.keep_alive = false;
-    }
+/// An answer goes out, and a body that nobody reads any more may come or be on its way.
+void Exchange::settle_unread_body() {
+  if (!head_.has_body() || body_done_) return;
+  // What has arrived in full need not cost the connection.
+  if (head_.content_length && !head_.expects_continue &&
+      *head_.content_length - body_bytes_read_ <= connection_.buffered()) {
+    connection_.drop_buffered(*head_.content_length - body_bytes_read_);
+    body_done_ = true;
+  } else {
+    head_.keep_alive = false;
   }
+}
+
+void Exchange::respond_now(const ResponseView& response) {
+  settle_unread_body();
+  status_ = response.status;
+  response_started_ = true;
+  const std::string_view body = head_.method == Method::head ? "" : response.body;
+  thread_local std::string out;
+  out.clear();
+  append_status_line(out, head_, response.status);
+  for (const auto& field : response.fields) append_field(out, field.name, field.value);
+  append_field(out, "Tarn-Request", request_id_);
+  append_field(out, "Content-Length", std::to_string(response.body.size()));
+  append_connection_and_end(out, head_);
+  out += body;
+  response_bytes_ = body.size();
+  const std::size_t sent = connection_.send_now(out);
+  response_complete_ = sent == out.size();
+  if (!response_complete_) unsent_ = out.substr(sent);
+}
+
+Task<Status> Exchange::flush() {
+  if (response_complete_) co_return Status();
+  CO_TRY_OK(co_await connection_.send(unsent_, {}, false));
+  response_complete_ = true;
+  co_return Status();
+}
+
+Task<Status> Exchange::respond(Response response) {
+  settle_unread_body();
   status_ = response.status;
   response_started_ = true;
   const bool with_body = head_.method != Method::head && !has_no_body(response.status);

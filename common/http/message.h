@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,17 @@ struct Response {
     fields.push_back({std::string(name), std::string(value)});
     return *this;
   }
+};
+
+/// An answer made of text that others keep.
+struct ResponseView {
+  struct FieldView {
+    std::string_view name;
+    std::string_view value;
+  };
+  unsigned status = 200;
+  std::span<const FieldView> fields;
+  std::string_view body;
 };
 
 inline constexpr std::string_view kJson = "application/json; charset=utf-8";
