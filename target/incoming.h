@@ -19,7 +19,7 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
-/// Copies an object's verified bytes behind what is in `file`.
+/// Copies an object's verified bytes behind what is in `file`. `from` must be held by a shared_ptr.
 Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests);
 
 /// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
