@@ -102,10 +102,11 @@ def test_a_target_killed_for_want_of_memory_loses_nothing(make_stage, tmp_path, 
             while stage.is_alive("t1"):  # 4 MiB more each time, until the kernel has had enough
                 greedy.stdin.write("4\n")
                 greedy.stdin.flush()
-                assert greedy.stdout.readline(), "the greedy one was killed instead"
+                if not greedy.stdout.readline():
+                    break  # killed as well: its turn comes after the target's
         finally:
-            greedy.stdin.close()
-            greedy.wait()
+            greedy.kill()
+            greedy.communicate()
             crowd.stop()
         kills = group.kills()
     stage.wait_gone("t1")
@@ -216,3 +217,37 @@ def test_a_target_without_further_threads_serves_or_says_so(make_stage, seed):
     assert process.returncode == 1 and len(lines) == 1 and "thread" in lines[0], said
     stage.start("t1")
     stage.check(judge, names)
+
+
+@needs_pids
+@pytest.mark.parametrize("node", ["t1", "p1"])
+def test_a_start_with_too_few_threads_says_so_whichever_is_missing(make_stage, node):
+    """A6: loops, drives, RocksDB: at each number of threads up to what it needs a start ends with a line, never by a signal."""
+    stage = make_stage(targets=1, drives=2)
+    cluster = stage.cluster
+    assert cluster.put("data", "n-0000", b"x").status == 200
+    threads = len(os.listdir(f"/proc/{cluster.pid(node)}/task"))
+    stage.kill(node)
+    node_file = stage.directory / node / "node.json"
+    of_node = local_cluster.Cluster.load(stage.directory).node(node)
+    program = "tarn-target" if node == "t1" else "tarn-proxy"
+    ends = {}
+    for limit in range(3, threads + 3):  # the thread that starts it belongs to the group as well
+        node_file.unlink(missing_ok=True)
+        with Group("pids", max=limit) as group:
+            with group.births():
+                process = subprocess.Popen([str(cluster.programs / program), *of_node.arguments], stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: process.poll() is not None or node_file.exists(), 30, "it runs, or has ended")
+            running = process.poll() is None
+            process.kill()
+            said = process.stderr.read()
+            process.wait()
+        lines = [line for line in said.splitlines() if line.startswith(f"{program}: ")]
+        ends[limit] = "runs" if running else process.returncode
+        assert running or (process.returncode == 1 and len(lines) == 1 and "thread" in lines[0]), (limit, process.returncode, said)
+        if running:
+            break
+    print(f"injected: 3 to {max(ends)} threads for a start of {program}, which has {threads}; detected: {collections.Counter(ends.values())}")
+    assert ends[max(ends)] == "runs" and collections.Counter(ends.values())[1] >= 3
+    stage.start(node)
+    assert cluster.get("data", "n-0000").body == b"x"
