@@ -28,7 +28,7 @@ void BucketSummary::add(const BucketSummary& other) {
 
 std::uint64_t BucketSummary::disk_bytes() const {
   std::uint64_t sum = 0;
-  for (const auto& [name, bytes] : disks) sum += bytes;
+  for (const auto& [name, size] : disks) sum += size;
   return sum;
 }
 

@@ -42,8 +42,9 @@ class FullDrive:
             for name in self.names:
                 nginx.serve(name, files[name])
 
-    def run(self, kind, streams, seconds):
-        """`streams` cold readers for some seconds, each of files of its own: through `tarn`, `nginx` or `plain`."""
+    def run(self, kind, streams, seconds, beside=None):
+        """`streams` cold readers for some seconds, each of files of its own: through `tarn`, `nginx` or `plain`. What `beside()`
+        does at the same time is in the answer's "beside"."""
         sources = {
             "tarn": lambda: self.tarn.target_urls(self.names),
             "plain": lambda: self.files,
@@ -52,7 +53,10 @@ class FullDrive:
         self.model(False)  # what still waits for the head, of an earlier run, ends now
         drop_from_cache(self.files)
         self.model(True)
-        run = self.stage.readers(self.stage.write_lines("readers.sources", sources), streams, seconds)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(beside) if beside else None
+            run = self.stage.readers(self.stage.write_lines("readers.sources", sources), streams, seconds)
+            run["beside"] = other.result() if other else None
         run["seeks"] = self.drive.head()["seeks"] if self.drive else 0
         self.model(False)
         return run
@@ -124,11 +128,10 @@ def measure_uploads_beside(stage):
         runs[f"{READERS_BESIDE} readers, tarn"].append(full.run("tarn", READERS_BESIDE, seconds))
         names = [f"upload-{number}-{i:03}.tar" for i in range(seconds * 200 * MIB // size)]
         urls = stage.write_lines("uploads.urls", full.tarn.upload_urls(names, size))
-        with concurrent.futures.ThreadPoolExecutor(1) as beside:
-            uploads = beside.submit(stage.tool, "tarn-bench-load", "--urls", urls, "--method", "PUT", "--connections", UPLOADS,
-                                    "--seconds", seconds, "--body", size, "--warm-up", 0, burst=False)
-            both = full.run("tarn", READERS_BESIDE, seconds)
-            uploaded = uploads.result()
+        both = full.run("tarn", READERS_BESIDE, seconds, lambda urls=urls: stage.tool(
+            "tarn-bench-load", "--urls", urls, "--method", "PUT", "--connections", UPLOADS, "--seconds", seconds, "--body", size,
+            "--warm-up", 0, burst=False))
+        uploaded = both["beside"]
         runs[f"{READERS_BESIDE} readers beside uploads, tarn"].append(both)
         runs["these uploads"].append({**uploaded, "seeks": both["seeks"]})
         ratios.append(sum(mb_a_second(run) for run in (both, uploaded)) / mb_a_second(runs["one reader, tarn"][-1]))
