@@ -83,6 +83,8 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                    request.head().method_text);
   if (!node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+  // Before its lock: that may be held by a write which a drive that hangs has in hand.
+  CO_TRY_OK(node.store.reachable(admitted.name));
   co_return admitted;
 }
 

@@ -5,6 +5,8 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/base/memory_limit.h"
+#include "target/block_reader.h"
 
 namespace tarn::target {
 namespace {
@@ -18,6 +20,17 @@ Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> in
     have += got;
   }
   co_return have;
+}
+
+/// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
+/// the index, the kernel's part of connections, and pages.
+Status check_memory() {
+  static const std::uint64_t allowed = memory_limit() / 4;
+  const std::uint64_t held = PooledBuffer::bytes_in_use();
+  if (held + 2 * PooledBuffer::kSmallBytes <= allowed) return {};
+  return fail(Errc::unavailable,
+              "bodies that are under way hold {} bytes of memory, and may hold {}; try again", held,
+              allowed);
 }
 
 }  // namespace
@@ -40,6 +53,7 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part) {
+  CO_TRY_OK(check_memory());
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
   io::DriveThreads::Pending<Status> writing;
@@ -49,6 +63,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
     const auto got = co_await fill(exchange, buffer);
     if (writing.valid()) {
       auto written = co_await writing.get();
+      if (written) written = co_await file.drive().room(file);
       if (!written) result = std::move(written);
     }
     if (!got && result) result = fail(got.error());
@@ -65,22 +80,21 @@ Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std:
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
-  const std::uint64_t blocks = blocks_of(from.record().size);
+  BlockReader blocks(from);
   Status result;
-  for (std::uint64_t block = 0; block < blocks && result; ++block) {
-    const auto buffer = buffers[block % 2].span();
-    const auto got = co_await from.read_block(block, buffer);
+  for (std::size_t turn = 0;; turn ^= 1U) {
+    const auto buffer = buffers[turn].span();
+    const auto got = co_await blocks.next(buffer);
     if (writing.valid()) result = co_await writing.get();
+    if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
     if (result && stop.stop_requested())
       result = fail(Errc::cancelled, "the copy was told to stop");
-    if (!result) co_return result;
+    if (!result || *got == 0) co_return result;
     const auto piece = buffer.first(*got);
     digests.update(piece);
     writing = file.drive().write(file, piece, digests.size() - *got);
   }
-  if (writing.valid()) result = co_await writing.get();
-  co_return result;
 }
 
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,

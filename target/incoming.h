@@ -21,7 +21,8 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
-/// Copies an object's verified bytes behind what is in `file`. cancelled when `stop` says so.
+/// Copies an object's verified bytes behind what is in `file`. `from` must be held by a shared_ptr.
+/// cancelled when `stop` says so.
 Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
                         std::stop_token stop = {});
 

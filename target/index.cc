@@ -86,6 +86,12 @@ class ErrorListener final : public rocksdb::EventListener {
     const std::lock_guard lock(mutex_);
     error_ = to_status(*status, "background work", drive_);
   }
+  /// Recovery from a full drive is ours (Index::resume). RocksDB's own would start a thread, and
+  /// where none is to be had it ends the process.
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* by_itself) override {
+    *by_itself = false;
+  }
   void OnErrorRecoveryCompleted(rocksdb::Status) override { clear(); }
   void clear() {
     const std::lock_guard lock(mutex_);

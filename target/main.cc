@@ -74,6 +74,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.may_hold_foreign = use.may_hold_foreign;
     for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
+    for (const auto& [name, bucket] : state.bmd.buckets) its.buckets[bucket.id] = bucket.name;
     its.kind = options.kind();
     its.cache_policy = cache_policy;
     its.files = std::move(files[use.path]);
@@ -275,6 +276,10 @@ Status Target::start() {
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, loops_, tasks_);
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
+  // Apart from the above, which waits for the drive.
+  tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
+                 for (const auto& drive : store_->drives()) drive->watch();
+               }));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};

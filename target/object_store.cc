@@ -37,6 +37,11 @@ Result<Drive*> ObjectStore::home(const ObjectName& name,
   return drives_[first].get();
 }
 
+Status ObjectStore::reachable(const ObjectName& name) const {
+  TRY_OK(home(name, order(name)));
+  return {};
+}
+
 bool ObjectStore::may_hold_foreign() const {
   return std::any_of(drives_.begin(), drives_.end(),
                      [](const auto& drive) { return drive->may_hold_foreign(); });

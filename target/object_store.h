@@ -48,6 +48,8 @@ class ObjectStore {
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
 
+  /// unavailable when the drive where `name` lives is away or out.
+  [[nodiscard]] Status reachable(const ObjectName& name) const;
   /// All records of a name, tombstones included, the newest first. unavailable when a drive that
   /// may hold one does not answer.
   Task<Result<std::vector<Located>>> find_all(ObjectName name);

@@ -45,7 +45,7 @@ class VerifiedBlocks {
 ///
 /// An object that was adopted has no block checksums until its file has been read once, by
 /// adopt_block() from the first block to the last; nothing else can verify it until then.
-class OpenObject {
+class OpenObject : public std::enable_shared_from_this<OpenObject> {
  public:
   OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
              std::vector<std::uint32_t> checksums, std::shared_ptr<VerifiedBlocks> verified);

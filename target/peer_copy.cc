@@ -7,6 +7,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "target/block_reader.h"
 
 namespace tarn::target {
 namespace {
@@ -66,10 +67,11 @@ Error peer_lost(const Destination& to, const Error& cause) {
 /// Sends the blocks until all are through or the peer has answered.
 Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, std::stop_token stop) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  const std::uint64_t blocks = blocks_of(from.record().size);
-  for (std::uint64_t block = 0; block < blocks && !stream.answer_ready(); ++block) {
+  BlockReader blocks(from);
+  while (!stream.answer_ready()) {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
-    CO_TRY(const std::size_t got, co_await from.read_block(block, buffer.span()));
+    CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
+    if (got == 0) break;
     const Status sent = co_await stream.write(buffer.span().first(got));
     if (!sent) co_return Status();  // the peer may have said why: its answer tells
   }

@@ -51,14 +51,17 @@ IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication
     batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
     batch.erase_block_checksums(publication.old->file);
   }
-  if (publication.foreign && !foreign_.exchange(true)) batch.put_flag("foreign", "1");
+  if (publication.foreign) {
+    foreign_ = true;
+    batch.put_flag("foreign", "1");
+  }
   return batch;
 }
 
 /// Nobody may find the file later: it could come back over what is acknowledged after it.
 Status Drive::take_back(WorkFile& file, const Status& why) {
   static_cast<void>(files_->remove(file.name_.path()));
-  if (usable()) static_cast<void>(sync_directory(file.name_.directory_path()));
+  if (not_taken_out()) static_cast<void>(sync_directory(file.name_.directory_path()));
   file.fd_.reset();
   if (const Status error = index_->background_error(); !error) note_index_error(error.error());
   return why;
@@ -140,7 +143,7 @@ Status Drive::sync_one(Unsynced file, std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const io::ObjectAttribute& attribute = file.publication.attribute;
   const auto work = [&]() -> Status {
-    TRY_OK(usable());
+    TRY_OK(not_taken_out());
     FAIL_POINT("nosync.before_sync");
     TRY_OK(write_durably(file.fd.get(), file.name, attribute));
     IndexBatch batch;
@@ -176,6 +179,8 @@ Status Drive::settle(const io::FileName& file) {
 }
 
 Task<Status> Drive::publish(WorkFile& file, Publication publication) {
+  if (file.write_behind_ && publication.durability == cluster::Durability::full)
+    CO_TRY_OK(co_await file.write_behind_->finish(file.fd_.get()));
   auto work = [&, this] {
     return publication.durability == cluster::Durability::full
                ? publish_now(file, publication)

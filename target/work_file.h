@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "common/base/unique_fd.h"
 #include "common/io/object_attribute.h"
+#include "target/write_behind.h"
 
 namespace tarn::target {
 
@@ -29,7 +31,8 @@ class WorkFile {
   Drive& drive_;
   io::FileName name_;
   UniqueFd fd_;
-  std::uint64_t written_back_ = 0;
+  std::uint64_t written_back_ = 0;  // multiples of 8 MiB: room on the drive was looked at
+  std::shared_ptr<WriteBehind> write_behind_;  // rotational ones only
   bool published_ = false;
 };
 

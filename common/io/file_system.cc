@@ -157,6 +157,14 @@ void FileSystem::start_writeback(int fd, std::uint64_t offset, std::uint64_t byt
                     SYNC_FILE_RANGE_WRITE);
 }
 
+Status FileSystem::write_back(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  constexpr unsigned kAll =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  if (::sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes), kAll) == 0)
+    return {};
+  return fail_errno(errno, "write back");
+}
+
 void FileSystem::start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes) {
   // The kernel cuts one call to what it would read ahead by itself, so many small ones.
   constexpr std::uint64_t kStep = 128 * 1024;

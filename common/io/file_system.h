@@ -58,6 +58,9 @@ class FileSystem {
   virtual Status truncate(int fd, std::uint64_t size);
   /// Asks the kernel to begin writing these bytes; does not wait.
   virtual void start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes);
+  /// Writes these bytes from memory to the drive and waits for that; durable they are not before
+  /// sync(). An error is that of a sync.
+  virtual Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes);
   /// Asks the kernel to begin reading these bytes into the page cache; may wait for room in the
   /// drive's queue, not for the bytes.
   virtual void start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes);

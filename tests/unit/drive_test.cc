@@ -82,7 +82,7 @@ TEST_CASE("drive: an index with a bad block is made again, whoever reads the blo
   CHECK(**f.get("a") == "one");
 }
 
-TEST_CASE("drive: adopted names of other drives are remembered as such",
+TEST_CASE("drive: names of other drives are remembered until a start finds none",
           "[target][drive][recovery]") {
   Fixture f;
   for (int i = 0; i < 20; ++i) REQUIRE(f.put("n" + std::to_string(i), "v"));
@@ -90,11 +90,21 @@ TEST_CASE("drive: adopted names of other drives are remembered as such",
   f.lose_index();
   f.open({}, {f.directory.path(), "/another/drive"});
   CHECK(f.drive->recovery().adopted == 20);
-  CHECK(f.drive->recovery().adopted_foreign > 0);
-  CHECK(f.drive->recovery().adopted_foreign < 20);
+  const std::uint64_t foreign = f.drive->recovery().foreign;
+  CHECK(foreign > 0);
+  CHECK(foreign < 20);
   CHECK(f.drive->may_hold_foreign());
-  f.open();  // written down
+  f.open();  // written down, for a start that cannot know
+  CHECK(f.drive->recovery().unplaced == 20);
   CHECK(f.drive->may_hold_foreign());
+  f.open({}, {f.directory.path(), "/another/drive"});  // the index tells as the files did
+  CHECK(f.drive->recovery().foreign == foreign);
+  CHECK(f.drive->may_hold_foreign());
+  f.open({}, {f.directory.path()});
+  CHECK(f.drive->recovery().foreign == 0);
+  CHECK_FALSE(f.drive->may_hold_foreign());
+  f.open();
+  CHECK_FALSE(f.drive->may_hold_foreign());
 }
 
 TEST_CASE("drive: a file without attribute is removed at the next start",

@@ -220,18 +220,19 @@ TEST_CASE("a copy's message: what is chosen, what changes, and what contradicts 
     CHECK(api::parse_bucket_uname(bad).error().code == Errc::invalid_argument);
 }
 
-TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
+TEST_CASE("a summary adds up objects and targets, and each file system once", "[api][summary]") {
   api::BucketSummary one;
   one.add_object(10);
   one.add_object(5000);
+  one.disks = {{"m/a", 600'000}};
   api::BucketSummary two;
   two.add_object(1);
-  two.disk_bytes = 1'000'000;
+  two.disks = {{"m/a", 600'000}, {"m/b", 400'000}};
   api::BucketSummary sum;
   sum.add(one);
   sum.add(two);
   sum.add(api::BucketSummary{});
-  CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, 1'000'000});
+  CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, two.disks});
   CHECK(json(sum).get<api::BucketSummary>() == sum);
   const json shown = api::aistore_summary(photos(), sum);
   CHECK(shown == json::parse(R"({

@@ -5,8 +5,8 @@
 // One head, first come first served. What does not begin where the last request ended, in the same
 // file, costs a seek and half a turn; then bytes cost bytes/rate. A sync costs one seek. With
 // --seek-ms 0 --half-turn-ms 0 it is a drive with a rate and nothing else. The kernel's page cache
-// is on, as over a real drive, with its usual read-ahead: drop the caches before a cold run. Time
-// that the directory below needs is part of the model's time, not added to it.
+// is on, as over a real drive, with its usual read-ahead and write-back: drop the caches before a
+// cold run. Time that the directory below needs is part of the model's time, not added to it.
 //
 // Runs in the foreground until SIGTERM. Two attributes of the mount point steer it, with setfattr
 // and getfattr:
@@ -108,7 +108,9 @@ void wait_until(double when) {
 
 /// fh: the descriptor, and above it the low half of the inode number, which tells files apart.
 int open_file(const char* path, int flags, mode_t mode, fuse_file_info* file) {
-  const int failed = passthrough::open_file(path, flags, mode, file);
+  // With write-back the kernel reads what a write does not fill.
+  if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
+  const int failed = passthrough::open_file(path, flags & ~(O_DIRECT | O_APPEND), mode, file);
   if (failed != 0) return failed;
   struct stat info{};
   ::fstat(fd_of(file), &info);
@@ -186,6 +188,7 @@ void* init(fuse_conn_info* connection, fuse_config* config) {
   connection->max_write = kRequestBytesMax;
   connection->max_read = kRequestBytesMax;
   connection->max_background = kThreads;
+  connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   config->use_ino = 1;
   config->entry_timeout = 60;
   config->attr_timeout = 60;
