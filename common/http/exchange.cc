@@ -1,5 +1,7 @@
 #include "common/http/exchange.h"
 
+#include <array>
+#include <charconv>
 #include <ctime>
 
 #include "common/api/status.h"
@@ -10,13 +12,13 @@
 namespace tarn::http {
 namespace {
 
-/// The Date field, made once a second and thread.
-const std::string& date_now() {
+/// What follows the status line: made once a second and thread.
+const std::string& common_lines() {
   thread_local std::int64_t second = 0;
   thread_local std::string text;
   if (const std::int64_t now = std::time(nullptr); now != second) {
     second = now;
-    text = http_date(now);
+    text = "\r\nDate: " + http_date(now) + "\r\nServer: Tarn\r\n";
   }
   return text;
 }
@@ -82,29 +84,19 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
 std::string Exchange::head_text(const Response& response, std::optional<std::uint64_t> length,
                                 bool has_length) {
   std::string out;
-  out.reserve(1024);
+  out.reserve(512 + response.lines.size());
   out += head_.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
   out += std::to_string(response.status);
   out += ' ';
   out += api::reason_phrase(response.status);
-  out += "\r\nDate: ";
-  out += date_now();
-  out += "\r\nServer: Tarn\r\n";
-  for (const Field& field : response.fields) {
-    out += field.name;
-    out += ": ";
-    const std::size_t value_at = out.size();
-    out += field.value;
-    // Values come from names and messages too: no byte of theirs may end the line.
-    for (std::size_t i = value_at; i < out.size(); ++i)
-      if (static_cast<unsigned char>(out[i]) < 0x20 && out[i] != '\t') out[i] = ' ';
-    out += "\r\n";
-  }
-  out += "Tarn-Request: ";
-  out += request_id_;
-  out += "\r\n";
+  out += common_lines();
+  for (const Field& field : response.fields) append_field(out, field.name, field.value);
+  out += response.lines;
+  out.append("Tarn-Request: ").append(request_id_).append("\r\n");
   if (has_length && length) {
-    out += "Content-Length: " + std::to_string(*length) + "\r\n";
+    std::array<char, 20> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *length).ptr;
+    out.append("Content-Length: ").append(digits.data(), end).append("\r\n");
   } else if (has_length) {
     out += "Transfer-Encoding: chunked\r\n";
   }
@@ -142,7 +134,7 @@ Task<Status> Exchange::respond(Response response) {
   co_return Status();
 }
 
-Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> length) {
+std::string Exchange::begin_text(const Response& head_only, std::optional<std::uint64_t> length) {
   if (head_.has_body() && !body_done_) head_.keep_alive = false;
   if (!length && head_.version == 10) head_.keep_alive = false;
   status_ = head_only.status;
@@ -150,12 +142,30 @@ Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> le
   response_left_ = length;
   response_chunked_ = !length && head_.version == 11;
   const bool framed = length || response_chunked_;
-  const std::string head = head_text(head_only, length, framed);
+  return head_text(head_only, length, framed);
+}
+
+Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> length) {
+  const std::string head = begin_text(head_only, length);
   const bool empty = head_.method == Method::head || length == std::uint64_t{0};
   if (!empty) connection_.cork(true);
   CO_TRY_OK(co_await connection_.send(head, {}, !empty));
   if (head_.method == Method::head) response_complete_ = true;
   co_return Status();
+}
+
+Task<Result<std::uint64_t>> Exchange::begin_with(Response head_only, std::uint64_t length,
+                                                 std::span<const std::byte> first) {
+  const std::string head = begin_text(head_only, length);
+  CO_TRY(const std::size_t sent, connection_.send_now(head, first));
+  const std::uint64_t taken = sent > head.size() ? sent - head.size() : 0;
+  if (taken < length) connection_.cork(true);
+  if (sent < head.size())
+    CO_TRY_OK(co_await connection_.send(std::string_view(head).substr(sent), {}, true));
+  *response_left_ -= taken;
+  response_bytes_ += taken;
+  if (connection_.turn_is_over(sent)) co_await connection_.yield();
+  co_return taken;
 }
 
 Task<Status> Exchange::write(std::span<const std::byte> bytes) {
@@ -194,7 +204,7 @@ Task<Status> Exchange::finish() {
   if (response_left_.value_or(0) != 0)
     co_return fail(Errc::internal, "the answer is {} bytes short", *response_left_);
   if (response_chunked_) CO_TRY_OK(co_await connection_.send("0\r\n\r\n", {}, false));
-  connection_.cork(false);
+  connection_.cork(false);  // nothing to do where all left in one packet
   response_complete_ = true;
   co_return Status();
 }

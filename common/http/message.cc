@@ -193,6 +193,15 @@ std::string_view find_field(const Fields& fields, std::string_view name) noexcep
   return {};
 }
 
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  const std::size_t value_at = out.size();
+  out += value;
+  for (std::size_t i = value_at; i < out.size(); ++i)
+    if (static_cast<unsigned char>(out[i]) < 0x20 && out[i] != '\t') out[i] = ' ';
+  out += "\r\n";
+}
+
 std::string http_date(std::int64_t seconds) {
   const std::chrono::sys_seconds when{std::chrono::seconds(seconds)};
   const auto midnight = std::chrono::floor<std::chrono::days>(when);
@@ -242,6 +251,12 @@ std::pair<RangeVerdict, ByteRange> resolve_range(std::string_view value, std::ui
   }
   if (!only) return {RangeVerdict::unsatisfiable, {}};
   return apply_range(*only, size);
+}
+
+bool has_conditions(const RequestHead& head) noexcept {
+  return std::any_of(head.fields.begin(), head.fields.end(), [](const Field& field) {
+    return iequals(std::string_view(field.name).substr(0, 3), "If-");
+  });
 }
 
 Condition check_read_conditions(const RequestHead& head, std::string_view etag,

@@ -91,4 +91,8 @@ class FileSystem {
 /// drive. cachestat where the kernel has it, else mincore over a mapping. Never blocks.
 [[nodiscard]] bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes);
 
+/// Reads these bytes if all of them are in memory. False when not, when the file ends before, and
+/// where the file system cannot promise not to wait. Never blocks.
+[[nodiscard]] bool read_resident(int fd, std::span<std::byte> into, std::uint64_t offset);
+
 }  // namespace tarn::io
