@@ -204,10 +204,17 @@ class Drive {
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
-  Status write_durably(int fd, const io::FileName& name, const io::ObjectAttribute& attribute);
+  /// A file whose bytes are written, and what it shall say of itself.
+  struct Written {
+    int fd;
+    const io::ObjectAttribute& attribute;
+  };
+  Status write_durably(const std::vector<Written>& files);
   void sync_later(int fd, const io::FileName& name, Publication publication);
   void sync_waiting();
-  Status sync_one(Unsynced file, std::unique_lock<std::mutex>& lock);
+  Status sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock);
+  /// As a whole: when one of the files fails none of them counts as synced.
+  Status sync_now(std::span<const Unsynced> files);
   /// Returns when nothing of `file` waits for its sync any more: that would bring back the
   /// attribute that it was published with. On the drive's threads.
   Status settle(const io::FileName& file);
