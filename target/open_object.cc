@@ -46,10 +46,13 @@ bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
 }
 
 bool OpenObject::copy_from_memory(std::uint64_t offset, std::span<std::byte> into) const {
+  if (!may_send(offset, into.size())) return false;
+  if (io::read_without_waiting(fd_.get(), into, offset)) return true;
+  // Gone in this moment: what the drive brings instead is to be looked at anew.
   const std::uint64_t last = (offset + into.size() - 1) / kBlockBytes;
   for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
-    if (!verified_->get(block)) return false;
-  return io::read_resident(fd_.get(), into, offset);
+    verified_->set(block, false);
+  return false;
 }
 
 bool OpenObject::begin_reading() {

@@ -75,7 +75,7 @@ bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return is_resident_by_mincore(fd, offset, bytes);
 }
 
-bool read_resident(int fd, std::span<std::byte> into, std::uint64_t offset) {
+bool read_without_waiting(int fd, std::span<std::byte> into, std::uint64_t offset) {
   const iovec part{into.data(), into.size()};
   const ssize_t got = ::preadv2(fd, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
   return got >= 0 && static_cast<std::size_t>(got) == into.size();
