@@ -223,10 +223,17 @@ class Drive {
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
-  Status write_durably(int fd, const io::FileName& name, const io::ObjectAttribute& attribute);
+  /// A file whose bytes are written, and what it shall say of itself.
+  struct Written {
+    int fd;
+    const io::ObjectAttribute& attribute;
+  };
+  Status write_durably(const std::vector<Written>& files);
   void sync_later(int fd, const io::FileName& name, Publication publication);
   void sync_waiting();
-  Status sync_one(Unsynced file, std::unique_lock<std::mutex>& lock);
+  Status sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock);
+  /// As a whole: when one of the files fails none of them counts as synced.
+  Status sync_now(std::span<const Unsynced> files);
   /// Returns when nothing of `file` waits for its sync any more: that would bring back the
   /// attribute that it was published with. On the drive's threads.
   Status settle(const io::FileName& file);
@@ -243,6 +250,7 @@ class Drive {
   void note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes);
   void forget_bucket_now(BucketId bucket);
   Status check_space(std::uint64_t length, bool above_watermark);
+  void start_writeback(const WorkFile& file, std::uint64_t end);
   Status sync_or_take_out(int fd);
   Status sync_directory(const std::string& path);
   [[nodiscard]] std::optional<HangWatch::Progress::Disk> disk_progress() const;

@@ -1,6 +1,7 @@
 // Files that are written and files that are taken away. How a written one becomes an object stands
 // in publish.cc.
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kFilesPerDirectory = 1024;
 constexpr std::uint64_t kWritebackBytes = 8U << 20U;
+constexpr std::uint64_t kLateBytes = 1U << 30U;  // what nosync may leave in memory
 
 }  // namespace
 
@@ -73,10 +75,16 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
   if (end - file.written_back_ < kWritebackBytes) return {};
   // So that the sync at the end finds little left, and a body of unknown length cannot fill the
   // drive.
-  if (!file.write_behind_)
-    files_->start_writeback(file.fd_.get(), file.written_back_, end - file.written_back_);
+  if (!file.write_behind_) start_writeback(file, end);
   file.written_back_ = end;
   return check_space(0, true);
+}
+
+void Drive::start_writeback(const WorkFile& file, std::uint64_t end) {
+  const std::uint64_t late = file.late_ ? kLateBytes : 0;
+  const std::uint64_t from = file.written_back_ - std::min(file.written_back_, late);
+  const std::uint64_t to = end - std::min(end, late);
+  if (to > from) files_->start_writeback(file.fd_.get(), from, to - from);
 }
 
 Task<Status> Drive::room(WorkFile& file) {

@@ -11,12 +11,15 @@
 namespace tarn::target {
 namespace {
 
-/// Reads until `into` is full or the body ends.
-Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into) {
+/// Reads until `into` is full or the body ends, and shows `see` each piece while it is hot.
+template <class See>
+Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into,
+                               const See& see) {
   std::size_t have = 0;
   while (have < into.size()) {
     CO_TRY(const std::size_t got, co_await exchange.read_some(into.subspan(have)));
     if (got == 0) break;
+    see(into.subspan(have, got));
     have += got;
   }
   co_return have;
@@ -57,10 +60,15 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
   io::DriveThreads::Pending<Status> writing;
+  const auto see = [&](std::span<const std::byte> piece) {
+    digests.update(piece);
+    announced.update(piece);
+    if (part != nullptr) part->update(piece);
+  };
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await fill(exchange, buffer);
+    const auto got = co_await fill(exchange, buffer, see);
     if (writing.valid()) {
       auto written = co_await writing.get();
       if (written) written = co_await file.drive().room(file);
@@ -68,11 +76,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
     }
     if (!got && result) result = fail(got.error());
     if (!result || *got == 0) co_return result;
-    const auto piece = buffer.first(*got);
-    digests.update(piece);
-    announced.update(piece);
-    if (part != nullptr) part->update(piece);
-    writing = file.drive().write(file, piece, digests.size() - *got);
+    writing = file.drive().write(file, buffer.first(*got), digests.size() - *got);
   }
 }
 

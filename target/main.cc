@@ -111,8 +111,7 @@ Task<void> watch_drive(Drive& drive) {
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    const cluster::ClusterState& after) {
   for (const BucketId bucket : after.bmd.dead)
-    if (!before.bmd.dead.contains(bucket))
-      for (const auto& drive : store.drives()) drive->forget_bucket(bucket);
+    if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
   if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
   nlohmann::json buckets = nlohmann::json::array();
   for (const auto& [name, bucket] : after.bmd.buckets) buckets.push_back(bucket);

@@ -53,6 +53,10 @@ struct ObjectRequest {
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
 /// the client insists on a fresh answer).
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
+/// The same without waiting, as it almost always can be done. False: admit_read_later() must do the
+/// rest.
+Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out);
+Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out);
 /// For all that changes something: only as a proxy sent it, and only with a lease.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
 /// What a request says about an object that does not exist, or not here.

@@ -31,7 +31,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
                                 newest.record};
   attribute.record.generation = node.next_generation(*node.view.state());
   attribute.record.custom = std::move(custom);
-  CO_TRY_OK(co_await newest.drive->patch(std::move(attribute)));
+  CO_TRY_OK(co_await node.store.patch(wanted.name, *newest.drive, std::move(attribute)));
   CO_TRY_OK(check_lease_before_reply(node));
   obs::log("target").debug("patch done req={} bucket={} object={}", request.exchange.request_id(),
                            wanted.bucket.name.name, wanted.name.object);

@@ -25,6 +25,7 @@ Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& reque
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   CO_TRY(auto custom, custom_metadata_of(head));
   CO_TRY(auto file, co_await node.store.create(wanted.name, head.content_length));
+  if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));

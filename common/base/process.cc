@@ -1,6 +1,7 @@
 #include "common/base/process.h"
 
 #include <algorithm>
+#include <limits>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -35,6 +36,12 @@ bool fd_is_within_limit(int fd, FdUse use) {
   const rlim_t kept = use == FdUse::connection ? files.rlim_cur / 4
                                                : std::min<rlim_t>(kReserve, files.rlim_cur / 8);
   return static_cast<rlim_t>(fd) < files.rlim_cur - kept;
+}
+
+std::size_t open_files_max() {
+  rlimit files{};
+  const bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  return known ? files.rlim_cur : std::numeric_limits<std::size_t>::max();
 }
 
 const char* wait_for_stop() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 namespace tarn {
 
 /// What both programs do first, before any thread exists: SIGTERM and SIGINT are blocked in all
@@ -15,6 +17,9 @@ enum class FdUse { connection, data_file };
 /// left: connections get three quarters of the limit on open files (RLIMIT_NOFILE, as it is now),
 /// data files more, and some stay free. Relies on the kernel's giving the lowest free number.
 [[nodiscard]] bool fd_is_within_limit(int fd, FdUse use);
+
+/// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).
+[[nodiscard]] std::size_t open_files_max();
 
 /// Waits until the process is asked to stop. The name of the signal: "SIGTERM" or "SIGINT".
 [[nodiscard]] const char* wait_for_stop();

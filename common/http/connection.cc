@@ -8,6 +8,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <utility>
 
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
@@ -27,10 +28,6 @@ constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
 constexpr auto kLingerTime = std::chrono::milliseconds(500);
-
-void set_tcp_option(int fd, int option, int value) {
-  setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value);
-}
 
 }  // namespace
 
@@ -103,9 +100,12 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   co_return Status();
 }
 
-Task<void> Connection::yield_after(std::size_t bytes) {
+bool Connection::turn_is_over(std::size_t bytes) {
   since_yield_ += bytes;
-  if (since_yield_ < kTurnBytes) co_return;
+  return since_yield_ >= kTurnBytes;
+}
+
+Task<void> Connection::yield() {
   since_yield_ = 0;
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
@@ -119,7 +119,7 @@ Task<Result<std::size_t>> Connection::fill_parser() {
       const auto count = static_cast<std::size_t>(got);
       parser_.commit(count);
       moved(count);
-      co_await yield_after(count);
+      if (turn_is_over(count)) co_await yield();
       co_return count;
     }
     if (errno == EINTR) continue;
@@ -177,7 +177,7 @@ Task<Result<std::size_t>> Connection::receive(std::span<std::byte> into) {
       const auto count = static_cast<std::size_t>(got);
       moved(count);
       shared_.body_bytes.fetch_add(count, std::memory_order_relaxed);
-      co_await yield_after(count);
+      if (turn_is_over(count)) co_await yield();
       co_return count;
     }
     if (got == 0)
@@ -211,26 +211,47 @@ std::size_t Connection::drop_buffered(std::uint64_t bytes) {
 std::size_t Connection::buffered() const { return parser_.buffered(); }
 
 void Connection::cork(bool on) {
-  // NODELAY must be off while corked, or every sendfile pushes a partial segment.
-  const int fd = socket_.native_handle();
-  if (on) set_tcp_option(fd, TCP_NODELAY, 0);
-  set_tcp_option(fd, TCP_CORK, on ? 1 : 0);
-  if (!on) set_tcp_option(fd, TCP_NODELAY, 1);
+  if (std::exchange(corked_, on) == on) return;
+  // Stronger than TCP_NODELAY, which stays on: when the cork goes, all that is left leaves at once.
+  const int value = on ? 1 : 0;
+  setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+}
+
+namespace {
+
+/// One sendmsg; errno says why when it returns -1.
+ssize_t send_once(int fd, std::string_view head, std::span<const std::byte> body, int flags) {
+  std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
+                             iovec{const_cast<std::byte*>(body.data()), body.size()}};
+  msghdr message{};
+  message.msg_iov = head.empty() ? &parts[1] : parts.data();
+  message.msg_iovlen = head.empty() || body.empty() ? 1 : 2;
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+}
+
+}  // namespace
+
+Result<std::size_t> Connection::send_now(std::string_view head, std::span<const std::byte> body) {
+  while (true) {
+    const ssize_t sent = send_once(socket_.native_handle(), head, body, 0);
+    if (sent >= 0) {
+      const auto count = static_cast<std::size_t>(sent);
+      moved(count);
+      since_yield_ += count;
+      return count;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    if (errno != EINTR) return fail(Errc::disconnected, "send: {}", std::strerror(errno));
+  }
 }
 
 Task<Status> Connection::send(std::string_view head, std::span<const std::byte> body, bool more) {
   while (!head.empty() || !body.empty()) {
-    std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
-                               iovec{const_cast<std::byte*>(body.data()), body.size()}};
-    msghdr message{};
-    message.msg_iov = head.empty() ? &parts[1] : parts.data();
-    message.msg_iovlen = head.empty() ? 1 : 2;
-    const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, flags);
+    const ssize_t sent = send_once(socket_.native_handle(), head, body, more ? MSG_MORE : 0);
     if (sent >= 0) {
       auto left = static_cast<std::size_t>(sent);
       moved(left);
-      co_await yield_after(left);
+      if (turn_is_over(left)) co_await yield();
       const std::size_t of_head = std::min(left, head.size());
       head.remove_prefix(of_head);
       body = body.subspan(left - of_head);
@@ -244,15 +265,6 @@ Task<Status> Connection::send(std::string_view head, std::span<const std::byte> 
   co_return Status();
 }
 
-std::size_t Connection::send_now(std::string_view bytes) {
-  const ssize_t sent =
-      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  const std::size_t count = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  moved(count);
-  since_yield_ += count;
-  return count;
-}
-
 Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
                                                   std::uint64_t length,
                                                   const Exchange::ResidentCheck& resident) {
@@ -264,7 +276,7 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
     if (sent > 0) {
       left -= static_cast<std::uint64_t>(sent);
       moved(static_cast<std::size_t>(sent));
-      co_await yield_after(static_cast<std::size_t>(sent));
+      if (turn_is_over(static_cast<std::size_t>(sent))) co_await yield();
       continue;
     }
     if (sent == 0) co_return fail(Errc::corrupt, "a data file is shorter than its record says");

@@ -94,4 +94,10 @@ class FileSystem {
 /// drive. cachestat where the kernel has it, else mincore over a mapping. Never blocks.
 [[nodiscard]] bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes);
 
+/// Reads these bytes if that does not mean waiting for the drive. False when it would, when the
+/// file ends before, and where the file system cannot promise it. That bytes are had does not mean
+/// that they were in memory: the kernel may have begun to read and found the drive quick; ask
+/// is_resident() first.
+[[nodiscard]] bool read_without_waiting(int fd, std::span<std::byte> into, std::uint64_t offset);
+
 }  // namespace tarn::io
