@@ -8,9 +8,12 @@ namespace tarn::target {
 BlockReader::BlockReader(OpenObject& object)
     : object_(object.shared_from_this()),
       ahead_(std::make_shared<ReadAhead>(object_, 0, object.record().size,
-                                         ReadAhead::Options{object.note_reading(), false})) {}
+                                         ReadAhead::Options{object_->begin_reading(), false})) {}
 
-BlockReader::~BlockReader() { ahead_->close(); }
+BlockReader::~BlockReader() {
+  object_->end_reading();
+  ahead_->close();
+}
 
 Task<Result<std::size_t>> BlockReader::next(std::span<std::byte> into) {
   if (at_ == object_->record().size) co_return std::size_t{0};

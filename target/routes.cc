@@ -30,7 +30,7 @@ Task<Status> send_on(http::Request& request, std::string node, std::string owner
   api::Query query = request.query();
   query.set(kSentOn, node);
   http::Response response(302, http::kText, "follow the redirect: curl -L\n");
-  response.set("Location", owner_url + request.target.path + "?" + query.encode());
+  response.set("Location", fmt::format("{}{}?{}", owner_url, request.target.path, query.encode()));
   co_return co_await request.exchange.respond(std::move(response));
 }
 
