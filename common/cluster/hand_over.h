@@ -80,6 +80,10 @@ class HandOver {
   [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, std::size_t pieces,
                                                   const CopySender& sender);
 
+  /// No write and no copy is on its way to a drive. A target without records that is not idle is
+  /// not empty: it must not join as a new one.
+  [[nodiscard]] bool idle() const { return writes_.empty(); }
+
   /// What to write into the meta store now. `moved`: no record here belongs elsewhere.
   [[nodiscard]] TargetWord word(bool moved) const;
 

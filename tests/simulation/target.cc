@@ -95,7 +95,7 @@ void Target::renewed(bool kept, Time sent) {
 
 void Target::enlist() {
   const Time sent = world().local(place_);
-  bool empty = true;
+  bool empty = hand_over_->idle() || !SAFETY("safety.idle_before_join");
   for (std::size_t name = 0; name < nodes_.names.size(); ++name) empty = empty && !on_disk(name);
   auto word = hand_over_->word(false);
   ++nodes_.store.messages;

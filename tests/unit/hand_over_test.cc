@@ -110,7 +110,9 @@ TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
   next.learn(state_of(moved_on, moved_on.version, 11));
   CHECK(next.word(true).moved == 0);
   CHECK(next.word(true).under_way.empty());
+  CHECK_FALSE(next.idle());
   next.end(*copy);
+  CHECK(next.idle());
   CHECK(next.word(true).moved == moved_on.version);
 }
 
