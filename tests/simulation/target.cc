@@ -100,7 +100,8 @@ void Target::enlist() {
   auto word = hand_over_->word(false);
   ++nodes_.store.messages;
   const auto answered = [this, sent, word](const Store::Told& told, const StatePtr& state) {
-    if (told.fenced) {
+    // The refusal may be old: an operator looks before emptying anything.
+    if (told.fenced && nodes_.store.newest()->map->find(id_) == nullptr) {
       world().trace("{} is fenced; its operator empties it", id_);
       wipe();
     }
