@@ -14,6 +14,7 @@
 
 #include "common/base/completion.h"
 #include "common/base/random.h"
+#include "common/base/resume.h"
 #include "common/cluster/meta_database.h"
 #include "common/cluster/meta_model.h"
 #include "common/obs/log.h"
@@ -309,6 +310,8 @@ Task<Status> EmbeddedStore::watch(std::string prefix, Revision from,
     from = next.revision + 1;
     if (!next.events.empty() && !sink(std::move(next))) co_return Status();
     if (more) continue;
+    // A cancellation is told once, to what waits then; here it may have met a wake-up on its way.
+    if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the watch was cancelled");
     const auto [error] = co_await wake->async_receive(kTuple);
     if (error) co_return fail(Errc::cancelled, "the watch was cancelled");
   }

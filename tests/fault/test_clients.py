@@ -74,6 +74,7 @@ def test_a_download_that_breaks_off_gives_everything_back(make_stage):
     cluster = stage.cluster
     assert cluster.put("data", "large", os.urandom(16 << 20)).status == 200
     direct = cluster.get("data", "large", follow=False).headers["Location"]
+    assert cluster.get("data", "large").status == 200  # from now on its file stays open
     before = {node: open_files(cluster, node) for node in ("p1", "t1")}
     held = []
     for number in range(100):

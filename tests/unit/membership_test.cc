@@ -1,6 +1,7 @@
 #include "common/cluster/membership.h"
 
 #include <atomic>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -351,6 +352,35 @@ TEST_CASE("Background work that is stopped before it has begun ends all the same
     Member member(cluster, "tgtBBBB2", Role::target);
     member.start();
   }
+}
+
+TEST_CASE("A follower that is stopped while a change arrives ends all the same",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  std::atomic<bool> stopped{false};
+  std::thread writer([&] {
+    TaskRunner own;
+    for (int i = 0; !stopped; ++i) {
+      Transaction change;
+      change.puts.push_back({std::string(keys::kAll) + "news", std::to_string(i), 0});
+      (void)own(cluster.store->commit(std::move(change)));
+    }
+  });
+  int hanging = 0;
+  for (int i = 0; i < 150 && hanging == 0; ++i) {
+    ClusterView view(cluster.flaky, cluster.clock);
+    http::TaskGroup tasks;
+    tasks.spawn(cluster.run.executor(), view.follow());
+    std::this_thread::sleep_for(std::chrono::microseconds(random_u64() % 2000));
+    if (tasks.close(5)) continue;
+    ++hanging;
+    cluster.store->end_watches();  // so that the test can end
+    CHECK(tasks.close(5));
+  }
+  stopped = true;
+  writer.join();
+  CHECK(hanging == 0);
 }
 
 TEST_CASE("A node acknowledges what it has put in force, and the wait for it ends then",
