@@ -1,6 +1,7 @@
 """kill -9 of any node at any step of renaming a bucket (faults.md A3): all of it, or nothing; asking again is safe."""
 
 import json
+import shutil
 import threading
 import time
 import urllib.parse
@@ -126,11 +127,18 @@ def test_after_a_rename_a_start_still_knows_what_lies_on_another_drive_than_its_
         move_to_the_other_drive(cluster, node)
     cluster.start(*nodes)
     now = "old"
-    for number in range(2):  # a wrong guess finds the right drive every other time
+    change = json.dumps({"action": "", "name": "", "value": {"colour": "red"}}).encode()
+    for number in range(4):  # a wrong guess finds the right drive every other time
         goal = f"new-{number}"
         assert rename(cluster, now, goal) == 200
         now = goal
+        for name in made:
+            assert client.request("PATCH", cluster.url(now, name), change, JSON).status == 200
         cluster.kill(*nodes)
+        if number >= 2:  # the files have to tell
+            for node in nodes:
+                for drive in cluster.drives(node):
+                    shutil.rmtree(drive / ".tarn" / "index")
         cluster.start(*nodes)
         assert {name: cluster.get(now, name, expect=False).status for name in made} == dict.fromkeys(made, 200)
         assert {name: cluster.get(now, name).body for name in made} == made
