@@ -250,4 +250,4 @@ def test_a_client_that_sends_without_end_keeps_nobody_waiting(cluster, bucket):
                 assert other.read_response().status == 302
             rounds += 1
         sending.join()
-    assert rounds > 30, f"others had {rounds} turns while {count} requests were answered"
+    assert rounds > 20, f"others had {rounds} turns while {count} requests were answered"
