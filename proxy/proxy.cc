@@ -97,10 +97,12 @@ Status Proxy::listen_on(Front& front, const std::string& name, const std::string
   server.node = "p[" + id_ + "]";
   server.limits = options_.service.limits;
   server.handler = handler_of(front);
-  server.instant = [&front](http::Exchange& exchange) {
-    const http::Router* router = front.open.load(std::memory_order_acquire);
-    return router != nullptr && router->answer_at_once(exchange);
-  };
+  // Not on the internal one: there the handler looks first who asks.
+  if (&front != &internal_)
+    server.instant = [&front](http::Exchange& exchange) {
+      const http::Router* router = front.open.load(std::memory_order_acquire);
+      return router != nullptr && router->answer_at_once(exchange);
+    };
   server.observer = http::observe_requests(metrics_, name);
   if (&front != &internal_) server.observer = stats_->observe(std::move(server.observer));
   front.server = std::make_unique<http::Server>(*loops_, std::move(server));

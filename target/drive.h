@@ -56,7 +56,8 @@ class Drive {
     /// alone.
     std::vector<std::string> all_paths;
     std::set<BucketId> dead_buckets;
-    /// The names of those that live: says where an object belongs that the index knows.
+    /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
+    /// belongs that the index knows.
     std::map<BucketId, api::Bucket> buckets;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;

@@ -10,10 +10,12 @@ namespace tarn::target {
 namespace {
 
 constexpr std::size_t kBytesMax = 16U << 20U;
-constexpr std::size_t kEntryBytes = 1024;  // about, without checksums
+constexpr std::size_t kEntryBytes = 1024;  // about, without checksums and metadata
 
 std::size_t bytes_of(std::string_view name, const OpenObject& object) {
-  return kEntryBytes + name.size() + blocks_of(object.record().size) * sizeof(std::uint32_t);
+  // Metadata is there twice: in the record, and as it goes out.
+  return kEntryBytes + name.size() + 2 * object.field_lines().size() +
+         blocks_of(object.record().size) * sizeof(std::uint32_t);
 }
 
 }  // namespace

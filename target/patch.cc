@@ -27,7 +27,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   if (!node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
 
-  io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.name, wanted.name.object,
+  io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object,
                                 newest.record};
   attribute.record.generation = node.next_generation(*node.view.state());
   attribute.record.custom = std::move(custom);

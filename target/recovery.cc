@@ -288,7 +288,8 @@ class Reconciliation {
     adopted_[{attribute.bucket_id, attribute.name}] = attribute.record;
     ++report_.adopted;
     report_.bytes += attribute.record.size;
-    place(&attribute.bucket, attribute.name);
+    const api::Bucket* const known = bucket_of(attribute.bucket_id);
+    place(known != nullptr ? known : &attribute.bucket, attribute.name);
     if (present && present->kind == ObjectRecord::Kind::object) {
       ++report_.stale_files;
       report_.bytes -= present->size;

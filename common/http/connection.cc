@@ -23,7 +23,8 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::size_t kTurnBytes = 2U << 20U;  // before other connections get their turn
+constexpr std::size_t kTurnBytes = 2U << 20U;          // before other connections get their turn
+constexpr std::size_t kRequestCost = kTurnBytes / 64;  // a request is work, however few its bytes
 constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
@@ -161,6 +162,7 @@ Task<Result<bool>> Connection::read_head(RequestHead& out) {
   }
   if (stopping_) out.keep_alive = false;
   enter(Phase::working, served_since_);
+  since_yield_ += kRequestCost;
   waited_ = {};
   window_bytes_ = 0;
   co_return true;

@@ -122,6 +122,7 @@ namespace {
 
 /// Heads that have been given back. A busy connection needs one at a time, an idle one none.
 constexpr std::size_t kSpareHeadsMax = 64;
+constexpr std::size_t kSpareHeadBytesMax = 8 * 1024;  // of each: what was long once may not stay
 std::vector<RequestHead>& spare_heads() {
   thread_local std::vector<RequestHead> heads = [] {
     std::vector<RequestHead> none;
@@ -137,6 +138,16 @@ RequestHead take_head() {
   RequestHead head = std::move(spare.back());
   spare.pop_back();
   return head;
+}
+
+std::size_t bytes_held(const RequestHead& head) {
+  std::size_t bytes = head.target.capacity() + head.fields.capacity() * sizeof(Field);
+  for (const Field& field : head.fields) bytes += field.name.capacity() + field.value.capacity();
+  return bytes;
+}
+
+bool asks_to_keep_alive(const RequestHead& head) {
+  return to_lower(head.field("Connection")).find("keep-alive") != std::string::npos;
 }
 
 /// Beast's parser, whose findings go straight into a RequestHead and into the caller's buffer.
@@ -169,7 +180,8 @@ class MessageParser final : public beast_http::basic_parser<true> {
   }
   void on_header_impl(error_code&) override {
     head.fields.resize(fields_);
-    head.keep_alive = keep_alive();
+    // Beast heeds Proxy-Connection as well, which old proxies pass on without understanding it.
+    head.keep_alive = keep_alive() && (head.version == 11 || asks_to_keep_alive(head));
   }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(Text, error_code&) override { return 0; }  // see RequestParser::take
@@ -194,7 +206,8 @@ class MessageParser final : public beast_http::basic_parser<true> {
 }  // namespace
 
 void give_back(RequestHead head) {
-  if (spare_heads().size() < kSpareHeadsMax) spare_heads().push_back(std::move(head));
+  if (spare_heads().size() < kSpareHeadsMax && bytes_held(head) <= kSpareHeadBytesMax)
+    spare_heads().push_back(std::move(head));
 }
 
 struct RequestParser::Impl {

@@ -1,6 +1,7 @@
 """kill -9 of any node at any step of renaming a bucket (faults.md A3): all of it, or nothing; asking again is safe."""
 
 import json
+import shutil
 import threading
 import time
 import urllib.parse
@@ -102,3 +103,42 @@ def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cl
     for name in made:
         answer = client.request("GET", cluster.url("old", name, base=cluster.url_of("t2")))
         assert answer.status == 404 and answer.json()["tcode"] == "ErrBckNotFound"
+
+
+def move_to_the_other_drive(cluster, node):
+    """As after an overflow: what a target holds lies on the drive that is not its home."""
+    one, other = (drive / "data" for drive in cluster.drives(node))
+    (path,) = [path for path in [*one.rglob("*"), *other.rglob("*")] if path.is_file()]
+    source, goal = (one, other) if one in path.parents else (other, one)
+    (goal / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
+    path.rename(goal / path.relative_to(source))
+
+
+def test_after_a_rename_a_start_still_knows_what_lies_on_another_drive_than_its_own(make_cluster):
+    """Where a name belongs is a matter of the name its bucket was made with; a start must not judge by the new one."""
+    cluster = make_cluster(targets=4, drives=2)
+    cluster.create_bucket("old")
+    nodes = cluster.targets()
+    made = {cluster.names_owned_by(node, "old", 1)[0]: node.encode() * 1000 for node in nodes}
+    for name, body in made.items():
+        assert cluster.put("old", name, body).status == 200
+    cluster.kill(*nodes)
+    for node in nodes:
+        move_to_the_other_drive(cluster, node)
+    cluster.start(*nodes)
+    now = "old"
+    change = json.dumps({"action": "", "name": "", "value": {"colour": "red"}}).encode()
+    for number in range(4):  # a wrong guess finds the right drive every other time
+        goal = f"new-{number}"
+        assert rename(cluster, now, goal) == 200
+        now = goal
+        for name in made:
+            assert client.request("PATCH", cluster.url(now, name), change, JSON).status == 200
+        cluster.kill(*nodes)
+        if number >= 2:  # the files have to tell
+            for node in nodes:
+                for drive in cluster.drives(node):
+                    shutil.rmtree(drive / ".tarn" / "index")
+        cluster.start(*nodes)
+        assert {name: cluster.get(now, name, expect=False).status for name in made} == dict.fromkeys(made, 200)
+        assert {name: cluster.get(now, name).body for name in made} == made

@@ -1,5 +1,6 @@
 """The redirecting listener: which status, which Location, which line for a person, and what is refused before."""
 
+import contextlib
 import re
 import subprocess
 import threading
@@ -218,3 +219,35 @@ def test_a_taken_port_is_a_clear_error(cluster, tmp_path):
                              "127.0.0.1:0", "--internal", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
     assert result.returncode == 1 and taken in result.stderr.splitlines()[-1]
     assert not (tmp_path / "p" / "node.json").exists()
+
+
+def test_a_client_that_sends_without_end_keeps_nobody_waiting(cluster, bucket):
+    """Requests that wait in a connection are not all answered before others get their turn."""
+    count = 20_000
+    flood = f"GET /{bucket}/a HTTP/1.1\r\nHost: h\r\n\r\n".encode() * count
+    others = [client.RawConnection(cluster.endpoint) for _ in range(8)]  # on all loops, most likely
+    rounds = 0
+    with contextlib.ExitStack() as stack:
+        for other in others:
+            stack.enter_context(other)
+        busy = stack.enter_context(client.RawConnection(cluster.endpoint))
+        sending = threading.Thread(target=busy.send, args=(flood,))
+
+        def read_answers():
+            mark, left, tail = b"HTTP/1.1 302", count, b""
+            while left > 0 and (piece := busy.socket.recv(1 << 20)):
+                tail += piece
+                left -= tail.count(mark)
+                tail = tail[1 - len(mark):]  # a mark may be cut
+
+        reading = threading.Thread(target=read_answers)
+        sending.start()
+        reading.start()
+        while reading.is_alive():
+            for other in others:
+                other.send_head("GET", f"/{bucket}/b")
+            for other in others:
+                assert other.read_response().status == 302
+            rounds += 1
+        sending.join()
+    assert rounds > 20, f"others had {rounds} turns while {count} requests were answered"

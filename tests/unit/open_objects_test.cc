@@ -163,3 +163,24 @@ TEST_CASE("open objects: the least recently used go before descriptors or memory
   CHECK(kept <= most);
   CHECK(kept > most / 2);
 }
+
+TEST_CASE("open objects: metadata counts as memory", "[target][open]") {
+  OneDrive f;
+  f.put("x", "first");
+  io::ObjectAttribute changed{kBucket, {}, "x", f.open("x")->record()};
+  changed.bucket.name = "b";
+  changed.record.generation.counter = ++f.counter;
+  for (int i = 0; i < 30; ++i)
+    changed.record.custom.emplace_back("key-" + std::to_string(i), std::string(100, 'v'));
+  REQUIRE(f.run(f.store->patch(f.name("x"), *f.store->drives()[0], changed)));
+  const auto object = f.open("x");
+  const long users = object.use_count();
+  OpenObjects open;
+  for (std::size_t i = 0; i < 2 * OpenObjects::kCountMax; ++i) {
+    const std::string name = "n-" + std::to_string(i);
+    open.keep(kBucket, name, open.now(kBucket, name), object);
+  }
+  const auto kept = static_cast<std::size_t>(object.use_count() - users);
+  CHECK(kept > 0);
+  CHECK(kept * 2 * object->field_lines().size() <= 16U << 20U);
+}

@@ -121,3 +121,43 @@ TEST_CASE("parser: a trailer that is cut behind the last chunk waits for more", 
   }
   CHECK(body == "abc");
 }
+
+TEST_CASE("parser: an old proxy's Proxy-Connection keeps no HTTP/1.0 connection",
+          "[http][parser]") {
+  const auto keeps = [](const std::string& fields) {
+    const http::Limits limits;
+    RequestParser parser(limits);
+    http::RequestHead head;
+    const std::string request = "GET / HTTP/1.0\r\nHost: h\r\n" + fields + "\r\n";
+    REQUIRE(feed_head(parser, head, request, request.size()));
+    return head.keep_alive;
+  };
+  CHECK_FALSE(keeps(""));
+  CHECK(keeps("Connection: Keep-Alive\r\n"));
+  CHECK_FALSE(keeps("Proxy-Connection: keep-alive\r\n"));
+  CHECK_FALSE(keeps("Connection: close\r\nProxy-Connection: keep-alive\r\n"));
+}
+
+TEST_CASE("parser: heads that are used again stay small", "[http][parser]") {
+  const http::Limits limits;
+  const auto parse = [&](const std::string& request) {
+    RequestParser parser(limits);
+    http::RequestHead head;
+    REQUIRE(feed_head(parser, head, request, request.size()));
+    return head;
+  };
+  const std::string line = "GET /b/o HTTP/1.1\r\nHost: h\r\n";
+  constexpr int kFields = 90;
+  // Another field is long each time: what is kept of one head must not add up.
+  for (int longest = 0; longest < kFields; ++longest) {
+    std::string request = line;
+    for (int i = 0; i < kFields; ++i)
+      request += "X: " + std::string(i == longest ? 15'000 : 1, 'x') + "\r\n";
+    http::give_back(parse(request + "\r\n"));
+  }
+  std::string request = line;
+  for (int i = 0; i < kFields; ++i) request += "X: y\r\n";
+  std::size_t bytes = 0;
+  for (const auto& field : parse(request + "\r\n").fields) bytes += field.value.capacity();
+  CHECK(bytes < 64'000);
+}
