@@ -56,7 +56,8 @@ class Drive {
     /// alone.
     std::vector<std::string> all_paths;
     std::set<BucketId> dead_buckets;
-    /// The names of those that live: says where an object belongs that the index knows.
+    /// Those that live, each by the name that placement hashes (BucketRecord::placed_as): says
+    /// where an object belongs that the index knows.
     std::map<BucketId, api::Bucket> buckets;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;

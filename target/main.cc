@@ -74,7 +74,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.may_hold_foreign = use.may_hold_foreign;
     for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
-    for (const auto& [name, bucket] : state.bmd.buckets) its.buckets[bucket.id] = bucket.name;
+    for (const auto& [name, bucket] : state.bmd.buckets) its.buckets[bucket.id] = bucket.placed_as();
     its.kind = options.kind();
     its.cache_policy = cache_policy;
     its.files = std::move(files[use.path]);

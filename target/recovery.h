@@ -21,7 +21,7 @@ inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 
 /// Where names belong, as far as that is known when a drive is opened.
 struct Homes {
-  std::map<BucketId, api::Bucket> buckets;  ///< those that live
+  std::map<BucketId, api::Bucket> buckets;  ///< those that live, by the name that is hashed
   /// Whether a uname lives on this drive by placement; null: nobody knows.
   std::function<bool(const std::string& uname)> is_home;
 };

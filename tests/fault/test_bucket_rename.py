@@ -5,8 +5,10 @@ import threading
 import time
 import urllib.parse
 
+import disks
 import pytest
 from harness import client
+from stage import DRIVE_ERRORS
 
 JSON = {"Content-Type": "application/json"}
 ROUNDS = 10
@@ -102,3 +104,26 @@ def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cl
     for name in made:
         answer = client.request("GET", cluster.url("old", name, base=cluster.url_of("t2")))
         assert answer.status == 404 and answer.json()["tcode"] == "ErrBckNotFound"
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_renamed_bucket_finds_what_had_to_go_to_another_drive(make_stage):
+    """Whatever a bucket is called at a start: a drive knows that it holds an object whose home is another one."""
+    stage = make_stage(targets=1, drives=2, faulty=True)
+    cluster, home = stage.cluster, stage.disks["t1"][0]
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("a-0")
+    home.rule("eio write data/ count=1")
+    names = (f"n-{i}" for i in range(100))
+    moved = next(name for name in names if cluster.put("a-0", name, b"precious").status == 503)
+    assert cluster.put("a-0", moved, b"precious").status == 200
+    home.clear()
+    for name in set(cluster.names("a-0")) - {moved}:
+        assert cluster.delete("a-0", name).status == 200
+    # One that is placed by the name of today finds it at home on this or that drive, by chance.
+    for i in range(8):
+        assert rename(cluster, f"a-{i}", f"a-{i + 1}") == 200
+        stage.kill("t1")
+        stage.start("t1")
+        assert cluster.get(f"a-{i + 1}", moved).body == b"precious"
+        assert cluster.names(f"a-{i + 1}") == [moved]
