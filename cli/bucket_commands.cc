@@ -21,11 +21,13 @@ std::string path_of(const std::string& bucket) {
 }
 
 Exit act(Session& session, const char* command, http::Method method, const std::string& name,
-         const char* body) {
+         const char* body, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
   const auto answer = session.run(session.call(method, path_of(*bucket), body));
-  return answer ? Exit::ok : complain(command, answer.error());
+  if (!answer) return complain(command, answer.error());
+  if (json) print_json({{"bucket", *bucket}});
+  return Exit::ok;
 }
 
 /// Asks a person who sits at a terminal; scripts mean what they say.
@@ -37,9 +39,9 @@ bool confirmed(const std::string& name) {
   return answer == "y" || answer == "yes";
 }
 
-Exit destroy(Session& session, const std::string& name, bool yes) {
+Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
   if (!yes && !confirmed(name)) return complain("bucket rm", {Errc::cancelled, "not confirmed"});
-  return act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})");
+  return act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})", json);
 }
 
 /// "mirror.copies" and its kind, one a line.
@@ -166,18 +168,20 @@ Exit copy(Session& session, const CopyWords& words, const GlobalOptions& options
   progress.finish();
   if (!done) return complain(command, done.error());
   if (!done->error.empty())
-    return complain(command, {Errc::unavailable, fmt::format("job {}: {}", *id, done->error)});
+    return complain(command, {Errc::io, fmt::format("job {}: {}", *id, done->error)});
   if (options.json)
     print_json({{"job", *id}, {"objects", done->objects}, {"bytes", done->bytes}});
-  else
+  else if (!options.quiet)
     fmt::print("{} {} objects, {}\n", words.dry_run ? "would copy" : "copied", done->objects,
                readable_size(done->bytes));
   return Exit::ok;
 }
 
-Exit rename(Session& session, const std::string& from, const std::string& to) {
+Exit rename(Session& session, const std::string& from, const std::string& to, bool json) {
   const auto id = begin_job(session, from, to, {{"action", "move-bck"}});
-  return id ? Exit::ok : complain("bucket mv", id.error());
+  if (!id) return complain("bucket mv", id.error());
+  if (json) print_json({{"job", *id}});
+  return Exit::ok;
 }
 
 }  // namespace
@@ -191,17 +195,18 @@ void add_bucket_commands(const CommandLine& line) {
   auto* create = group->add_subcommand("create", "Make a bucket");
   create->footer("Example:\n  tarn bucket create imagenet");
   create->add_option("BUCKET", *name)->required();
-  line.on_session(create, "bucket create", [name](Session& session) {
+  line.on_session(create, "bucket create", [name, &options = line.options](Session& session) {
     return act(session, "bucket create", http::Method::post, *name,
-               R"({"action":"create-bck","value":null})");
+               R"({"action":"create-bck","value":null})", options.json);
   });
 
   auto* remove = group->add_subcommand("rm", "Destroy a bucket with all its objects");
   remove->footer("Example:\n  tarn bucket rm --yes imagenet");
   remove->add_option("BUCKET", *name)->required();
   remove->add_flag("-y,--yes", *yes, "do not ask");
-  line.on_session(remove, "bucket rm",
-                  [name, yes](Session& session) { return destroy(session, *name, *yes); });
+  line.on_session(remove, "bucket rm", [name, yes, &options = line.options](Session& session) {
+    return destroy(session, *name, *yes, options.json);
+  });
 
   const auto words = std::make_shared<CopyWords>();
   auto* copy_all = group->add_subcommand("cp", "Copy a bucket, and wait until that is done");
@@ -221,8 +226,9 @@ void add_bucket_commands(const CommandLine& line) {
   move->footer("Example:\n  tarn bucket mv imagenet imagenet-2012");
   move->add_option("FROM", words->from)->required();
   move->add_option("TO", words->to)->required();
-  line.on_session(move, "bucket mv",
-                  [words](Session& session) { return rename(session, words->from, words->to); });
+  line.on_session(move, "bucket mv", [words, &options = line.options](Session& session) {
+    return rename(session, words->from, words->to, options.json);
+  });
 
   auto* list = group->add_subcommand("ls", "List the buckets");
   list->footer("Example:\n  tarn bucket ls --json");

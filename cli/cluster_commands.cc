@@ -58,16 +58,19 @@ Task<std::string> wait_settled(Session& session, std::chrono::steady_clock::time
   }
 }
 
-Exit wait(Session& session, const std::string& timeout) {
+Exit wait(Session& session, const std::string& timeout, bool json) {
   const auto limit = parse_duration(timeout);
   if (!limit)
     return complain("cluster wait",
                     {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
-  const auto until = std::chrono::steady_clock::now() + *limit;
-  const std::string complaint = session.run(wait_settled(session, until));
-  if (complaint.empty()) return Exit::ok;
-  return complain("cluster wait",
-                  {Errc::timeout, fmt::format("not settled within {}: {}", timeout, complaint)});
+  const auto began = std::chrono::steady_clock::now();
+  const std::string complaint = session.run(wait_settled(session, began + *limit));
+  if (!complaint.empty())
+    return complain("cluster wait",
+                    {Errc::timeout, fmt::format("not settled within {}: {}", timeout, complaint)});
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  if (json) print_json({{"seconds", waited.count()}});
+  return Exit::ok;
 }
 
 }  // namespace
@@ -88,8 +91,9 @@ void add_cluster_commands(const CommandLine& line) {
   const auto timeout = std::make_shared<std::string>("60s");
   settle->footer("Example:\n  tarn cluster wait --timeout 5m");
   settle->add_option("--timeout", *timeout, "how long at most (60s)");
-  line.on_session(settle, "cluster wait",
-                  [timeout](Session& session) { return wait(session, *timeout); });
+  line.on_session(settle, "cluster wait", [timeout, &options = line.options](Session& session) {
+    return wait(session, *timeout, options.json);
+  });
 }
 
 }  // namespace tarn::cli

@@ -42,10 +42,10 @@ Exit list_objects(Session& session, const Place& place, const Arguments& argumen
   const auto depth = arguments.directories ? Depth::one_level : Depth::all;
   Listing listing(session, place, depth);
   bool first = true;
-  if (json) fmt::print("[");
-  while (!listing.done()) {
+  for (bool begun = false; !listing.done(); begun = true) {
     const auto page = session.run(listing.next_page());
     if (!page) return complain("ls", page.error());
+    if (json && !begun) fmt::print("[");
     for (const ListedObject& object : *page) {
       if (json)
         print_element(object, first);

@@ -28,7 +28,10 @@ struct RemoveArguments {
 
 Exit remove(Session& session, const RemoveArguments& arguments, const GlobalOptions& options) {
   const auto places = session.run(resolve_objects(session, arguments.words, options.literal));
-  if (!places && arguments.force && places.error().code == Errc::not_found) return Exit::ok;
+  if (!places && arguments.force && places.error().code == Errc::not_found) {
+    if (options.json) print_json(BatchResult().json());
+    return Exit::ok;
+  }
   if (!places) return complain("rm", places.error());
   Progress progress("rm", progress_style(options.quiet));
   progress.expect(places->size(), 0);

@@ -49,8 +49,8 @@ void handle_signals() {
   }
 }
 
-/// A partial file of which this program is the only writer, until it closes it. Not valid, with
-/// errno EWOULDBLOCK, when another one is.
+/// A partial file of which this program is the only writer, until it closes it. Not valid when
+/// another one is, or when it cannot be opened.
 UniqueFd open_partial(int directory, const std::string& name, int flags) {
   UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666));
   if (!fd.valid()) return fd;
@@ -61,9 +61,7 @@ UniqueFd open_partial(int directory, const std::string& name, int flags) {
                       ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
                       S_ISREG(ours.st_mode) && ours.st_dev == named.st_dev &&
                       ours.st_ino == named.st_ino;
-  if (locked) return fd;
-  fd = UniqueFd();
-  errno = EWOULDBLOCK;
+  if (!locked) fd.reset();
   return fd;
 }
 
@@ -108,8 +106,6 @@ Result<std::unique_ptr<ScratchFile>> ScratchFile::create_partial(UniqueFd direct
                                                                  const std::string& name,
                                                                  std::string partial) {
   UniqueFd fd = open_partial(directory.get(), partial, O_CREAT);
-  if (!fd.valid() && errno != EWOULDBLOCK)
-    return fail_errno(errno, "create a file beside '" + name + "'");
   if (!fd.valid()) return create(std::move(directory), name);
   std::unique_ptr<ScratchFile> file(
       new ScratchFile(std::move(directory), name, std::move(partial)));
@@ -161,7 +157,12 @@ Status ScratchFile::restart() {
 }
 
 Status ScratchFile::publish() {
+  // close() tells of errors that write() did not. The lock stays with a second descriptor until the
+  // file has its name: who got it before would take the file up, and empty it.
+  UniqueFd locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3));
+  if (!locked.valid()) return fail_errno(errno, "open '" + name_ + "' again");
   TRY_OK(fd_.close());
+  fd_ = std::move(locked);
   if (::renameat(directory_.get(), scratch_name_.c_str(), directory_.get(), name_.c_str()) != 0)
     return fail_errno(errno, "rename to '" + name_ + "'");
   stays_ = true;

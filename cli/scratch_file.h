@@ -20,7 +20,7 @@ class ScratchFile {
   [[nodiscard]] static Result<std::unique_ptr<ScratchFile>> create(UniqueFd directory,
                                                                    std::string name);
   /// Opens or makes the file `partial` in `directory`, what is in it included, and locks it against
-  /// other programs that write it. When one does, this is create().
+  /// other programs that write it. When one does, or it cannot be opened, this is create().
   [[nodiscard]] static Result<std::unique_ptr<ScratchFile>> create_partial(UniqueFd directory,
                                                                            const std::string& name,
                                                                            std::string partial);

@@ -70,7 +70,7 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
   const auto answering = services.suspects.answering();
   const Access access = access_of(request.head().method);
   TRY(const cluster::Node* target,
-      owner_for(*known.state, *answering, known.record->placement_name(wanted.object), access));
+      owner_for(*known.state, *answering, *known.record, wanted.object, access));
   std::string url = signed_url(services, request, *known.state, *target, wanted, passage);
   return Assignment{std::move(known.state), target, std::move(url)};
 }
@@ -108,16 +108,17 @@ Access access_of(http::Method method) {
 }
 
 Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
-                                       const Answering& answering, std::string_view uname,
+                                       const Answering& answering,
+                                       const cluster::BucketRecord& bucket, std::string_view object,
                                        Access access) {
-  const cluster::Node* owner = cluster::owner_of(state.map, uname);
+  const cluster::Node* owner = cluster::owner_of(state.map, bucket.placement_name(object));
   if (owner == nullptr) return fail(Errc::unavailable, "no storage target has joined the cluster");
   if (!answering.contains(owner->id))
-    return fail(Errc::unavailable, "target t[{}], which owns {}, does not answer now", owner->id,
-                uname);
+    return fail(Errc::unavailable, "target t[{}], which owns {}/{}, does not answer now", owner->id,
+                bucket.name.display(), object);
   if (access == Access::write && !state.live.contains(owner->id))
-    return fail(Errc::unavailable, "target t[{}], which owns {}, has no lease now", owner->id,
-                uname);
+    return fail(Errc::unavailable, "target t[{}], which owns {}/{}, has no lease now", owner->id,
+                bucket.name.display(), object);
   return owner;
 }
 

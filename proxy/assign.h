@@ -30,11 +30,12 @@ Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name
 enum class Access : std::uint8_t { read, write };
 [[nodiscard]] Access access_of(http::Method method);
 
-/// The target that owns `uname`, if a client may be sent there: not when it does not answer, and
+/// The target that owns an object, if a client may be sent there: not when it does not answer, and
 /// for writes not without a lease. unavailable (503) otherwise: the name is there, just not now.
 [[nodiscard]] Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
                                                      const Answering& answering,
-                                                     std::string_view uname, Access access);
+                                                     const cluster::BucketRecord& bucket,
+                                                     std::string_view object, Access access);
 
 /// How the body of a request reaches the node that stores it.
 enum class Passage : std::uint8_t { redirected, relayed };

@@ -45,7 +45,8 @@ Result<api::Bucket> destination_of(const http::Request& request) {
 struct Watch {
   std::string job;
   std::string order;  ///< the body for each target
-  bool failed = false;
+  bool continue_on_error = false;
+  bool failed = false;  ///< the others need not go on
 };
 
 /// Takes a target's line into the job. True behind its last one.
@@ -57,7 +58,9 @@ Result<bool> take_line(const Services& services, const std::string& target, cons
   } catch (const json::exception& problem) {
     return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
   }
-  const auto now = progress.done ? services.clock.wall_time().count() : 0;
+  // A part that failed ends with the job, which has the error: who sees all parts done looks there.
+  const bool is_good_end = progress.done && progress.error.empty();
+  const auto now = is_good_end ? services.clock.wall_time().count() : 0;
   services.jobs.update(watch.job, [&](Job& job) {
     if (job.is_running())
       job.parts[target] = {progress.objects, progress.bytes, now, std::move(progress.sent)};
@@ -113,9 +116,10 @@ Task<Status> read_progress(const Services& services, const cluster::Node& target
 Task<Status> follow_target(const Services& services, const cluster::Node& target, Watch& watch) {
   Status done = co_await read_progress(services, target, watch);
   if (done) co_return done;
-  watch.failed = true;
   // A target says itself what went wrong; that it went away is for us to say.
-  if (done.error().message.starts_with("target t[")) co_return done;
+  const bool is_said = done.error().message.starts_with("target t[");
+  if (!is_said || !watch.continue_on_error) watch.failed = true;
+  if (is_said) co_return done;
   co_return fail(
       Errc::unavailable,
       "target t[{}] went away during the copy: {}. What was copied is there, the rest is "
@@ -124,8 +128,8 @@ Task<Status> follow_target(const Services& services, const cluster::Node& target
 }
 
 Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
-                    std::string job, std::string order) {
-  Watch watch{job, std::move(order)};
+                    std::string job, std::string order, bool continue_on_error) {
+  Watch watch{job, std::move(order), continue_on_error};
   try {
     std::vector<Task<Status>> follows;
     for (const cluster::Node* target : state->map.placeable_targets())
@@ -218,7 +222,8 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
                    {"bmd", state.bmd.version},
                    {"what", what}};
   const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(executor, run_copy(services, goal.state, id, order.dump())))
+  if (!services.tasks.spawn(
+          executor, run_copy(services, goal.state, id, order.dump(), what.continue_on_error)))
     co_return fail(Errc::unavailable, "this proxy is stopping");
   obs::log("proxy").info("bucket copy begun req={} job={} from={} to={}",
                          request.exchange.request_id(), id, from.display(), to.display());

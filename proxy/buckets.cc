@@ -9,6 +9,7 @@
 #include "proxy/bucket_copy.h"
 #include "proxy/list.h"
 #include "proxy/list_codec.h"
+#include "proxy/named_error.h"
 #include "proxy/staleness.h"
 #include "proxy/summary.h"
 
@@ -140,7 +141,13 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(ListRequest wanted, parse_list_request(action.value));
   CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
-  CO_TRY(const api::MergedPage listed, co_await list_entries(services, known, wanted));
+  const auto found = co_await list_entries(services, known, wanted);
+  if (!found && found.error().code == Errc::not_found) {  // the target that it is about
+    const Status sent = co_await refuse_as(services, request, found.error(), kNodeNotFound);
+    co_return sent;
+  }
+  if (!found) co_return fail(found.error());
+  const api::MergedPage& listed = *found;
 
   ListPage page;
   page.uuid = wanted.uuid.empty() ? random_id(kListingIdLength) : wanted.uuid;

@@ -3,6 +3,8 @@
 
 #include "target/peer_copy.h"
 
+#include <algorithm>
+
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
@@ -13,8 +15,15 @@ namespace tarn::target {
 namespace {
 
 constexpr std::int64_t kLifeSeconds = 300;
-/// The other target may sync for long before it answers.
-constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+
+/// How long the other target may say nothing: it syncs what it got before it answers, to a drive
+/// that others may keep busy. Never longer than the relay waits for a copy.
+http::CallLimits limits_for(std::uint64_t size) {
+  constexpr std::chrono::seconds kAlways{60};
+  constexpr std::chrono::seconds kMax{600};
+  constexpr std::uint64_t kBytesPerSecond = 16U << 20U;
+  return {.stall = std::min(kMax, kAlways + std::chrono::seconds(size / kBytesPerSecond))};
+}
 
 /// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
 /// empty for none.
@@ -84,7 +93,7 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
   CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
   auto opened = co_await node.client.open(
       std::move(address), put_request(node, request_id, from.record(), to, terms.conditions),
-      from.record().size, kLimits);
+      from.record().size, limits_for(from.record().size));
   if (!opened) co_return fail(peer_lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   auto answer = co_await stream.read_head();

@@ -246,6 +246,34 @@ def test_a_proxy_that_dies_takes_its_jobs_along(slow):
     assert contents(slow, "copied") == contents(slow, "data")
 
 
+def test_what_one_target_cannot_copy_keeps_no_other_from_its_own(slow):
+    """With "coer" each copies what it can, also when one has ended, with an error, long before the others."""
+    bad = "t1" if slow.owner("data", "bad") == "t1" else "t2"
+    for name in slow.names("data"):
+        if slow.owner("data", name) == bad:
+            assert slow.delete("data", name).status == 200
+    bad_name = slow.names_owned_by(bad, "data", 1, prefix="b" * 1000)[0]
+    fill(slow, "data", [bad_name])
+    good = [name for name in slow.names("data") if name != bad_name]
+    assert len(good) > 10
+    job = to_bucket(slow, "data", "copy-bck", "copied", {"prepend": "p" * 30, "coer": True, "num-workers": -1}).text
+    assert "1 objects could not be copied" in ended(slow, job)["err"]
+    assert slow.names("copied") == sorted("p" * 30 + name for name in good)
+
+
+def test_nobody_is_told_that_a_part_of_a_failed_job_is_done(slow):
+    """Clients wait until the parts are idle, and look for an error then."""
+    bad_name = slow.names_owned_by("t1", "data", 1, prefix="b" * 1000)[0]
+    fill(slow, "data", [bad_name])
+    job = to_bucket(slow, "data", "copy-bck", "copied", {"prepend": "p" * 30}).text
+    seen = []
+    while not seen or not all(snap["is_idle"] for snap in seen[-1].values()):
+        seen.append(snaps(slow, job))
+    for found in seen:
+        for snap in found.values():
+            assert snap["err"] or not snap["is_idle"] or snap["stats"]["loc-objs"] != "0", seen[-1]
+
+
 def test_a_copy_of_a_bucket_that_is_destroyed_is_no_success(slow):
     job = begin_slow_copy(slow)
     assert slow.destroy_bucket("data").status == 200

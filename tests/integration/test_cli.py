@@ -374,6 +374,8 @@ def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
         wait_until(lambda: cluster.list_page(goal).status == 200 and len(job) >= 9, 10, "it runs by itself")
         cli.refuses(2, "bucket", "cp", bucket, bucket, says="onto itself")
         cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
+        cli.refuses(1, "bucket", "cp", bucket, goal, "--prepend", "p" * 1022, says="at most 1024")  # again does not help
+        assert cli.ok("bucket", "cp", "-q", bucket, goal) == b""
         wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
         assert cli.ok("cat", f"{renamed}/b") == b"b" * 1000
         cli.ok("bucket", "mv", goal, renamed)  # again, as after an answer that was lost
@@ -381,6 +383,21 @@ def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
     finally:
         cluster.destroy_bucket(goal)
         cluster.destroy_bucket(renamed)
+
+
+def test_every_command_says_in_json_what_it_did(cli, cluster):
+    name = "told-in-json"
+    assert json.loads(cli.ok("bucket", "create", name, "--json")) == {"bucket": name}
+    try:
+        assert cli.refuses(6, "bucket", "create", name, "--json", says="already exists").stdout == b""
+        assert json.loads(cli.ok("rm", "-f", f"{name}/nothing-%06d", "--json"))["failed"] == 0
+        assert len(json.loads(cli.ok("bucket", "mv", name, f"{name}-2", "--json"))["job"]) >= 9
+        assert cli.refuses(3, "ls", name, "--json", says="does not exist").stdout == b"", "half a list is no JSON"
+        assert json.loads(cli.ok("cluster", "wait", "--json"))["seconds"] >= 0
+        assert json.loads(cli.ok("bucket", "rm", f"{name}-2", "--yes", "--json")) == {"bucket": f"{name}-2"}
+    finally:
+        cluster.destroy_bucket(name)
+        cluster.destroy_bucket(f"{name}-2")
 
 
 # --- export ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
+#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -188,6 +190,52 @@ TEST_CASE("a part is written by one program at a time", "[cli][get]") {
     CHECK(read_file(directory / "part").empty());
   }
   CHECK(fs::is_empty(directory));
+}
+
+TEST_CASE("two that finish one file never show a short one", "[cli]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  constexpr int kTimes = 2000;
+  const std::string body(4096, 'x');
+  std::atomic<int> failed = 0;
+  std::atomic<int> running = 2;
+  const auto write_it = [&] {
+    for (int i = 0; i < kTimes; ++i) {
+      const auto file = ScratchFile::create_partial(open_directory(directory), "x", "part");
+      const bool ok = file && (*file)->restart() &&
+                      write_all((*file)->fd(), std::as_bytes(std::span(body)), "x") &&
+                      (*file)->publish();
+      if (!ok) ++failed;
+    }
+    --running;
+  };
+  std::thread one(write_it);
+  std::thread other(write_it);
+  int shorter = 0;
+  while (running > 0) {
+    std::error_code absent;
+    const auto size = fs::file_size(directory / "x", absent);
+    if (!absent && size != body.size()) ++shorter;
+  }
+  one.join();
+  other.join();
+  CHECK(failed == 0);
+  CHECK(shorter == 0);
+}
+
+TEST_CASE("a partial file that cannot be opened is left alone", "[cli]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  write_file(directory / "elsewhere", "precious");
+  fs::create_symlink("elsewhere", directory / "link");
+  fs::create_directory(directory / "folder");
+  for (const char* partial : {"link", "folder"}) {
+    INFO(partial);
+    const auto file = ScratchFile::create_partial(open_directory(directory), "x", partial);
+    REQUIRE(file.has_value());
+    CHECK((*file)->keep().empty());  // it has a file of its own
+  }
+  CHECK(read_file(directory / "elsewhere") == "precious");
 }
 
 TEST_CASE("patience ends at once when nobody has answered, and with its time", "[cli]") {

@@ -53,27 +53,37 @@ Errc list_problem(const json& value) {
 
 constexpr std::string_view kRelay = "http://127.0.0.1:8081";
 
+api::Bucket named(const char* name) {
+  api::Bucket out;
+  out.name = name;
+  return out;
+}
+/// A bucket that is placed as "old" and called "data".
+const cluster::BucketRecord kRenamed{BucketId{7}, named("data"), {}, 0, named("old"), {}};
+
+std::string owner_of_x(const cluster::ClusterState& state) {
+  return cluster::owner_of(state.map, "ais/@#/old/x")->id;
+}
+
 }  // namespace
 
 TEST_CASE("a client is sent to the owner by HRW when it answers", "[proxy]") {
   const auto state = three_targets();
-  const std::string uname = "ais/@#/data/x";
   const auto owner =
-      owner_for(state, {"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"}, uname, Access::write);
+      owner_for(state, {"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"}, kRenamed, "x", Access::write);
   REQUIRE(owner);
-  CHECK((*owner)->id == cluster::owner_of(state.map, uname)->id);
+  CHECK((*owner)->id == owner_of_x(state));
 }
 
 TEST_CASE("nobody is sent to another target when the owner does not answer", "[proxy]") {
   const auto state = three_targets();
-  const std::string uname = "ais/@#/data/x";
   Answering answering{"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"};
-  answering.erase(cluster::owner_of(state.map, uname)->id);
+  answering.erase(owner_of_x(state));
   for (const auto access : {Access::read, Access::write}) {
-    const auto owner = owner_for(state, answering, uname, access);
+    const auto owner = owner_for(state, answering, kRenamed, "x", access);
     REQUIRE_FALSE(owner);
     CHECK(owner.error().code == Errc::unavailable);
-    CHECK_THAT(owner.error().message, Catch::Contains("does not answer"));
+    CHECK_THAT(owner.error().message, Catch::Contains("owns ais://data/x, does not answer"));
   }
 }
 
@@ -81,14 +91,15 @@ TEST_CASE("without a lease a target gets reads, no writes", "[proxy]") {
   auto state = three_targets();
   state.live.clear();
   const Answering answering{"tAAAAAAAA", "tBBBBBBBB", "tCCCCCCCC"};
-  CHECK(owner_for(state, answering, "ais/@#/data/x", Access::read));
-  const auto owner = owner_for(state, answering, "ais/@#/data/x", Access::write);
+  CHECK(owner_for(state, answering, kRenamed, "x", Access::read));
+  const auto owner = owner_for(state, answering, kRenamed, "x", Access::write);
   REQUIRE_FALSE(owner);
   CHECK(owner.error().code == Errc::unavailable);
+  CHECK_THAT(owner.error().message, Catch::Contains("owns ais://data/x, has no lease"));
 }
 
 TEST_CASE("without targets everything is unavailable, not missing", "[proxy]") {
-  CHECK(owner_for({}, {}, "ais/@#/data/x", Access::read).error().code == Errc::unavailable);
+  CHECK(owner_for({}, {}, kRenamed, "x", Access::read).error().code == Errc::unavailable);
 }
 
 TEST_CASE("a PUT without length and chunks is refused everywhere", "[proxy]") {
