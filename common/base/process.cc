@@ -37,6 +37,12 @@ bool fd_is_within_limit(int fd, FdUse use) {
   return static_cast<rlim_t>(fd) < files.rlim_cur - kept;
 }
 
+bool stop_is_pending() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 &&
+         (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 const char* wait_for_stop() {
   const sigset_t set = stop_signals();
   int number = 0;

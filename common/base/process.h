@@ -16,6 +16,9 @@ enum class FdUse { connection, data_file };
 /// data files more, and some stay free. Relies on the kernel's giving the lowest free number.
 [[nodiscard]] bool fd_is_within_limit(int fd, FdUse use);
 
+/// Whether the process has been asked to stop, and nobody has waited for it yet.
+[[nodiscard]] bool stop_is_pending();
+
 /// Waits until the process is asked to stop. The name of the signal: "SIGTERM" or "SIGINT".
 [[nodiscard]] const char* wait_for_stop();
 
