@@ -12,6 +12,7 @@
 #include "proxy/action.h"
 #include "proxy/job_queries.h"
 #include "proxy/node_calls.h"
+#include "proxy/peer_jobs.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -71,10 +72,14 @@ Task<Result<http::Response>> answer_jobs(const Services& services, std::string w
                                          http::Exchange& exchange) {
   CO_TRY(const std::string body, co_await exchange.read_all(Action::kBytesMax));
   CO_TRY(const JobQuery query, parse_job_query(body));
-  const auto jobs = services.jobs.all();
+  const KnownJobs known = co_await all_jobs(services);
+  const auto& jobs = known.jobs;
   if (what == "status") {
-    CO_TRY(const json status, job_status(jobs, query));
-    co_return cluster::json_response(status);
+    const auto status = job_status(jobs, query);
+    if (!status && status.error().code == Errc::not_found)
+      co_return fail(known.missing(status.error()));
+    CO_TRY_OK(status);
+    co_return cluster::json_response(*status);
   }
   if (what == "status_all") co_return cluster::json_response(job_status_all(jobs, query));
   if (what == "running_all") co_return cluster::json_response(running_jobs(jobs, query));
@@ -82,8 +87,10 @@ Task<Result<http::Response>> answer_jobs(const Services& services, std::string w
   std::vector<std::string> targets;
   for (const auto& [id, node] : state->map.nodes)
     if (node.role == cluster::Role::target) targets.push_back(id);
-  CO_TRY(const json snaps, job_snaps(jobs, query, targets));
-  co_return cluster::json_response(snaps);
+  const auto snaps = job_snaps(jobs, query, targets);
+  if (!snaps && snaps.error().code == Errc::not_found) co_return fail(known.missing(snaps.error()));
+  CO_TRY_OK(snaps);
+  co_return cluster::json_response(*snaps);
 }
 
 Task<Result<http::Response>> answer_cluster(const Services& services,
