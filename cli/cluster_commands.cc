@@ -73,7 +73,7 @@ Exit wait(Session& session, const std::string& timeout) {
 }  // namespace
 
 void add_cluster_commands(const CommandLine& line) {
-  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it");
+  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it, care for its state");
   group->require_subcommand(1);
 
   auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
@@ -90,6 +90,7 @@ void add_cluster_commands(const CommandLine& line) {
   settle->add_option("--timeout", *timeout, "how long at most (60s)");
   line.on_session(settle, "cluster wait",
                   [timeout](Session& session) { return wait(session, *timeout); });
+  add_metadata_commands(line, *group);
 }
 
 }  // namespace tarn::cli
