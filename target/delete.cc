@@ -1,5 +1,5 @@
 // What happens on a DELETE at the target: under the name's lock, tombstone and unlink every file of
-// the name, durably (drive.cc), then acknowledge.
+// the name, durably (drive_write.cc), then acknowledge.
 
 #include "common/api/action.h"
 #include "common/obs/log.h"

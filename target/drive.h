@@ -28,6 +28,7 @@
 #include "target/index.h"
 #include "target/open_object.h"
 #include "target/recovery.h"
+#include "target/verified_files.h"
 #include "target/work_file.h"
 
 namespace tarn::target {
@@ -229,7 +230,6 @@ class Drive {
   void note_index_error(const Error& error);
   Status refresh_space();
   void keep_ballast();
-  std::shared_ptr<VerifiedBlocks> verified_blocks(const io::FileName& file, std::uint64_t size);
 
   Options options_;
   std::unique_ptr<io::FileSystem> files_;
@@ -242,6 +242,7 @@ class Drive {
   std::shared_ptr<CachePolicy> cache_policy_;
   std::atomic<bool> foreign_{false};
   Counters counters_;
+  VerifiedFiles verified_files_;
   std::mutex position_mutex_;  // guards where the last read ended
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
@@ -261,8 +262,6 @@ class Drive {
   std::string out_;                  // why the drive is out; empty while it is in
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute
-  struct VerifiedCache;
-  std::unique_ptr<VerifiedCache> verified_cache_;
 
   // Apart from the one above, which event loops take: this one is held while the drive works.
   std::mutex directory_mutex_;  // guards what follows

@@ -1,5 +1,5 @@
 // Changing the metadata of a published object, and what unfinished files need besides being
-// written: what stands in drive.cc is the way of ordinary PUTs.
+// written: what stands in drive_write.cc is the way of ordinary PUTs.
 
 #include "common/base/fail_point.h"
 #include "target/drive.h"

@@ -69,7 +69,7 @@ void Drive::note_published(WorkFile& file, const Publication& publication) {
   const std::uint64_t size = publication.attribute.record.size;
   cache_policy_->note_stored(size);
   if (replaces(publication)) cache_policy_->note_removed(publication.old->size);
-  const auto verified = verified_blocks(file.name_, size);
+  const auto verified = verified_files_.of(file.name_, size);
   for (std::size_t block = 0; block < publication.checksums.size(); ++block)
     verified->set(block, true);
 }

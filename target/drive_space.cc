@@ -1,0 +1,70 @@
+// How full a drive is, and what is kept for the moment when it is full.
+
+#include <vector>
+
+#include "common/obs/log.h"
+#include "target/drive.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr const char* kBallastFile = ".tarn/ballast";
+constexpr std::uint64_t kBallastBytes = 1U << 20U;
+
+}  // namespace
+
+io::Space Drive::space() const {
+  const std::lock_guard lock(mutex_);
+  return space_;
+}
+
+double Drive::used_percent() const {
+  const io::Space now = space();
+  if (now.total == 0) return 100;
+  return 100.0 * static_cast<double>(now.total - now.free) / static_cast<double>(now.total);
+}
+
+Status Drive::refresh_space() {
+  TRY(const io::Space now, files_->space());
+  const std::lock_guard lock(mutex_);
+  space_ = now;
+  return {};
+}
+
+Status Drive::check_space(std::uint64_t length, bool above_watermark) {
+  TRY_OK(refresh_space());
+  const io::Space now = space();
+  const SpaceLimits& limits = options_.space;
+  const double limit = above_watermark ? limits.out_of_space : limits.high_watermark;
+  const auto total = static_cast<double>(now.total);
+  const auto reserve = limits.reserve_bytes != 0 ? static_cast<double>(limits.reserve_bytes)
+                                                 : total * limits.reserve_percent / 100;
+  const double free_after = static_cast<double>(now.free) - static_cast<double>(length);
+  if (free_after >= reserve && free_after >= total * (100 - limit) / 100) return {};
+  return fail(Errc::no_space,
+              "drive {} has {} of {} bytes free, which leaves no room for {} more (limit {} %, "
+              "reserve {:.0f} bytes). Delete objects or add drives",
+              options_.path, now.free, now.total, length, limit, reserve);
+}
+
+/// A file that is given up when the drive is so full that not even a delete can be noted.
+void Drive::keep_ballast() {
+  if (const auto there = files_->open_for_read(kBallastFile)) return;
+  if (!check_space(32 * kBallastBytes, false)) return;
+  auto fd = files_->create(kBallastFile);
+  if (!fd) return;
+  // Really allocated, or it would be no weight.
+  const std::vector<std::byte> zeros(kBallastBytes);
+  if (!files_->write(fd->get(), zeros, 0)) static_cast<void>(files_->remove(kBallastFile));
+}
+
+Status Drive::commit_with_room(const std::function<IndexBatch()>& batch) {
+  Status done = index_->commit(batch());
+  if (done || done.error().code != Errc::no_space) return done;
+  obs::log("drive").warn("drive full, ballast dropped drive={}", options_.path);
+  TRY_OK(files_->remove(kBallastFile));
+  TRY_OK(index_->resume());
+  return index_->commit(batch());
+}
+
+}  // namespace tarn::target
