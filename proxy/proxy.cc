@@ -116,7 +116,7 @@ Task<Status> Proxy::enter_cluster() {
     CO_TRY_OK(ours);
   }
   CO_TRY_OK(co_await view_->load());
-  const std::string& uuid = view_->state()->uuid;
+  const std::string uuid = view_->state()->uuid;
   if (!known.empty() && known != uuid)
     co_return fail(
         Errc::conflict,

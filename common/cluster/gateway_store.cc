@@ -72,7 +72,6 @@ struct GatewayStore::Impl {
   std::atomic<std::size_t> preferred{0};
   Snapshot<std::string> token;  // of the last login
 
-  /// Whether a request that was sent with `used` may be sent again with a newer token.
   Task<Status> log_in(std::string endpoint, std::shared_ptr<const std::string> used);
   std::shared_ptr<const std::string> prepare(http::ClientRequest& request) const;
   Task<Result<std::string>> call(std::string_view path, std::string body, Repeat repeat,
