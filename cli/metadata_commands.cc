@@ -104,7 +104,8 @@ Result<cluster::Moved> move(const Arguments& arguments) {
 
 /// What a drive, or a copy of its cluster.json, has seen.
 Result<cluster::ClusterState> read_seen(const std::string& place) {
-  const fs::path file = fs::is_directory(place) ? fs::path(place) / ".tarn/cluster.json" : place;
+  const fs::path file =
+      fs::is_directory(place) ? fs::path(place) / ".tarn/cluster.json" : fs::path(place);
   std::ifstream in(file);
   if (!in) return fail(Errc::not_found, "{} cannot be read", file.string());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
