@@ -141,7 +141,9 @@ def test_a_proxy_can_be_added(make_cluster):
     assert cluster.url_of("p2").endswith(f":{port + 2}") and cluster.url_of("p2", "relay").endswith(f":{port + 3}")
     assert client.request("GET", cluster.url("data", "a", cluster.url_of("p2"))).body == b"one"
     cluster.down()
-    cluster.up()
+    cluster.command("up", "--bin", str(PROGRAMS))
+    cluster.refresh()
+    cluster.running = set(cluster.nodes)
     assert cluster.nodes["p2"]["state"] == "ready"
 
 

@@ -1,6 +1,7 @@
 #include "common/cluster/metadata_move.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/embedded_store.h"
