@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/drive_scan.h"
 #include "cli/listing.h"
+#include "cli/local_drives.h"
 #include "cli/plan.h"
 #include "cli/printing.h"
 #include "cli/transfer.h"
@@ -19,6 +20,7 @@ namespace {
 struct Arguments {
   std::string where;  ///< BUCKET[/PREFIX]
   std::vector<std::string> drives;
+  bool no_drives = false;
   std::string bytes = "1GiB";
   unsigned jobs = 0;
 };
@@ -31,7 +33,8 @@ struct Subject {
 };
 
 struct Measured {
-  std::vector<DriveRate> drives;  ///< empty when they were not measured
+  std::vector<DriveRate> drives;     ///< empty when they were not measured
+  std::size_t drives_elsewhere = 0;  ///< of the cluster, when its own were looked for
   BenchFigures figures;
   BatchResult through_tarn;
   std::uint64_t warm = 0;  ///< files that stayed in memory
@@ -75,8 +78,8 @@ Result<std::vector<Subject>> subjects_on_drives(const std::vector<std::string>& 
       if (turn < each.size()) out.push_back(std::move(each[turn]));
   }
   if (out.empty())
-    return fail(Errc::not_found,
-                "there is nothing to read on {} with that name: put some shards first",
+    return fail(Errc::not_found, "there is nothing to read {}on {}: put some shards first",
+                filter.bucket.empty() ? "" : fmt::format("of {} ", filter.display()),
                 drives.size() == 1 ? "the drive" : "the drives");
   return out;
 }
@@ -173,6 +176,7 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Measured& measu
                       {"rate", measured.drives[i].rate()}});
   const BenchFigures& figures = measured.figures;
   nlohmann::ordered_json out{{"drives", drives}};
+  out["drives_elsewhere"] = measured.drives_elsewhere;
   out["drives_rate"] =
       measured.drives.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(figures.drives);
   out["tarn_rate"] = figures.through_tarn;
@@ -192,7 +196,8 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Measured& measu
 void print_table(const Arguments& arguments, const Measured& measured, unsigned jobs) {
   Table table({"WHAT", "RATE", "READ", "READERS"});
   for (std::size_t i = 0; i < measured.drives.size(); ++i)
-    table.add({printable(arguments.drives[i]), megabytes(measured.drives[i].rate()),
+    table.add({printable(arguments.drives[i]),
+               measured.drives[i].bytes > 0 ? megabytes(measured.drives[i].rate()) : "-",
                readable_size(measured.drives[i].bytes), "1"});
   const BenchFigures& figures = measured.figures;
   if (measured.drives.size() > 1) table.add({"all drives", megabytes(figures.drives), "", ""});
@@ -205,9 +210,12 @@ void print_table(const Arguments& arguments, const Measured& measured, unsigned 
                explained(what_binds(figures)));
   else
     fmt::print(
-        "\nmeasured through Tarn only, and maybe from the memory of its targets: name their drives "
-        "with --drive, on their machine, to compare\nprocessors {:.0f}% busy; what binds: {}\n",
+        "\nmeasured through Tarn only, and maybe from the memory of its targets: to compare with "
+        "their drives, run it on their machine\nprocessors {:.0f}% busy; what binds: {}\n",
         figures.processor_share * 100, explained(what_binds(figures)));
+  if (!measured.drives.empty() && measured.drives_elsewhere > 0)
+    fmt::print("{} drives of the cluster are on other machines: only those of this one are read\n",
+               measured.drives_elsewhere);
   if (measured.warm > 0)
     fmt::print("{} files stayed in memory all the same: the rates may be too high\n",
                measured.warm);
@@ -222,8 +230,9 @@ Result<std::vector<Subject>> choose(Session& session, const Arguments& arguments
   if (arguments.drives.empty()) {
     if (place.bucket.empty())
       return fail(Errc::invalid_argument,
-                  "what shall be read? Name --drive DIRECTORY of targets on this machine, or a "
-                  "BUCKET");
+                  "no drive of the targets of http://{} is on this machine: run it on theirs, or "
+                  "name a BUCKET to read through Tarn only",
+                  session.endpoint().authority());
     return session.run(subjects_in_cluster(session, place, bytes));
   }
   TRY(auto subjects, subjects_on_drives(arguments.drives, place, bytes));
@@ -234,12 +243,18 @@ Result<std::vector<Subject>> choose(Session& session, const Arguments& arguments
 Exit bench(Session& session, Arguments arguments, const GlobalOptions& options) {
   for (std::string& drive : arguments.drives)
     while (drive.size() > 1 && drive.back() == '/') drive.pop_back();
+  Measured measured;
+  if (arguments.drives.empty() && !arguments.no_drives) {
+    auto found = session.run(cluster_drives(session));
+    if (!found) return complain("bench", found.error());
+    arguments.drives = std::move(found->here);
+    measured.drives_elsewhere = found->elsewhere;
+  }
   const auto subjects = choose(session, arguments);
   if (!subjects) return complain("bench", subjects.error());
   const auto per_drive = static_cast<unsigned>(2 * arguments.drives.size());
   const unsigned jobs =
       arguments.jobs > 0 ? arguments.jobs : std::clamp(per_drive, kJobsDefault, kJobsMax);
-  Measured measured;
   measured.figures.on_this_machine = !arguments.drives.empty();
   if (!arguments.drives.empty()) {
     const Status alone = measure_drives(*subjects, arguments.drives.size(), measured);
@@ -261,16 +276,18 @@ void add_bench_command(const CommandLine& line) {
   command->footer(
       "What is read is dropped from memory before each of the two (posix_fadvise).\n"
       "Examples:\n"
-      "  tarn bench --drive /mnt/d1 --drive /mnt/d2     (on the machine of the targets)\n"
-      "  tarn bench data/train-                         (from elsewhere: through Tarn only)");
+      "  tarn bench                  (on a machine of targets: their drives there)\n"
+      "  tarn bench data/train-      (from elsewhere: through Tarn only)");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("BUCKET[/PREFIX]", arguments->where, "only these objects");
   command
       ->add_option("--drive", arguments->drives,
-                   "directory that a target has as --drive; once for each of them")
+                   "only this directory that a target has as --drive; once for each of them")
       ->allow_extra_args(false);
+  command->add_flag("--no-drives", arguments->no_drives, "measure through Tarn only")
+      ->excludes("--drive");
   command->add_option("--bytes", arguments->bytes,
-                      "to read of each drive, or in all without --drive (1GiB)");
+                      "to read of each drive, or in all when there are none (1GiB)");
   command
       ->add_option("-j,--jobs", arguments->jobs,
                    "readers at a time through Tarn (two a drive, at least 8)")

@@ -1,12 +1,14 @@
 #include <iostream>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/listing.h"
 #include "cli/place.h"
 #include "cli/printing.h"
+#include "cli/progress.h"
 #include "common/base/encoding.h"
 
 namespace tarn::cli {
@@ -68,6 +70,116 @@ Exit show(Session& session, const std::string& name, bool json) {
   return Exit::ok;
 }
 
+/// What `bucket cp` was told.
+struct CopyWords {
+  std::string from;
+  std::string to;
+  std::string prefix;
+  std::string prepend;
+  bool dry_run = false;
+  bool synchronize = false;
+  bool no_wait = false;
+};
+
+/// What all targets together say of a job.
+struct JobFigures {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  bool ended = false;
+  std::string error;
+};
+
+std::uint64_t number_in(const ordered_json& stats, const char* key) {
+  return parse_u64(stats.value(key, "")).value_or(0);
+}
+
+/// Reads the answer to what=qryxstats: {"<target>":[snap]}.
+Result<JobFigures> figures_of(const std::string& body) {
+  JobFigures out;
+  out.ended = true;
+  try {
+    const auto answer = ordered_json::parse(body);
+    for (const auto& [target, snaps] : answer.items())
+      for (const auto& snap : snaps) {
+        out.objects += number_in(snap.at("stats"), "loc-objs");
+        out.bytes += number_in(snap.at("stats"), "loc-bytes");
+        out.ended = out.ended && snap.at("is_idle").get<bool>();
+        if (snap.at("aborted").get<bool>()) out.error = "it was stopped";
+        if (const auto error = snap.value("err", ""); !error.empty()) out.error = error;
+      }
+  } catch (const ordered_json::exception& problem) {
+    return fail(Errc::io, "the answer about the job cannot be read: {}", problem.what());
+  }
+  return out;
+}
+
+Task<Result<JobFigures>> wait_for_job(Session& session, std::string id, Meter& meter) {
+  constexpr std::chrono::milliseconds kPollMax{500};
+  const std::string question = ordered_json{{"id", id}}.dump();
+  for (std::chrono::milliseconds pause{20};; pause = std::min(pause * 2, kPollMax)) {
+    const auto answer =
+        co_await session.call(http::Method::get, "/v1/cluster?what=qryxstats", question);
+    if (!answer && answer.error().code == Errc::bucket_not_found)
+      co_return fail(Errc::unavailable,
+                     "the proxy that ran job {} was started again, and the job has ended", id);
+    if (!answer) co_return fail(answer.error());
+    CO_TRY(const JobFigures figures, figures_of(answer->body));
+    meter.at(figures.bytes);
+    if (figures.ended) co_return figures;
+    asio::steady_timer timer(co_await asio::this_coro::executor, pause);
+    static_cast<void>(co_await timer.async_wait(kTuple));
+  }
+}
+
+/// Sends `action` for one bucket and another. The id of the job.
+Result<std::string> begin_job(Session& session, const std::string& from, const std::string& to,
+                              const ordered_json& action) {
+  TRY(const std::string source, parse_bucket(from));
+  TRY(const std::string goal, parse_bucket(to));
+  const std::string path = path_of(source) + "&bck_to=" + percent_encode("ais/@#/" + goal + "/");
+  TRY(const auto answer, session.run(session.call(http::Method::post, path, action.dump())));
+  return answer.body;
+}
+
+Exit copy(Session& session, const CopyWords& words, const GlobalOptions& options) {
+  const char* const command = "bucket cp";
+  const ordered_json value{{"prefix", words.prefix},
+                           {"prepend", words.prepend},
+                           {"dry_run", words.dry_run},
+                           {"synchronize", words.synchronize}};
+  const auto id =
+      begin_job(session, words.from, words.to, {{"action", "copy-bck"}, {"value", value}});
+  if (!id) return complain(command, id.error());
+  if (words.no_wait) {
+    if (options.json)
+      print_json({{"job", *id}});
+    else
+      fmt::print("{}\n", *id);
+    return Exit::ok;
+  }
+  Progress progress(command, progress_style(options.quiet));
+  Result<JobFigures> done;
+  {
+    Progress::Line line(progress, words.from + " to " + words.to);
+    done = session.run(wait_for_job(session, *id, line.meter()));
+  }
+  progress.finish();
+  if (!done) return complain(command, done.error());
+  if (!done->error.empty())
+    return complain(command, {Errc::unavailable, fmt::format("job {}: {}", *id, done->error)});
+  if (options.json)
+    print_json({{"job", *id}, {"objects", done->objects}, {"bytes", done->bytes}});
+  else
+    fmt::print("{} {} objects, {}\n", words.dry_run ? "would copy" : "copied", done->objects,
+               readable_size(done->bytes));
+  return Exit::ok;
+}
+
+Exit rename(Session& session, const std::string& from, const std::string& to) {
+  const auto id = begin_job(session, from, to, {{"action", "move-bck"}});
+  return id ? Exit::ok : complain("bucket mv", id.error());
+}
+
 }  // namespace
 
 void add_bucket_commands(const CommandLine& line) {
@@ -90,6 +202,27 @@ void add_bucket_commands(const CommandLine& line) {
   remove->add_flag("-y,--yes", *yes, "do not ask");
   line.on_session(remove, "bucket rm",
                   [name, yes](Session& session) { return destroy(session, *name, *yes); });
+
+  const auto words = std::make_shared<CopyWords>();
+  auto* copy_all = group->add_subcommand("cp", "Copy a bucket, and wait until that is done");
+  copy_all->footer("Example:\n  tarn bucket cp imagenet imagenet-backup --prefix train/");
+  copy_all->add_option("FROM", words->from)->required();
+  copy_all->add_option("TO", words->to, "made when it is not there")->required();
+  copy_all->add_option("--prefix", words->prefix, "only objects whose names begin so");
+  copy_all->add_option("--prepend", words->prepend, "goes before each new name");
+  copy_all->add_flag("--sync", words->synchronize, "delete from TO what FROM does not have");
+  copy_all->add_flag("--dry-run", words->dry_run, "count, and copy nothing");
+  copy_all->add_flag("--no-wait", words->no_wait, "print the id of the job and go");
+  line.on_session(copy_all, "bucket cp", [words, &options = line.options](Session& session) {
+    return copy(session, *words, options);
+  });
+
+  auto* move = group->add_subcommand("mv", "Give a bucket another name");
+  move->footer("Example:\n  tarn bucket mv imagenet imagenet-2012");
+  move->add_option("FROM", words->from)->required();
+  move->add_option("TO", words->to)->required();
+  line.on_session(move, "bucket mv",
+                  [words](Session& session) { return rename(session, words->from, words->to); });
 
   auto* list = group->add_subcommand("ls", "List the buckets");
   list->footer("Example:\n  tarn bucket ls --json");

@@ -13,7 +13,7 @@ struct Kind {
   std::string_view path;
   std::string_view words;
 };
-constexpr std::array<Kind, 12> kKinds{{{"put", "fo"},
+constexpr std::array<Kind, 14> kKinds{{{"put", "fo"},
                                        {"get", "of"},
                                        {"cat", "o"},
                                        {"rm", "o"},
@@ -23,6 +23,8 @@ constexpr std::array<Kind, 12> kKinds{{{"put", "fo"},
                                        {"export", "f"},
                                        {"shards", "fo"},
                                        {"bench", "fo"},
+                                       {"bucket cp", "b"},
+                                       {"bucket mv", "b"},
                                        {"bucket rm", "b"},
                                        {"bucket show", "b"}}};
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -26,22 +27,40 @@ std::string folder_of(const api::Bucket& bucket) {
   return bucket.provider + "@" + bucket.ns_uuid + "#" + bucket.ns_name + "@" + bucket.name;
 }
 
-}  // namespace
-
-Status DriveScan::check_identity(const std::string& drive) {
-  const std::string path = drive + "/.tarn/drive.json";
+std::optional<std::string> text_of(const std::string& path) {
   std::ifstream file(path);
-  if (!file)
-    return fail(Errc::not_found, "'{}' is no drive of Tarn: it has no .tarn/drive.json", drive);
+  if (!file) return std::nullopt;
   std::ostringstream text;
   text << file.rdbuf();
-  const auto identity = nlohmann::json::parse(text.str(), nullptr, false);
+  return text.str();
+}
+
+}  // namespace
+
+Result<DriveLabel> read_drive_label(const std::string& drive) {
+  const std::string path = drive + "/.tarn/drive.json";
+  errno = 0;
+  const auto text = text_of(path);
+  if (!text && (errno == EACCES || errno == EPERM))
+    return fail(Errc::forbidden, "{} may not be read", path);
+  if (!text)
+    return fail(Errc::not_found, "'{}' is no drive of Tarn: it has no .tarn/drive.json", drive);
+  const auto identity = nlohmann::json::parse(*text, nullptr, false);
   if (!identity.is_object() || !identity.contains("format") || !identity.contains("cluster"))
     return fail(Errc::corrupt, "{} cannot be understood", path);
   if (identity["format"] != kFormat)
     return fail(Errc::unsupported, "{} has format {}, this program understands {}", path,
                 identity["format"].dump(), kFormat);
-  const std::string cluster = identity["cluster"].is_string() ? identity["cluster"] : "";
+  DriveLabel label;
+  for (const auto& [key, out] :
+       {std::pair("cluster", &label.cluster), std::pair("node", &label.node)})
+    if (identity.contains(key) && identity[key].is_string()) *out = identity[key];
+  return label;
+}
+
+Status DriveScan::check_identity(const std::string& drive) {
+  TRY(const DriveLabel label, read_drive_label(drive));
+  const std::string& cluster = label.cluster;
   if (cluster_.empty()) cluster_ = cluster;
   if (cluster != cluster_)
     return fail(Errc::conflict,
@@ -51,8 +70,29 @@ Status DriveScan::check_identity(const std::string& drive) {
   return {};
 }
 
+/// The document may be missing or torn: then the names in the files have to do.
+void DriveScan::learn_names(const std::string& drive) {
+  const std::string path = drive + "/.tarn/cluster.json";
+  const auto text = text_of(path);
+  if (!text) return;
+  try {
+    const auto bmd = nlohmann::json::parse(*text).at("bmd");
+    const auto version = bmd.at("version").get<std::uint64_t>();
+    if (version <= names_version_) return;
+    std::map<BucketId, std::string> names;
+    for (const auto& bucket : bmd.at("buckets"))
+      names[BucketId{bucket.at("id").get<std::uint64_t>()}] =
+          folder_of(bucket.at("bucket").get<api::Bucket>());
+    names_ = std::move(names);
+    names_version_ = version;
+  } catch (const nlohmann::json::exception& problem) {
+    problem_({Errc::corrupt, fmt::format("{} cannot be understood: {}", path, problem.what())});
+  }
+}
+
 Status DriveScan::add(const std::string& drive) {
   TRY_OK(check_identity(drive));
+  learn_names(drive);
   std::error_code ec;
   fs::directory_iterator directories(drive + "/data", ec);
   if (ec) return fail(Errc::io, "read {}/data: {}", drive, ec.message());
@@ -83,23 +123,33 @@ void DriveScan::take(const std::string& path) {
   if (!attribute)
     return problem_({attribute.error().code, path + ": " + attribute.error().message});
   const io::ObjectRecord& record = attribute->record;
-  keep({folder_of(attribute->bucket), attribute->name},
+  keep(folder_of(attribute->bucket), attribute->name,
        {path, attribute->bucket_id, record.generation, record.size, record.xxh64,
         record.modified_ns});
 }
 
-void DriveScan::keep(ObjectKey key, FoundFile file) {
-  BucketId& newest = newest_bucket_[key.first];
-  if (raw(file.bucket_id) < raw(newest)) return;
-  if (raw(file.bucket_id) > raw(newest)) {
-    // The files so far are of a bucket of this name that was destroyed before.
-    newest = file.bucket_id;
-    std::erase_if(objects_, [&](const auto& each) { return each.first.first == key.first; });
-  }
-  auto& files = objects_[std::move(key)];
+void DriveScan::keep(const std::string& folder, const std::string& name, FoundFile file) {
+  made_as_[file.bucket_id] = folder;
+  auto& files = files_[{file.bucket_id, name}];
   if (!files.empty() && file.generation < files.front().generation) return;
   if (!files.empty() && file.generation > files.front().generation) files.clear();
   files.push_back(std::move(file));
+}
+
+std::map<std::string, BucketId> DriveScan::buckets_by_folder() const {
+  std::map<std::string, BucketId> out;
+  for (const auto& [id, folder] : made_as_)  // in the order of ids: the last one made stays
+    if (!names_.contains(id)) out[folder] = id;
+  for (const auto& [id, folder] : names_) out[folder] = id;
+  return out;
+}
+
+std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::objects() const {
+  std::map<ObjectKey, std::vector<FoundFile>> out;
+  for (const auto& [folder, id] : buckets_by_folder())
+    for (auto at = files_.lower_bound({id, ""}); at != files_.end() && at->first.first == id; ++at)
+      out[{folder, at->first.second}] = at->second;
+  return out;
 }
 
 }  // namespace tarn::cli

@@ -24,12 +24,19 @@ bool is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+/// What earlier runs left in the directory of `file`.
+std::vector<std::string> partial_names_beside(const std::string& file) {
+  if (file == "-") return {};
+  const auto directory = std::filesystem::path(file).parent_path();
+  return partial_names_in(directory.empty() ? "." : directory);
+}
+
 Exit get_one(Session& session, const char* command, const Place& place, std::string file,
              const GlobalOptions& options) {
   if (file.empty()) file = base_name(place.object);
   if (file != "-" && is_directory(file))
     file = std::filesystem::path(file) / base_name(place.object);
-  auto sink = Sink::open(file);
+  auto sink = Sink::open(file, partial_names_beside(file));
   if (!sink) return complain(command, sink.error());
   // What goes to the standard output may go to the same terminal.
   Progress progress(command, progress_style(options.quiet || file == "-"));
@@ -40,7 +47,15 @@ Exit get_one(Session& session, const char* command, const Place& place, std::str
     stored = session.run(download(session, place, *sink, &line.meter()));
   }
   progress.finish();
-  return stored ? Exit::ok : complain(command, stored.error());
+  if (!stored) return complain(command, stored.error());
+  if (options.json && file != "-")
+    print_json({{"bucket", place.bucket},
+                {"object", place.object},
+                {"file", file},
+                {"size", stored->size},
+                {"checksum", stored->checksum},
+                {"etag", stored->etag}});
+  return Exit::ok;
 }
 
 /// Whether `file` has these very bytes.
@@ -56,7 +71,7 @@ Result<bool> is_same(const std::string& file, const Stored& stored) {
 
 /// What an earlier run brought is not brought again.
 Task<Result<ItemDone>> get_if_missing(Session& session, const Place& place, std::string file,
-                                      Meter& meter) {
+                                      const std::vector<std::string>& partials, Meter& meter) {
   struct stat info{};
   if (::stat(file.c_str(), &info) == 0) {
     CO_TRY(const ObjectHead head, co_await head_object(session, place));
@@ -64,7 +79,7 @@ Task<Result<ItemDone>> get_if_missing(Session& session, const Place& place, std:
     meter.begin(head.stored.size, same ? head.stored.size : 0);
     if (same) co_return ItemDone{ItemDone::Outcome::skipped, 0};
   }
-  CO_TRY(Sink sink, Sink::open(file));
+  CO_TRY(Sink sink, Sink::open(file, partials));
   CO_TRY(const Stored stored, co_await download(session, place, sink, &meter));
   co_return ItemDone{ItemDone::Outcome::done, stored.size};
 }
@@ -75,6 +90,7 @@ Exit get_many(Session& session, const std::vector<Place>& places, const std::str
   for (const Place& place : places) names.push_back(base_name(place.object));
   if (const Status distinct = check_distinct(names, directory); !distinct)
     return complain("get", distinct.error());
+  const auto partials = partial_names_in(directory);
   Progress progress("get", progress_style(options.quiet));
   progress.expect(places.size(), 0);
   const BatchResult result = run_batch(
@@ -82,7 +98,7 @@ Exit get_many(Session& session, const std::vector<Place>& places, const std::str
       [&](std::size_t i) { return places[i].display(); },
       [&](std::size_t i, Meter& meter) {
         return get_if_missing(session, places[i], std::filesystem::path(directory) / names[i],
-                              meter);
+                              partials, meter);
       });
   progress.finish();
   if (options.json)
@@ -139,7 +155,10 @@ void add_get_commands(const CommandLine& line) {
       "Examples:\n"
       "  tarn get data/shard-000000.tar\n"
       "  tarn get 'data/shard-{000000..000099}.tar' /scratch/shards   (again: only what is "
-      "missing)");
+      "missing)\n"
+      "What came of a file before the end of the command is beside it, as .NAME.*.tarn-part, and "
+      "is "
+      "not\nfetched again.");
   const auto arguments = std::make_shared<Arguments>();
   get_command
       ->add_option("BUCKET/OBJECT... [FILE]", arguments->words,

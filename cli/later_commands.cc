@@ -10,7 +10,7 @@ constexpr std::array kLater{"mv",      "du",       "cmp",       "tarls",  "redun
                             "meta",    "log",      "doctor",    "status", "upstream",   "prefetch",
                             "archive", "index",    "rebalance", "scrub",  "rebuild",    "resilver",
                             "evict",   "download", "auth",      "etl"};
-constexpr std::array kLaterOfBucket{"set", "evict", "summary", "mv", "cp"};
+constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
 constexpr std::array kLaterOfCluster{"add", "rebalance", "drain"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {

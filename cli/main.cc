@@ -87,12 +87,26 @@ std::string unknown_command(const CLI::App& app) {
   return group->get_require_subcommand_min() > 0 && !words.empty() ? path + words.front() : "";
 }
 
+/// Why the command line cannot be understood, in one line.
+std::string misunderstanding(const CLI::App& app, const CLI::ParseError& wrong) {
+  if (const std::string unknown = unknown_command(app); !unknown.empty())
+    return "there is no command " + unknown;
+  const auto words = app.remaining(true);
+  if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !words.empty())
+    return "'" + words.front() + "' is not expected here";
+  return wrong.what();
+}
+
 /// The words of the command line, last first, as CLI11 takes them. By the name of tarshards this
-/// program is `tarn shards`.
+/// program is `tarn shards`; `tarn help COMMAND` is `tarn COMMAND --help`.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const std::string_view name(argc > 0 ? argv[0] : "");
   if (name.substr(name.rfind('/') + 1) == "tarshards") words.insert(words.begin(), "shards");
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
   std::reverse(words.begin(), words.end());
   return words;
 }
@@ -108,9 +122,7 @@ Exit run(int argc, char** argv) {
     app.exit(wanted);
     return Exit::ok;
   } catch (const CLI::ParseError& wrong) {
-    const std::string unknown = unknown_command(app);
-    fmt::print(stderr, "tarn: {} (tarn --help)\n",
-               printable(unknown.empty() ? wrong.what() : "there is no command " + unknown));
+    fmt::print(stderr, "tarn: {} (tarn --help)\n", printable(misunderstanding(app, wrong)));
     return Exit::usage;
   }
   const Exit code = chosen();

@@ -166,8 +166,7 @@ Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arg
 
 Task<Result<ItemDone>> copy_one(Session& session, const Copy& copy, Overwrite overwrite,
                                 Meter& meter) {
-  UploadOptions how{overwrite, "", &meter};
-  const auto stored = co_await copy_object(session, copy.from, copy.to, std::move(how));
+  const auto stored = co_await copy_object(session, copy.from, copy.to, overwrite, &meter);
   if (!stored)
     co_return fail(stored.error().code, "{} to {}: {}", copy.from.display(), copy.to.display(),
                    stored.error().message);
@@ -195,8 +194,8 @@ Exit copy(Session& session, const CopyArguments& arguments, const GlobalOptions&
 }
 
 void add_cp(const CommandLine& line) {
-  auto* command = line.app.add_subcommand(
-      "cp", "Copy objects within the cluster; the bytes pass through this program");
+  auto* command =
+      line.app.add_subcommand("cp", "Copy objects within the cluster; no byte of them comes here");
   command->footer(
       "Examples:\n"
       "  tarn cp data/shard-000000.tar backup/\n"

@@ -8,7 +8,10 @@
 #include <fcntl.h>
 #include <mutex>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/random.h"
@@ -46,6 +49,24 @@ void handle_signals() {
   }
 }
 
+/// A partial file of which this program is the only writer, until it closes it. Not valid, with
+/// errno EWOULDBLOCK, when another one is.
+UniqueFd open_partial(int directory, const std::string& name, int flags) {
+  UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666));
+  if (!fd.valid()) return fd;
+  struct stat ours{};
+  struct stat named{};
+  // The one before may have given it its final name, or removed it, before we had the lock.
+  const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(fd.get(), &ours) == 0 &&
+                      ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+                      S_ISREG(ours.st_mode) && ours.st_dev == named.st_dev &&
+                      ours.st_ino == named.st_ino;
+  if (locked) return fd;
+  fd = UniqueFd();
+  errno = EWOULDBLOCK;
+  return fd;
+}
+
 int arm(int directory, const std::string& name) {
   static std::once_flag once;
   std::call_once(once, handle_signals);
@@ -65,13 +86,14 @@ int arm(int directory, const std::string& name) {
 
 }  // namespace
 
-ScratchFile::ScratchFile(UniqueFd directory, std::string name)
+ScratchFile::ScratchFile(UniqueFd directory, std::string name, std::string scratch_name)
     : directory_(std::move(directory)),
       name_(std::move(name)),
-      scratch_name_(".tarn-" + random_id(12)) {}
+      scratch_name_(std::move(scratch_name)) {}
 
 Result<std::unique_ptr<ScratchFile>> ScratchFile::create(UniqueFd directory, std::string name) {
-  std::unique_ptr<ScratchFile> file(new ScratchFile(std::move(directory), std::move(name)));
+  std::unique_ptr<ScratchFile> file(
+      new ScratchFile(std::move(directory), std::move(name), ".tarn-" + random_id(12)));
   file->slot_ = arm(file->directory_.get(), file->scratch_name_);
   file->fd_ = UniqueFd(::openat(file->directory_.get(), file->scratch_name_.c_str(),
                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -82,9 +104,54 @@ Result<std::unique_ptr<ScratchFile>> ScratchFile::create(UniqueFd directory, std
   return file;
 }
 
+Result<std::unique_ptr<ScratchFile>> ScratchFile::create_partial(UniqueFd directory,
+                                                                 const std::string& name,
+                                                                 std::string partial) {
+  UniqueFd fd = open_partial(directory.get(), partial, O_CREAT);
+  if (!fd.valid() && errno != EWOULDBLOCK)
+    return fail_errno(errno, "create a file beside '" + name + "'");
+  if (!fd.valid()) return create(std::move(directory), name);
+  std::unique_ptr<ScratchFile> file(
+      new ScratchFile(std::move(directory), name, std::move(partial)));
+  file->fd_ = std::move(fd);
+  return file;
+}
+
+void ScratchFile::remove_partial(int directory, const std::string& partial) {
+  const UniqueFd fd = open_partial(directory, partial, 0);
+  if (fd.valid()) ::unlinkat(directory, partial.c_str(), 0);
+}
+
 ScratchFile::~ScratchFile() {
-  if (!published_) ::unlinkat(directory_.get(), scratch_name_.c_str(), 0);
-  slots[static_cast<std::size_t>(slot_)].state = 0;
+  if (!stays_) ::unlinkat(directory_.get(), scratch_name_.c_str(), 0);
+  if (slot_ >= 0) slots[static_cast<std::size_t>(slot_)].state = 0;
+}
+
+Result<std::uint64_t> ScratchFile::take_up(std::uint64_t size_max, Xxh64Stream& hash) {
+  struct stat info{};
+  if (::fstat(fd_.get(), &info) != 0) return fail_errno(errno, "stat '" + scratch_name_ + "'");
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > size_max) {
+    TRY_OK(restart());
+    return std::uint64_t{0};
+  }
+  std::vector<std::byte> piece(1U << 20U);
+  std::uint64_t at = 0;
+  while (at < size) {
+    const ssize_t got = ::read(fd_.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, "read '" + scratch_name_ + "'");
+    if (got == 0) break;
+    hash.update(std::span(piece).first(static_cast<std::size_t>(got)));
+    at += static_cast<std::uint64_t>(got);
+  }
+  return at;
+}
+
+std::string ScratchFile::keep() {
+  if (slot_ >= 0) return {};
+  stays_ = true;
+  return scratch_name_;
 }
 
 Status ScratchFile::restart() {
@@ -97,7 +164,7 @@ Status ScratchFile::publish() {
   TRY_OK(fd_.close());
   if (::renameat(directory_.get(), scratch_name_.c_str(), directory_.get(), name_.c_str()) != 0)
     return fail_errno(errno, "rename to '" + name_ + "'");
-  published_ = true;
+  stays_ = true;
   return {};
 }
 

@@ -16,11 +16,8 @@ namespace {
 
 constexpr int kRedirectsMax = 4;
 constexpr std::size_t kRefusalBytesMax = 64U << 10U;
-// The answer to a PUT comes when gigabytes have been synced to a busy drive.
-constexpr http::CallLimits kStreamLimits{.connect = std::chrono::seconds(5),
-                                         .stall = std::chrono::seconds(120)};
-constexpr http::CallLimits kCallLimits{.connect = std::chrono::seconds(5),
-                                       .total = std::chrono::seconds(30)};
+constexpr std::chrono::seconds kConnectLimit{5};
+constexpr http::CallLimits kCallLimits{.connect = kConnectLimit, .total = std::chrono::seconds(30)};
 
 bool is_redirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -54,15 +51,27 @@ Errc code_of(const http::ClientResponse& answer, std::string_view body) {
   return api::errc_of_status(answer.status);
 }
 
+/// What nodes say to people with curl, without the half that is for them: "make it with POST .., or
+/// with: tarn bucket create b" and "PUT makes it (curl ..)".
+std::string for_users_of_tarn(Errc code, std::string message) {
+  constexpr std::string_view kTarnsWay = "or with: ";
+  const auto advice = message.find("; ");
+  if (advice == std::string::npos) return message;
+  if (code == Errc::object_not_found) return message.substr(0, advice);
+  const auto ours = message.find(kTarnsWay, advice);
+  if (code != Errc::bucket_not_found || ours == std::string::npos) return message;
+  return message.substr(0, advice) + "; make it with: " + message.substr(ours + kTarnsWay.size());
+}
+
 }  // namespace
 
 Error error_of(const http::ClientResponse& answer) {
   const std::string_view in_head = answer.field("Hdr-Error");
   const std::string_view body = in_head.empty() ? std::string_view(answer.body) : in_head;
+  const Errc code = code_of(answer, body);
   const std::string message(trim(api::error_message_of(body)));
-  if (!message.empty()) return {code_of(answer, body), message};
-  return {code_of(answer, body),
-          fmt::format("HTTP status {} {}", answer.status, api::reason_phrase(answer.status))};
+  if (!message.empty()) return {code, for_users_of_tarn(code, message)};
+  return {code, fmt::format("HTTP status {} {}", answer.status, api::reason_phrase(answer.status))};
 }
 
 Task<Error> refusal(Opened& refused) {
@@ -134,9 +143,11 @@ Task<Result<http::ClientResponse>> Session::ask_node(std::string node_url, std::
 
 /// One request up to its answer, or up to 100 Continue.
 Task<Result<Opened>> Session::open_at(http::Url url, http::ClientRequest request,
-                                      std::optional<std::uint64_t> length) {
+                                      std::optional<std::uint64_t> length,
+                                      std::chrono::milliseconds stall) {
+  const http::CallLimits limits{.connect = kConnectLimit, .stall = stall};
   CO_TRY(http::ClientStream stream,
-         co_await client_.open(std::move(url), std::move(request), length, kStreamLimits));
+         co_await client_.open(std::move(url), std::move(request), length, limits));
   CO_TRY(http::ClientResponse head, co_await stream.read_head());
   while (head.status < 200 && head.status != 100) {
     CO_TRY(head, co_await stream.read_head());
@@ -145,10 +156,10 @@ Task<Result<Opened>> Session::open_at(http::Url url, http::ClientRequest request
 }
 
 Task<Result<Opened>> Session::open(http::ClientRequest request, std::optional<std::uint64_t> length,
-                                   Patience& patience) {
+                                   Patience& patience, std::chrono::milliseconds stall) {
   http::Url at = endpoint_;
   for (int hop = 0; hop <= kRedirectsMax; ++hop) {
-    auto opened = co_await open_at(at, request, length);
+    auto opened = co_await open_at(at, request, length, stall);
     if (!opened && !patience.heard_anything()) co_return fail(unreachable(at, opened.error()));
     if (!opened) co_return opened;
     heard(patience, opened->head);

@@ -64,9 +64,11 @@ class Session {
   Task<Result<http::ClientResponse>> ask_node(std::string node_url, std::string target,
                                               std::chrono::milliseconds limit);
   /// Sends the head of a request to the endpoint and follows redirects until somebody takes it. An
-  /// answer of 400 or more is an error.
+  /// answer of 400 or more is an error. `stall`: how long nothing may come; the answer to a PUT
+  /// comes when gigabytes have been synced to a busy drive.
   Task<Result<Opened>> open(http::ClientRequest request, std::optional<std::uint64_t> length,
-                            Patience& patience);
+                            Patience& patience,
+                            std::chrono::milliseconds stall = std::chrono::minutes(2));
 
  private:
   template <class T>
@@ -76,7 +78,8 @@ class Session {
   void run_to_end(Task<void> task);
   void heard(Patience& patience, const http::ClientResponse& answer);
   Task<Result<Opened>> open_at(http::Url url, http::ClientRequest request,
-                               std::optional<std::uint64_t> length);
+                               std::optional<std::uint64_t> length,
+                               std::chrono::milliseconds stall);
 
   http::Url endpoint_;
   std::chrono::milliseconds retry_for_;

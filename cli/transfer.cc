@@ -1,7 +1,9 @@
 #include "cli/transfer.h"
 
 #include <algorithm>
+#include <chrono>
 
+#include "cli/exit_code.h"
 #include "common/base/encoding.h"
 #include "common/base/hash.h"
 
@@ -109,44 +111,42 @@ Task<Result<Stored>> upload_once(Session& session, const Place& place, Body& sou
   co_return confirmed(place, stored_by(opened.head, length.value_or(0)), checksum);
 }
 
-/// Sends what comes on and returns its XXH64.
-Task<Result<std::string>> pass_on(http::ClientStream& from, http::ClientStream& to,
-                                  Patience& patience, Meter* meter) {
-  Xxh64Stream hash;
-  std::string buffer(kBufferBytes, '\0');
-  while (true) {
-    CO_TRY(const std::size_t got, co_await from.read_some(bytes_of(buffer)));
-    if (got == 0) break;
-    const auto piece = bytes_of(buffer).first(got);
-    hash.update(piece);
-    CO_TRY_OK(co_await to.write(piece));
-    patience.progressed();
-    if (meter != nullptr) meter->add(got);
-  }
-  CO_TRY_OK(co_await to.finish());
-  co_return hex64(hash.digest());
+Task<Result<ObjectHead>> head_once(Session& session, const Place& place, Patience& patience) {
+  CO_TRY(Opened opened,
+         co_await session.open(request_for(http::Method::head, place), std::nullopt, patience));
+  const auto length = opened.stream.content_length();
+  if (!length) co_return fail(Errc::io, "{}: an answer without length", place.display());
+  co_return ObjectHead{stored_by(opened.head, *length), std::move(opened.head.fields)};
+}
+
+/// How long the cluster may take to copy so much before it says anything: drives that are busy
+/// with other readers write a few MiB a second.
+std::chrono::milliseconds copy_limit(std::uint64_t size) {
+  constexpr std::uint64_t kSlowestBytesPerSecond = 4U << 20U;
+  return std::chrono::minutes(2) + std::chrono::seconds(size / kSlowestBytesPerSecond);
 }
 
 Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place& to,
-                               UploadOptions options, Patience& patience) {
-  CO_TRY(Opened source,
-         co_await session.open(request_for(http::Method::get, from), std::nullopt, patience));
-  const auto length = source.stream.content_length();
-  options.checksum = checksum_of(source.head);
-  if (source.head.status != 200 || !length || options.checksum.empty())
-    co_return fail(Errc::corrupt, "{}: an answer without length or checksum (status {})",
-                   from.display(), source.head.status);
-  if (options.meter != nullptr) options.meter->begin(*length, 0);
-  http::ClientRequest request = request_for(http::Method::put, to);
-  announce(request, options, *length == 0);
-  CO_TRY(Opened sink, co_await session.open(std::move(request), length, patience));
-  if (sink.head.status == 100) {
-    const auto sent = co_await pass_on(source.stream, sink.stream, patience, options.meter);
-    CO_TRY(sink.head, co_await answer_to(sink, sent));
-  } else if (*length > 0) {
-    co_return fail(nothing_stored(sink.head.status));
+                               Overwrite overwrite, Meter* meter, Patience& patience) {
+  CO_TRY(const ObjectHead head, co_await head_once(session, from, patience));
+  const Stored& source = head.stored;
+  if (meter != nullptr) meter->begin(source.size, 0);
+  http::ClientRequest request = request_for(http::Method::put, from);
+  request.target += "?object_to=" + percent_encode("ais/@#/" + to.display());
+  if (overwrite == Overwrite::only_if_absent) request.fields.push_back({"If-None-Match", "*"});
+  CO_TRY(const Opened done, co_await session.open(std::move(request), std::uint64_t{0}, patience,
+                                                  copy_limit(source.size)));
+  Stored stored = stored_by(done.head, source.size);
+  if (stored.checksum.empty())
+    co_return fail(Errc::corrupt, "the answer does not say what was copied (status {})",
+                   done.head.status);
+  // It may be a newer version than the one that was there a moment ago; it is copied whole.
+  if (stored.etag != source.etag) {
+    CO_TRY(const ObjectHead copy, co_await head_once(session, to, patience));
+    stored.size = copy.stored.size;
   }
-  co_return confirmed(to, stored_by(sink.head, *length), options.checksum);
+  if (meter != nullptr) meter->at(stored.size);
+  co_return stored;
 }
 
 /// A download under way: what is in the sink, and which object it is of.
@@ -157,6 +157,7 @@ struct Partial {
   std::string checksum;
   Xxh64Stream hash;
   bool begun = false;
+  bool from_earlier_run = false;
 };
 
 /// Whether "bytes 100-199/200" is what is missing.
@@ -166,7 +167,8 @@ bool is_rest(std::string_view content_range, const Partial& partial) {
 }
 
 /// Takes the answer's head in. precondition_failed when it is not of the object that was begun.
-Status begin_or_resume(const Opened& opened, const Place& place, Partial& partial) {
+Status begin_or_resume(const Opened& opened, const Place& place, Destination& sink,
+                       Partial& partial) {
   const http::ClientResponse& head = opened.head;
   const auto length = opened.stream.content_length();
   if (!partial.begun && head.status == 200) {
@@ -174,10 +176,11 @@ Status begin_or_resume(const Opened& opened, const Place& place, Partial& partia
     partial.size = *length;
     partial.etag = head.field("ETag");
     partial.checksum = checksum_of(head);
+    if (partial.checksum.empty())
+      return fail(Errc::corrupt, "{}: the answer has no checksum to compare the bytes with",
+                  place.display());
     partial.begun = true;
-    if (!partial.checksum.empty()) return {};
-    return fail(Errc::corrupt, "{}: the answer has no checksum to compare the bytes with",
-                place.display());
+    return sink.begin({partial.size, partial.checksum});
   }
   if (partial.begun && head.status == 206 && is_rest(head.field("Content-Range"), partial) &&
       head.field("ETag") == partial.etag)
@@ -189,16 +192,32 @@ Status begin_or_resume(const Opened& opened, const Place& place, Partial& partia
               head.status, head.field("Content-Range"));
 }
 
+/// Takes up what an earlier run left, if it is of the object as it is now.
+Task<Status> take_up(Session& session, const Place& place, Destination& sink, Partial& partial,
+                     Patience& patience) {
+  CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
+  const Stored& now = head.stored;
+  CO_TRY(partial.got, sink.take_up({now.size, now.checksum}, partial.hash));
+  if (partial.got == 0) co_return Status();
+  partial.size = now.size;
+  partial.etag = now.etag;
+  partial.checksum = now.checksum;
+  partial.begun = partial.from_earlier_run = true;
+  co_return Status();
+}
+
 /// Gets what is missing, or as much of it as comes.
 Task<Status> download_rest(Session& session, const Place& place, Destination& sink,
                            Partial& partial, Patience& patience, Meter* meter) {
+  if (sink.has_leftovers()) CO_TRY_OK(co_await take_up(session, place, sink, partial, patience));
+  if (partial.begun && partial.got == partial.size) co_return Status();
   http::ClientRequest request = request_for(http::Method::get, place);
   if (partial.begun) {
     request.fields.push_back({"Range", fmt::format("bytes={}-", partial.got)});
     request.fields.push_back({"If-Match", partial.etag});
   }
   CO_TRY(Opened opened, co_await session.open(std::move(request), std::nullopt, patience));
-  CO_TRY_OK(begin_or_resume(opened, place, partial));
+  CO_TRY_OK(begin_or_resume(opened, place, sink, partial));
   if (meter != nullptr) meter->begin(partial.size, partial.got);
   std::string buffer(kBufferBytes, '\0');
   while (partial.got < partial.size) {
@@ -214,11 +233,31 @@ Task<Status> download_rest(Session& session, const Place& place, Destination& si
   co_return Status();
 }
 
-/// The object changed while it was read: forgets what came. False when it cannot be taken back.
-Result<bool> begin_anew(Destination& sink, Partial& partial) {
+/// The object changed while it was read: forgets what came. conflict when it cannot be taken back.
+Status begin_anew(const Place& place, Destination& sink, Partial& partial) {
   TRY(const bool anew, sink.restart());
-  if (anew) partial = Partial();
-  return anew;
+  partial = Partial();
+  if (anew) return {};
+  return fail(Errc::conflict,
+              "{} changed while it was read, and what was written cannot be taken back",
+              place.display());
+}
+
+/// corrupt when what came is not the object.
+Status verify(const Place& place, const Partial& partial) {
+  const std::string have = hex64(partial.hash.digest());
+  if (have == partial.checksum) return {};
+  return fail(Errc::corrupt, "{}: the bytes have the XXH64 {}, the object {}: get it again",
+              place.display(), have, partial.checksum);
+}
+
+/// The error of a download that is given up: what came stays when the same command may go on.
+Error given_up(const Error& why, Destination& sink, const Partial& partial) {
+  const bool may_go_on = exit_for(why.code) == Exit::temporary || why.code == Errc::timeout;
+  const std::string kept = may_go_on && partial.got > 0 ? sink.keep() : "";
+  if (kept.empty()) return why;
+  return {why.code, fmt::format("{}; {} of {} bytes are kept in '{}': the same command goes on",
+                                why.message, partial.got, partial.size, kept)};
 }
 
 }  // namespace
@@ -238,22 +277,18 @@ Task<Result<Stored>> download(Session& session, Place place, Destination& sink, 
   Patience patience = session.patience();
   Partial partial;
   for (int restarts = 0;;) {
-    const auto came = co_await download_rest(session, place, sink, partial, patience, meter);
+    Status came = co_await download_rest(session, place, sink, partial, patience, meter);
+    if (came) came = verify(place, partial);
     if (came) break;
-    if (came.error().code == Errc::precondition_failed && partial.begun &&
-        restarts++ < kRestartsMax) {
-      CO_TRY(const bool anew, begin_anew(sink, partial));
-      if (anew) continue;
-      co_return fail(Errc::conflict,
-                     "{} changed while it was read, and what was written cannot be taken back",
-                     place.display());
+    const bool stale = came.error().code == Errc::precondition_failed && partial.begun;
+    const bool damaged = came.error().code == Errc::corrupt && partial.from_earlier_run;
+    if ((stale || damaged) && restarts++ < kRestartsMax) {
+      CO_TRY_OK(begin_anew(place, sink, partial));
+      continue;
     }
     const bool again = co_await patience.again(came.error());
-    if (!again) co_return fail(came.error());
+    if (!again) co_return fail(given_up(came.error(), sink, partial));
   }
-  if (hex64(partial.hash.digest()) != partial.checksum)
-    co_return fail(Errc::corrupt, "{}: the bytes have the XXH64 {}, the object {}: get it again",
-                   place.display(), hex64(partial.hash.digest()), partial.checksum);
   CO_TRY_OK(sink.publish());
   co_return Stored{partial.size, partial.etag, partial.checksum, ""};
 }
@@ -261,15 +296,10 @@ Task<Result<Stored>> download(Session& session, Place place, Destination& sink, 
 Task<Result<ObjectHead>> head_object(Session& session, Place place) {
   Patience patience = session.patience();
   while (true) {
-    auto opened =
-        co_await session.open(request_for(http::Method::head, place), std::nullopt, patience);
-    if (opened) {
-      const auto length = opened->stream.content_length();
-      if (!length) co_return fail(Errc::io, "{}: an answer without length", place.display());
-      co_return ObjectHead{stored_by(opened->head, *length), std::move(opened->head.fields)};
-    }
-    const bool again = co_await patience.again(opened.error());
-    if (!again) co_return fail(opened.error());
+    auto head = co_await head_once(session, place, patience);
+    if (head) co_return head;
+    const bool again = co_await patience.again(head.error());
+    if (!again) co_return head;
   }
 }
 
@@ -284,10 +314,11 @@ Task<Status> remove_object(Session& session, Place place) {
   }
 }
 
-Task<Result<Stored>> copy_object(Session& session, Place from, Place to, UploadOptions options) {
+Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
+                                 Meter* meter) {
   Patience patience = session.patience();
   while (true) {
-    auto stored = co_await copy_once(session, from, to, options, patience);
+    auto stored = co_await copy_once(session, from, to, overwrite, meter, patience);
     if (stored) co_return stored;
     const bool again = co_await patience.again(stored.error());
     if (!again) co_return stored;

@@ -35,8 +35,9 @@ struct UploadOptions {
 Task<Result<Stored>> upload(Session& session, Place place, Body& source, UploadOptions options);
 
 /// Writes the whole object to `sink` and publishes it when size and checksum are right. A transfer
-/// that is cut is resumed where it was, while the object is the same; a changed one is begun anew.
-/// Errors besides those of the cluster: corrupt when the bytes do not match the checksum.
+/// that is cut is resumed where it was, while the object is the same, and so is what an earlier run
+/// left; a changed object is begun anew. Given up for a while (exit code 5), `sink` keeps what
+/// came. Errors besides those of the cluster: corrupt when the bytes do not match the checksum.
 Task<Result<Stored>> download(Session& session, Place place, Destination& sink,
                               Meter* meter = nullptr);
 
@@ -49,9 +50,9 @@ Task<Result<ObjectHead>> head_object(Session& session, Place place);
 
 Task<Status> remove_object(Session& session, Place place);
 
-/// Reads `from` and writes it to `to` through this program, piece by piece; the checksum of `from`
-/// goes before the bytes, so that the target of `to` stores these bytes or none. Begins anew when
-/// either side is away.
-Task<Result<Stored>> copy_object(Session& session, Place from, Place to, UploadOptions options);
+/// Lets the cluster copy `from` to `to`; no byte of the object comes here. Targets compare what
+/// they read and what they write with the object's checksum. Asks again when one of them is away.
+Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
+                                 Meter* meter);
 
 }  // namespace tarn::cli

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kRedirectLifeSeconds = 300;
 constexpr std::int64_t kClockSkewSeconds = 60;
+constexpr std::size_t kUrlBytes = 512;  // most have 300
 
 /// What the target shall expect as the length of the body.
 std::string announced_length(const http::RequestHead& head, Passage passage) {
@@ -36,14 +37,14 @@ Status check_known_words(const http::Request& request) {
   return {};
 }
 
-std::string sign_for(const Services& services, const http::Request& request,
-                     const cluster::ClusterState& state, const cluster::Node& target,
-                     const api::Bucket& bucket, const std::string& object, Passage passage) {
+std::string signed_url(const Services& services, const http::Request& request,
+                       const cluster::ClusterState& state, const cluster::Node& target,
+                       const Wanted& wanted, Passage passage) {
   const std::int64_t now_ns = services.clock.wall_time().count();
   security::RedirectClaim claim;
   claim.method = request.head().method_text;
   claim.target_id = target.id;
-  claim.uname = bucket.uname(object);
+  claim.uname = wanted.uname;
   claim.proxy_id = services.node_id();
   claim.issued_ns = now_ns;
   claim.expires_s = now_ns / 1'000'000'000 + kRedirectLifeSeconds + kClockSkewSeconds;
@@ -52,10 +53,26 @@ std::string sign_for(const Services& services, const http::Request& request,
   claim.length = announced_length(request.head(), passage);
   claim.request_id = request.exchange.request_id();
   api::Query query = request.query();
-  if (!query.find("provider")) query.set("provider", bucket.provider);
+  if (!query.find("provider")) query.set("provider", wanted.bucket.provider);
   if (wants_whole_for_ranges(request)) query.set("multirange", "whole");
-  services.signer.sign(claim, query);
-  return api::object_path(bucket.name, object) + "?" + query.encode();
+  std::string url;
+  url.reserve(kUrlBytes);
+  url += target.public_url;
+  api::append_object_path(url, wanted.bucket.name, wanted.object);
+  url += '?';
+  services.signer.append_signed(url, claim, query);
+  return url;
+}
+
+/// The end of assign(), when the bucket is known and writes may go ahead.
+Result<Assignment> assign_to_owner(const Services& services, const http::Request& request,
+                                   KnownBucket known, const Wanted& wanted, Passage passage) {
+  const auto answering = services.suspects.answering();
+  const Access access = access_of(request.head().method);
+  TRY(const cluster::Node* target,
+      owner_for(*known.state, *answering, known.record->placement_name(wanted.object), access));
+  std::string url = signed_url(services, request, *known.state, *target, wanted, passage);
+  return Assignment{std::move(known.state), target, std::move(url)};
 }
 
 }  // namespace
@@ -91,7 +108,7 @@ Access access_of(http::Method method) {
 }
 
 Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
-                                       const Answering& answering, const std::string& uname,
+                                       const Answering& answering, std::string_view uname,
                                        Access access) {
   const cluster::Node* owner = cluster::owner_of(state.map, uname);
   if (owner == nullptr) return fail(Errc::unavailable, "no storage target has joined the cluster");
@@ -117,33 +134,51 @@ Status check_body_framing(const http::RequestHead& head, Passage passage,
   return {};
 }
 
-Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
-                                std::string bucket, std::string object, Passage passage) {
-  const auto access = access_of(request.head().method);
+std::string Wanted::display() const { return bucket.display() + "/" + std::string(object); }
+
+Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
+                         std::string_view object) {
+  Wanted wanted;
   // AIStore's command line asks whether a prefix is an object: it surely is not.
-  const bool is_prefix = access == Access::read && object.size() > 1 && object.ends_with('/');
-  CO_TRY_OK(api::check_bucket_name(bucket));
-  CO_TRY_OK(is_prefix ? api::check_prefix(object) : api::check_object_name(object));
-  CO_TRY_OK(check_known_words(request));
-  CO_TRY(const api::Bucket name, api::bucket_from(bucket, request.query()));
-  CO_TRY(KnownBucket known, co_await find_bucket(services, name));
-  if (is_prefix)
-    co_return fail(Errc::object_not_found,
-                   "{}/{} does not exist: names of objects do not end in '/'", name.display(),
-                   object);
-  if (access == Access::write && !known.state->sealed) {
+  wanted.is_prefix = access_of(request.head().method) == Access::read && object.size() > 1 &&
+                     object.ends_with('/');
+  TRY_OK(api::check_bucket_name(bucket));
+  TRY_OK(wanted.is_prefix ? api::check_prefix(object) : api::check_object_name(object));
+  TRY_OK(check_known_words(request));
+  TRY(wanted.bucket, api::bucket_from(bucket, request.query()));
+  wanted.object = object;
+  wanted.uname = wanted.bucket.uname(object);
+  return wanted;
+}
+
+Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
+                                const Wanted& wanted, Passage passage) {
+  CO_TRY(KnownBucket known, co_await find_bucket(services, wanted.bucket));
+  if (wanted.is_prefix)
+    co_return fail(Errc::object_not_found, "{} does not exist: names of objects do not end in '/'",
+                   wanted.display());
+  if (access_of(request.head().method) == Access::write && !known.state->sealed) {
     // The first write fixes the set of targets: nothing moves names to a later one yet. An empty
     // set must never be fixed: no target could join any more.
     if (known.state->map.placeable_targets().empty())
       co_return fail(Errc::unavailable, "no storage target has joined the cluster");
     CO_TRY_OK(co_await cluster::seal(services.store, services.view));
-    CO_TRY(known, co_await find_bucket(services, name));
+    CO_TRY(known, co_await find_bucket(services, wanted.bucket));
   }
-  const auto answering = services.suspects.answering();
-  CO_TRY(const cluster::Node* target,
-         owner_for(*known.state, *answering, name.uname(object), access));
-  std::string path = sign_for(services, request, *known.state, *target, name, object, passage);
-  co_return Assignment{known.state, target, std::move(path), name.display() + "/" + object};
+  co_return assign_to_owner(services, request, std::move(known), wanted, passage);
+}
+
+std::optional<Assignment> assign_at_once(const Services& services, const http::Request& request,
+                                         const Wanted& wanted, Passage passage) {
+  if (wanted.is_prefix) return std::nullopt;
+  KnownBucket known{services.view.state(), nullptr};
+  known.record = known.state->bmd.find(wanted.bucket);
+  if (known.record == nullptr) return std::nullopt;
+  if (access_of(request.head().method) == Access::write && !known.state->sealed)
+    return std::nullopt;
+  auto assigned = assign_to_owner(services, request, std::move(known), wanted, passage);
+  if (!assigned) return std::nullopt;
+  return std::move(*assigned);
 }
 
 }  // namespace tarn::proxy

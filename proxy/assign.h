@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,7 +34,7 @@ enum class Access : std::uint8_t { read, write };
 /// for writes not without a lease. unavailable (503) otherwise: the name is there, just not now.
 [[nodiscard]] Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
                                                      const Answering& answering,
-                                                     const std::string& uname, Access access);
+                                                     std::string_view uname, Access access);
 
 /// How the body of a request reaches the node that stores it.
 enum class Passage : std::uint8_t { redirected, relayed };
@@ -43,16 +44,37 @@ enum class Passage : std::uint8_t { redirected, relayed };
 Status check_body_framing(const http::RequestHead& head, Passage passage,
                           std::string_view relay_url);
 
+/// What a request for an object names. `object` is text of whoever asked for it.
+struct Wanted {
+  api::Bucket bucket;
+  std::string_view object;
+  std::string uname;
+  bool is_prefix = false;  ///< ends in '/': surely no object
+
+  [[nodiscard]] std::string display() const;  ///< "ais://B/O"
+};
+/// Checks the names and the query. invalid_argument, unsupported.
+[[nodiscard]] Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
+                                       std::string_view object);
+
 /// Who serves a request for an object, and with which words to ask there.
 struct Assignment {
   std::shared_ptr<const cluster::ClusterState> state;
   const cluster::Node* target = nullptr;  ///< within `state`
-  std::string path_and_query;             ///< "/v1/objects/B/O?provider=ais&...&u=SIGNATURE"
-  std::string display;                    ///< "ais://B/O"
+  /// "http://TARGET/v1/objects/B/O?provider=ais&...&u=SIGNATURE"
+  std::string url;
+
+  [[nodiscard]] std::string_view path_and_query() const {
+    return std::string_view(url).substr(target->public_url.size());
+  }
 };
-/// Checks the names, finds bucket and owner, and signs. Errors: invalid_argument, bucket_not_found,
-/// unavailable.
+/// Finds bucket and owner, and signs. Errors: bucket_not_found, object_not_found, unavailable.
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
-                                std::string bucket, std::string object, Passage passage);
+                                const Wanted& wanted, Passage passage);
+/// The same from what is known now. Nothing when that does not suffice: assign() then asks, or has
+/// the error.
+[[nodiscard]] std::optional<Assignment> assign_at_once(const Services& services,
+                                                       const http::Request& request,
+                                                       const Wanted& wanted, Passage passage);
 
 }  // namespace tarn::proxy

@@ -6,6 +6,7 @@
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/assign.h"
+#include "proxy/bucket_copy.h"
 #include "proxy/list.h"
 #include "proxy/list_codec.h"
 #include "proxy/staleness.h"
@@ -184,6 +185,14 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
   if (action.action.empty())
     co_return fail(Errc::invalid_argument,
                    "a POST to a bucket needs a body such as {{\"action\":\"create-bck\"}}");
+  if (action.action == "copy-bck") {
+    const Status done = co_await copy_bucket(services, request, name, action);
+    co_return done;
+  }
+  if (action.action == "move-bck") {
+    const Status done = co_await rename_bucket(services, request, name);
+    co_return done;
+  }
   if (action.action != "create-bck") co_return fail(not_yet(action.action));
   const Status done = co_await create_bucket(services, request.exchange, name, action);
   co_return done;

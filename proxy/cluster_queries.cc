@@ -10,7 +10,9 @@
 #include "common/cluster/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
+#include "proxy/job_actions.h"
 #include "proxy/job_queries.h"
+#include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/staleness.h"
@@ -68,29 +70,36 @@ std::string target_addresses(const cluster::ClusterState& state) {
   return out;
 }
 
+/// The answer, or the error that says that there is no such job, or that a proxy which may hold it
+/// does not tell.
+Result<http::Response> job_answer(const Services& services, const http::Request& request,
+                                  const KnownJobs& known, const Result<json>& found) {
+  if (found) return cluster::json_response(*found);
+  if (found.error().code != Errc::not_found) return fail(found.error());
+  if (!known.unanswered.empty()) return fail(known.missing(found.error()));
+  return named_error(services, request, found.error(), kJobNotFound);
+}
+
+Error node_unknown(const std::string& id) {
+  return {Errc::not_found, fmt::format("node '{}' is not in the cluster map", id)};
+}
+
 Task<Result<http::Response>> answer_jobs(const Services& services, std::string what,
-                                         http::Exchange& exchange) {
-  CO_TRY(const std::string body, co_await exchange.read_all(Action::kBytesMax));
+                                         const http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
   CO_TRY(const JobQuery query, parse_job_query(body));
+  if (!query.node.empty() && services.view.state()->map.find(query.node) == nullptr)
+    co_return named_error(services, request, node_unknown(query.node), kNodeNotFound);
   const KnownJobs known = co_await all_jobs(services);
   const auto& jobs = known.jobs;
-  if (what == "status") {
-    const auto status = job_status(jobs, query);
-    if (!status && status.error().code == Errc::not_found)
-      co_return fail(known.missing(status.error()));
-    CO_TRY_OK(status);
-    co_return cluster::json_response(*status);
-  }
+  if (what == "status") co_return job_answer(services, request, known, job_status(jobs, query));
   if (what == "status_all") co_return cluster::json_response(job_status_all(jobs, query));
   if (what == "running_all") co_return cluster::json_response(running_jobs(jobs, query));
   const auto state = services.view.state();
   std::vector<std::string> targets;
   for (const auto& [id, node] : state->map.nodes)
     if (node.role == cluster::Role::target) targets.push_back(id);
-  const auto snaps = job_snaps(jobs, query, targets);
-  if (!snaps && snaps.error().code == Errc::not_found) co_return fail(known.missing(snaps.error()));
-  CO_TRY_OK(snaps);
-  co_return cluster::json_response(*snaps);
+  co_return job_answer(services, request, known, job_snaps(jobs, query, targets));
 }
 
 Task<Result<http::Response>> answer_cluster(const Services& services,
@@ -120,7 +129,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
         {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
   }
   for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
-    if (what == each) co_return co_await answer_jobs(services, what, request.exchange);
+    if (what == each) co_return co_await answer_jobs(services, what, request);
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
 }
 
@@ -133,9 +142,7 @@ Result<const cluster::Node*> chosen_node(const Services& services,
     return fail(Errc::invalid_argument, "the field {} is missing: it names the node", kNodeId);
   if (id == services.node_id()) return nullptr;
   const cluster::Node* node = state.map.find(id);
-  if (node == nullptr) return fail(Errc::not_found, "node '{}' is not in the cluster map", id);
-  if (node->role == cluster::Role::proxy)
-    return fail(Errc::unsupported, "asking another proxy ({}) belongs to later work", id);
+  if (node == nullptr) return fail(node_unknown(id));
   return node;
 }
 
@@ -145,7 +152,14 @@ http::Response relayed(const http::ClientResponse& answer) {
   return out;
 }
 
-/// Tells a target to set what `change` says.
+/// Answers with `error`, under the name that AIStore's clients look for when the node is unknown.
+Task<Status> refuse_node(const Services& services, http::Request& request, Error error) {
+  if (error.code != Errc::not_found) co_return fail(std::move(error));
+  const Status sent = co_await refuse_as(services, request, std::move(error), kNodeNotFound);
+  co_return sent;
+}
+
+/// Tells another node to set what `change` says.
 Task<Status> set_on(const Services& services, const cluster::Node& node,
                     cluster::ConfigChange change) {
   api::Query query;
@@ -158,13 +172,12 @@ Task<Status> set_on(const Services& services, const cluster::Node& node,
   co_return Status();
 }
 
-Task<Result<cluster::ConfigChange>> read_change(http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
-  CO_TRY(const Action action, parse_action(body));
+Result<cluster::ConfigChange> change_of(const http::Request& request, const Action& action,
+                                        const std::string& body) {
   if (!action.action.empty() && action.action != "set-config")
-    co_return fail(Errc::unsupported, "action '{}' on the cluster belongs to later work",
-                   action.action);
-  co_return cluster::parse_config_change(request.query(), body);
+    return fail(Errc::unsupported, "action '{}' on the cluster belongs to later work",
+                action.action);
+  return cluster::parse_config_change(request.query(), body);
 }
 
 }  // namespace
@@ -178,7 +191,12 @@ Task<Status> query_cluster(const Services& services, http::Request& request) {
 
 Task<Status> query_node(const Services& services, http::Request& request) {
   const auto state = services.view.state();
-  CO_TRY(const cluster::Node* node, chosen_node(services, *state, request));
+  const auto chosen = chosen_node(services, *state, request);
+  if (!chosen) {
+    const Status refused = co_await refuse_node(services, request, chosen.error());
+    co_return refused;
+  }
+  const cluster::Node* node = *chosen;
   http::Response response;
   if (node == nullptr) {
     CO_TRY(response, cluster::answer_daemon(services.node, request.query()));
@@ -191,20 +209,35 @@ Task<Status> query_node(const Services& services, http::Request& request) {
   co_return sent;
 }
 
-Task<Status> set_cluster_config(const Services& services, http::Request& request) {
-  CO_TRY(const cluster::ConfigChange change, co_await read_change(request));
+Task<Status> change_cluster(const Services& services, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
+  CO_TRY(const Action action, parse_action(body));
+  if (action.action == "start" || action.action == "stop") {
+    const Status done = co_await act_on_jobs(services, request, action);
+    co_return done;
+  }
+  CO_TRY(const cluster::ConfigChange change, change_of(request, action, body));
   const auto state = services.view.state();
   for (const auto& [id, node] : state->map.nodes)
-    if (node.role == cluster::Role::target) CO_TRY_OK(co_await set_on(services, node, change));
+    if (node.role == cluster::Role::target ||
+        (id != services.node_id() && state->live.contains(id)))
+      CO_TRY_OK(co_await set_on(services, node, change));
   CO_TRY_OK(cluster::apply_config_change(change));
   const Status sent = co_await request.exchange.respond(http::Response(200));
   co_return sent;
 }
 
 Task<Status> set_node_config(const Services& services, http::Request& request) {
-  CO_TRY(const cluster::ConfigChange change, co_await read_change(request));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
+  CO_TRY(const Action action, parse_action(body));
+  CO_TRY(const cluster::ConfigChange change, change_of(request, action, body));
   const auto state = services.view.state();
-  CO_TRY(const cluster::Node* node, chosen_node(services, *state, request));
+  const auto chosen = chosen_node(services, *state, request);
+  if (!chosen) {
+    const Status refused = co_await refuse_node(services, request, chosen.error());
+    co_return refused;
+  }
+  const cluster::Node* node = *chosen;
   if (node == nullptr) {
     CO_TRY_OK(cluster::apply_config_change(change));
   } else {

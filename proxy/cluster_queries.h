@@ -17,8 +17,8 @@ Task<Status> query_cluster(const Services& services, http::Request& request);
 Task<Status> query_node(const Services& services, http::Request& request);
 
 /// PUT /v1/cluster/set-config and PUT /v1/cluster {"action":"set-config"}: the setting on every
-/// node. Other actions belong to later work.
-Task<Status> set_cluster_config(const Services& services, http::Request& request);
+/// node. {"action":"start"} and "stop": jobs (job_actions.h). Other actions belong to later work.
+Task<Status> change_cluster(const Services& services, http::Request& request);
 
 /// PUT /v1/reverse/daemon[/set-config] with Ais-Node-Id: the setting on that node.
 Task<Status> set_node_config(const Services& services, http::Request& request);

@@ -12,11 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-bool matches(const Job& job, const JobQuery& query) {
-  if (!query.id.empty() && job.id != query.id) return false;
-  if (!query.kind.empty() && job.kind != query.kind) return false;
-  if (!query.node.empty() && !job.parts.contains(query.node)) return false;
-  return !query.only_running || job.is_running();
+bool is_about(const Job& job, const std::vector<api::Bucket>& buckets) {
+  return std::any_of(buckets.begin(), buckets.end(),
+                     [&](const api::Bucket& each) { return job.bucket == each || job.to == each; });
 }
 
 /// RFC 3339 with nanoseconds, as Go writes times; its zero time for 0.
@@ -27,49 +25,89 @@ std::string go_time(std::int64_t wall_ns) {
 }
 
 json status_json(const Job& job) {
-  return {{"kind", job.kind},         {"uuid", job.id},   {"err", job.error},
-          {"end_time", job.ended_ns}, {"aborted", false}, {"is_idle", !job.is_running()}};
+  return {{"kind", job.kind},         {"uuid", job.id},         {"err", job.error},
+          {"end_time", job.ended_ns}, {"aborted", job.aborted}, {"is_idle", !job.is_running()}};
 }
 
-json no_bucket() {
+json bucket_json(const std::optional<api::Bucket>& bucket) {
+  if (bucket) return *bucket;
   return {{"name", ""}, {"provider", ""}, {"namespace", {{"uuid", ""}, {"name", ""}}}};
 }
 
-json snap_json(const Job& job, const JobPart& part) {
+json snap_json(const Job& job, const std::string& target, const JobPart& part) {
+  api::CopyProgress::Sent out;
+  for (const auto& [to, sent] : part.sent) {
+    out.objects += sent.objects;
+    out.bytes += sent.bytes;
+  }
+  api::CopyProgress::Sent in;
+  for (const auto& [from, other] : job.parts)
+    if (const auto sent = other.sent.find(target); sent != other.sent.end()) {
+      in.objects += sent->second.objects;
+      in.bytes += sent->second.bytes;
+    }
   return {{"ext", nullptr},
           {"start-time", go_time(job.started_ns)},
           {"end-time", go_time(part.ended_ns)},
-          {"bck", job.bucket ? json(*job.bucket) : no_bucket()},
-          {"src-bck", no_bucket()},
-          {"dst-bck", no_bucket()},
+          {"bck", bucket_json(job.to ? job.to : job.bucket)},
+          {"src-bck", bucket_json(job.to ? job.bucket : std::nullopt)},
+          {"dst-bck", bucket_json(job.to)},
           {"id", job.id},
           {"kind", job.kind},
-          {"ctlmsg", job.prefix.empty() ? "" : "prefix:" + job.prefix},
-          {"abort-err", ""},
+          {"ctlmsg", job.about},
+          {"abort-err", job.aborted ? "stopped by a user" : ""},
           {"err", job.error},
           {"glob.id", "0"},
           {"stats",
            {{"loc-objs", std::to_string(part.objects)},
             {"loc-bytes", std::to_string(part.bytes)},
-            {"out-objs", "0"},
-            {"out-bytes", "0"},
-            {"in-objs", "0"},
-            {"in-bytes", "0"}}},
-          {"aborted", false},
+            {"out-objs", std::to_string(out.objects)},
+            {"out-bytes", std::to_string(out.bytes)},
+            {"in-objs", std::to_string(in.objects)},
+            {"in-bytes", std::to_string(in.bytes)}}},
+          {"aborted", job.aborted},
           {"is_idle", part.ended_ns != 0}};
 }
 
-/// "x-summary-bck[abc]", as AIStore names a job in messages.
-std::string name_of(const JobQuery& query) {
-  return "x-" + query.kind + (query.id.empty() ? "" : "[" + query.id + "]");
+/// Takes "bck" or "buckets". AIStore's clients send an empty name or null for none.
+Status take_buckets(const std::string& key, const json& value, JobQuery& out) {
+  if (value.is_array()) {
+    for (const json& each : value) TRY_OK(take_buckets(key, each, out));
+    return {};
+  }
+  if (value.is_null()) return {};
+  try {
+    auto bucket = value.get<api::Bucket>();
+    TRY(bucket.provider, api::canonical_provider(bucket.provider));
+    if (!bucket.name.empty()) out.buckets.push_back(std::move(bucket));
+    return {};
+  } catch (const json::exception&) {
+    return fail(Errc::invalid_argument, "\"{}\" of the body names no bucket", key);
+  }
 }
 
 }  // namespace
 
+bool matches(const Job& job, const JobQuery& query) {
+  if (!query.id.empty() && job.id != query.id) return false;
+  if (!query.kind.empty() && job.kind != query.kind) return false;
+  if (!query.node.empty() && !job.parts.contains(query.node)) return false;
+  if (!query.buckets.empty() && !is_about(job, query.buckets)) return false;
+  return !query.only_running || job.is_running();
+}
+
+std::string name_of(const JobQuery& query) {
+  return "x-" + query.kind + (query.id.empty() ? "" : "[" + query.id + "]") +
+         (query.only_running ? "-only-running" : "");
+}
+
 Result<JobQuery> parse_job_query(const std::string& body) {
+  if (trim(body).empty()) return JobQuery();
+  return job_query_from(json::parse(body, nullptr, false));
+}
+
+Result<JobQuery> job_query_from(const json& message) {
   JobQuery out;
-  if (trim(body).empty()) return out;
-  const json message = json::parse(body, nullptr, false);
   if (message.is_null()) return out;
   if (!message.is_object())
     return fail(Errc::invalid_argument,
@@ -81,6 +119,10 @@ Result<JobQuery> parse_job_query(const std::string& body) {
       if (!value.is_boolean())
         return fail(Errc::invalid_argument, "\"{}\" of the body is neither true nor false", name);
       out.only_running = value.get<bool>();
+      continue;
+    }
+    if (key == "bck" || key == "buckets") {
+      TRY_OK(take_buckets(name, value, out));
       continue;
     }
     std::string* text = key == "id"                          ? &out.id
@@ -129,7 +171,7 @@ Result<json> job_snaps(const std::vector<Job>& jobs, const JobQuery& query,
     if (!matches(job, query)) continue;
     known = true;
     for (const auto& [target, part] : job.parts)
-      if (out.contains(target)) out[target].push_back(snap_json(job, part));
+      if (out.contains(target)) out[target].push_back(snap_json(job, target, part));
   }
   if (!known && !query.id.empty()) return fail(Errc::not_found, "\"{}\" not found", name_of(query));
   return out;

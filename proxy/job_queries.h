@@ -16,10 +16,16 @@ struct JobQuery {
   std::string id;
   std::string kind;
   std::string node;
+  std::vector<api::Bucket> buckets;  ///< jobs from or to one of these; empty: all
   bool only_running = false;
 };
 /// From the JSON body; an empty one asks for all. invalid_argument for what is none.
 [[nodiscard]] Result<JobQuery> parse_job_query(const std::string& body);
+/// The same from JSON: the "value" of the actions start and stop has the same keys.
+[[nodiscard]] Result<JobQuery> job_query_from(const nlohmann::json& message);
+[[nodiscard]] bool matches(const Job& job, const JobQuery& query);
+/// "x-summary-bck[abc]": how AIStore names in errors what a query asks for.
+[[nodiscard]] std::string name_of(const JobQuery& query);
 
 // The answers, from all jobs in the order they started. Pure.
 

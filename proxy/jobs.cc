@@ -9,6 +9,29 @@ namespace {
 
 constexpr std::size_t kIdLength = 10;  // AIStore's clients want nine at least
 
+/// AIStore's names for people, and its kinds (aistore-api.md, section 3.3).
+constexpr std::pair<std::string_view, std::string_view> kShownAs[] = {
+    {"lru-eviction", "lru"},
+    {"cleanup", "cleanup-store"},
+    {"warm-up-metadata", "load-lom-cache"},
+    {"mirror", "make-n-copies"},
+    {"ec-bucket", "ec-encode"},
+    {"prefetch-objects", "prefetch-listrange"},
+    {"copy-bucket", "copy-bck"},
+    {"etl-bucket", "etl-bck"},
+    {"rename-bucket", "move-bck"},
+    {"copy-objects", "copy-listrange"},
+    {"etl-objects", "etl-listrange"},
+    {"delete-objects", "delete-listrange"},
+    {"evict-objects", "evict-listrange"},
+    {"evict-remote-bucket", "evict-remote-bck"},
+    {"summary", "summary-bck"},
+    {"shard-summary", "summary-shard"},
+    {"shard-index", "index-shard"},
+    {"promote-files", "promote"},
+    {"elect-primary", "election"},
+};
+
 }  // namespace
 
 Result<std::string> Jobs::start(Job job) {
@@ -37,11 +60,31 @@ void Jobs::update(const std::string& id, const std::function<void(Job&)>& change
 void Jobs::end(const std::string& id, std::string error) {
   const auto now = clock_.wall_time().count();
   update(id, [&](Job& job) {
+    if (!job.is_running()) return;
     job.ended_ns = now;
-    job.error = std::move(error);
+    job.aborted = job.stop_asked && !error.empty();
+    if (!job.aborted) job.error = std::move(error);
     for (auto& [target, part] : job.parts)
       if (part.ended_ns == 0) part.ended_ns = now;
   });
+}
+
+void Jobs::ask_to_stop(const std::string& id) {
+  update(id, [](Job& job) {
+    if (job.is_running()) job.stop_asked = true;
+  });
+}
+
+bool Jobs::should_stop(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& each) { return each.id == id; });
+  return found != jobs_.end() && found->stop_asked;
+}
+
+void Jobs::forget(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(jobs_, [&](const Job& each) { return each.id == id; });
 }
 
 std::optional<Job> Jobs::find(const std::string& id) const {
@@ -56,6 +99,10 @@ std::vector<Job> Jobs::all() const {
   return {jobs_.begin(), jobs_.end()};
 }
 
-std::string kind_of(const std::string& name) { return name == "summary" ? "summary-bck" : name; }
+std::string kind_of(const std::string& name) {
+  for (const auto& [shown, kind] : kShownAs)
+    if (name == shown) return std::string(kind);
+  return name;
+}
 
 }  // namespace tarn::proxy

@@ -25,6 +25,7 @@ enum Flag : std::uint64_t {
   kDontAddRemote = 256,
   kOnlyRemoteProps = 1024,
   kNoRecursion = 2048,
+  kDifferences = 4096,
   kNoDirectories = 8192,  // has a meaning for upstream buckets only
   kIsS3 = 16384,
 };
@@ -68,6 +69,9 @@ Status check_flags(std::uint64_t flags) {
   if ((flags & kArchives) != 0)
     return fail(Errc::unsupported,
                 "list: flags 8 (ARCH_DIR): the inside of archives belongs to later work");
+  if ((flags & kDifferences) != 0)
+    return fail(Errc::unsupported,
+                "list: flags 4096 (DIFF): comparing with an upstream bucket belongs to later work");
   if (const auto later = flags & ~std::uint64_t{kKnownFlags}; later != 0)
     return fail(Errc::unsupported, "list: flags {} of {} belong to later work", later, flags);
   return {};

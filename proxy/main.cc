@@ -1,13 +1,16 @@
 // tarn-proxy: the gateway of a Tarn cluster. Command line, signals, exit codes.
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "common/base/process.h"
 #include "common/base/settings.h"
@@ -25,9 +28,25 @@ int complain(std::string_view message, int code) {
   return code;
 }
 
+/// Half-started: nothing to finish, and threads that nobody has joined.
+[[noreturn]] void give_up(const std::system_error& problem) {
+  complain(fmt::format("cannot start a thread: {}; raise the limit (ulimit -u, TasksMax, pids.max)",
+                       problem.what()),
+           kFailed);
+  std::_Exit(kFailed);
+}
+
+tarn::Status start(tarn::proxy::Proxy& proxy) {
+  try {
+    return proxy.start();
+  } catch (const std::system_error& problem) {
+    give_up(problem);
+  }
+}
+
 int run(tarn::proxy::Options options) {
   tarn::proxy::Proxy proxy(std::move(options), tarn::system_clock());
-  const tarn::Status started = proxy.start();
+  const tarn::Status started = start(proxy);
   if (!started) {
     proxy.stop();
     return complain(started.error().message, kFailed);

@@ -18,32 +18,55 @@ constexpr http::CallLimits kLimits{.total = std::chrono::seconds(2)};
 
 json job_json(const Job& job) {
   json parts = json::object();
-  for (const auto& [target, part] : job.parts)
-    parts[target] = {{"objects", part.objects}, {"bytes", part.bytes}, {"ended", part.ended_ns}};
+  for (const auto& [target, part] : job.parts) {
+    json sent = json::object();
+    for (const auto& [to, moved] : part.sent) sent[to] = {moved.objects, moved.bytes};
+    parts[target] = {{"objects", part.objects},
+                     {"bytes", part.bytes},
+                     {"ended", part.ended_ns},
+                     {"sent", std::move(sent)}};
+  }
   json out{{"id", job.id},
            {"kind", job.kind},
-           {"prefix", job.prefix},
+           {"about", job.about},
            {"started", job.started_ns},
            {"ended", job.ended_ns},
            {"error", job.error},
+           {"stop_asked", job.stop_asked},
+           {"aborted", job.aborted},
            {"parts", std::move(parts)},
            {"results", job.results}};
   if (job.bucket) out["bucket"] = *job.bucket;
+  if (job.to) out["to"] = *job.to;
   return out;
+}
+
+JobPart part_from(const json& in) {
+  JobPart part;
+  in.at("objects").get_to(part.objects);
+  in.at("bytes").get_to(part.bytes);
+  in.at("ended").get_to(part.ended_ns);
+  for (const auto& [to, moved] : in.at("sent").items()) {
+    moved.at(0).get_to(part.sent[to].objects);
+    moved.at(1).get_to(part.sent[to].bytes);
+  }
+  return part;
 }
 
 Job job_from(const json& in) {
   Job job;
   in.at("id").get_to(job.id);
   in.at("kind").get_to(job.kind);
-  in.at("prefix").get_to(job.prefix);
+  in.at("about").get_to(job.about);
   in.at("started").get_to(job.started_ns);
   in.at("ended").get_to(job.ended_ns);
   in.at("error").get_to(job.error);
+  in.at("stop_asked").get_to(job.stop_asked);
+  in.at("aborted").get_to(job.aborted);
   in.at("results").get_to(job.results);
-  for (const auto& [target, part] : in.at("parts").items())
-    job.parts[target] = {part.at("objects"), part.at("bytes"), part.at("ended")};
+  for (const auto& [target, part] : in.at("parts").items()) job.parts[target] = part_from(part);
   if (in.contains("bucket")) job.bucket = in.at("bucket").get<api::Bucket>();
+  if (in.contains("to")) job.to = in.at("to").get<api::Bucket>();
   return job;
 }
 

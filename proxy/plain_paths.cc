@@ -65,10 +65,11 @@ Task<Status> serve_one_segment(const Services& services, ObjectHandler object,
   co_return sent;
 }
 
+bool names_object(std::string_view rest) { return !rest.empty() && !rest.ends_with('/'); }
+
 Task<Status> serve_plain_path(const Services& services, ObjectHandler object,
                               http::Request& request, std::string bucket, std::string rest) {
-  const bool is_directory = rest.empty() || rest.ends_with('/');
-  if (is_directory && is_read(request)) {
+  if (!names_object(rest) && is_read(request)) {
     const Status sent = co_await bucket_page(services, request, std::move(bucket), std::move(rest));
     co_return sent;
   }

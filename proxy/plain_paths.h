@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -13,12 +14,18 @@ namespace tarn::proxy {
 using ObjectHandler = Task<Status> (*)(const Services&, http::Request&, std::string bucket,
                                        std::string object);
 
+/// The same where nothing has to be waited for: redirect_at_once. False: nothing has been done.
+using InstantObjectHandler = bool (*)(const Services&, http::Request&, std::string_view bucket,
+                                      std::string_view object);
+
 /// Paths as people write them, without /v1.
 
 /// /<name>: the bucket of that name if there is one (GET and HEAD are sent on to /<name>/,
 /// everything else is a conflict), else the object of that name in the default bucket.
 Task<Status> serve_one_segment(const Services& services, ObjectHandler object,
                                http::Request& request, std::string name);
+/// Whether what follows a bucket's slash names an object: no page, and not the bucket itself.
+[[nodiscard]] bool names_object(std::string_view rest);
 /// /ais/<bucket>/<object>: AIStore's easy URL of the object; with nothing behind the slash the same
 /// as /v1/buckets/<bucket>.
 Task<Status> serve_easy_path(const Services& services, ObjectHandler object, http::Request& request,

@@ -156,6 +156,10 @@ Status Proxy::listen_on(Front& front, const std::string& name, const std::string
   server.node = "p[" + id_ + "]";
   server.limits = options_.service.limits;
   server.handler = handler_of(front);
+  server.instant = [&front](http::Exchange& exchange) {
+    const http::Router* router = front.open.load(std::memory_order_acquire);
+    return router != nullptr && router->answer_at_once(exchange);
+  };
   server.observer = http::observe_requests(metrics_, name);
   if (&front != &internal_) server.observer = stats_->observe(std::move(server.observer));
   front.server = std::make_unique<http::Server>(*loops_, std::move(server));
@@ -214,9 +218,9 @@ void Proxy::open_routes() {
   auto internal = peer_job_routes(*services_);
   if (embedded_ != nullptr)
     for (auto& route : meta_gateway_routes(*embedded_)) internal.push_back(std::move(route));
-  open(internal_, std::move(internal));
-  open(public_, with_node_routes(client_routes(*services_, redirect_object)));
-  open(relay_, with_node_routes(client_routes(*services_, relay_object)));
+  open(internal_, with_node_routes(std::move(internal)));
+  open(public_, with_node_routes(client_routes(*services_, redirect_object, redirect_at_once)));
+  open(relay_, with_node_routes(client_routes(*services_, relay_object, nullptr)));
 }
 
 Status Proxy::readiness() const {

@@ -1,10 +1,15 @@
 #include "proxy/redirect.h"
 
+#include <array>
+#include <span>
+
 #include "proxy/assign.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
 namespace {
+
+constexpr std::size_t kLineBytes = 384;  // most have 160
 
 unsigned status_for(const Services& services, http::Method method) {
   if (access_of(method) == Access::read) return 302;
@@ -16,32 +21,67 @@ unsigned status_for(const Services& services, http::Method method) {
 }
 
 /// For people whose client did not follow: `curl -T` without -L prints this and exits 0.
-std::string readable_line(const Services& services, http::Method method,
-                          const Assignment& assignment) {
+std::string readable_line(const Services& services, http::Method method, const Wanted& wanted,
+                          const cluster::Node& target) {
   const bool is_put = method == http::Method::put;
-  return fmt::format(
-      "{}{} is on target t[{}]: follow the redirect ({}), or use the relay listener {}\n",
-      is_put ? "NOTHING HAS BEEN STORED YET. " : "", assignment.display, assignment.target->id,
-      is_put ? "curl -L -T FILE URL" : "curl -L URL", services.relay_url);
+  std::string line;
+  line.reserve(kLineBytes);
+  if (is_put) line += "NOTHING HAS BEEN STORED YET. ";
+  line += wanted.bucket.display();
+  line += '/';
+  line += wanted.object;
+  line += " is on target t[";
+  line += target.id;
+  line += is_put ? "]: follow the redirect (curl -L -T FILE URL), or use the relay listener "
+                 : "]: follow the redirect (curl -L URL), or use the relay listener ";
+  line += services.relay_url;
+  line += '\n';
+  return line;
+}
+
+/// The answer; what the socket does not take now is left for Exchange::flush().
+Status send_to_target(const Services& services, http::Exchange& exchange, const Wanted& wanted,
+                      const Assignment& assignment) {
+  const http::RequestHead& head = exchange.head();
+  std::int64_t stale = 0;
+  if (access_of(head.method) == Access::read) {
+    TRY(stale, stale_seconds(services, head));
+  }
+  const std::string stale_text = std::to_string(stale);
+  const std::array<http::ResponseView::FieldView, 4> fields{{{"Content-Type", http::kText},
+                                                             {"Location", assignment.url},
+                                                             {"Cache-Control", "no-store"},
+                                                             {"Tarn-Stale", stale_text}}};
+  const std::string line = readable_line(services, head.method, wanted, *assignment.target);
+  http::ResponseView answer;
+  answer.status = status_for(services, head.method);
+  answer.fields = std::span(fields).first(stale == 0 ? 3 : 4);
+  answer.body = line;
+  exchange.respond_now(answer);
+  services.redirects.Increment();
+  return {};
 }
 
 }  // namespace
 
 Task<Status> redirect_object(const Services& services, http::Request& request, std::string bucket,
                              std::string object) {
-  const http::RequestHead& head = request.head();
-  CO_TRY_OK(check_body_framing(head, Passage::redirected, services.relay_url));
-  CO_TRY(const Assignment assignment, co_await assign(services, request, std::move(bucket),
-                                                      std::move(object), Passage::redirected));
-
-  http::Response response(status_for(services, head.method), http::kText,
-                          readable_line(services, head.method, assignment));
-  response.set("Location", assignment.target->public_url + assignment.path_and_query);
-  response.set("Cache-Control", "no-store");
-  if (access_of(head.method) == Access::read) CO_TRY_OK(mark_staleness(services, head, response));
-  const Status sent = co_await request.exchange.respond(std::move(response));
-  if (sent) services.redirects.Increment();
+  CO_TRY_OK(check_body_framing(request.head(), Passage::redirected, services.relay_url));
+  CO_TRY(const Wanted wanted, wanted_by(request, bucket, object));
+  CO_TRY(const Assignment assignment,
+         co_await assign(services, request, wanted, Passage::redirected));
+  CO_TRY_OK(send_to_target(services, request.exchange, wanted, assignment));
+  const Status sent = co_await request.exchange.flush();
   co_return sent;
+}
+
+bool redirect_at_once(const Services& services, http::Request& request, std::string_view bucket,
+                      std::string_view object) {
+  if (!check_body_framing(request.head(), Passage::redirected, services.relay_url)) return false;
+  const auto wanted = wanted_by(request, bucket, object);
+  if (!wanted) return false;
+  const auto assignment = assign_at_once(services, request, *wanted, Passage::redirected);
+  return assignment && send_to_target(services, request.exchange, *wanted, *assignment).has_value();
 }
 
 }  // namespace tarn::proxy

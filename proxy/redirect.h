@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -14,5 +15,10 @@ namespace tarn::proxy {
 /// the request's head alone: no byte of a body is read, and no `100 Continue` sent.
 Task<Status> redirect_object(const Services& services, http::Request& request, std::string bucket,
                              std::string object);
+
+/// The same when nothing has to be asked for it and nothing is wrong: almost always. False: nothing
+/// has been done.
+[[nodiscard]] bool redirect_at_once(const Services& services, http::Request& request,
+                                    std::string_view bucket, std::string_view object);
 
 }  // namespace tarn::proxy

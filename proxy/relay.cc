@@ -59,6 +59,15 @@ constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+/// A copy or a rename is answered when all of the object has been copied.
+constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
+
+/// A POST, or a PUT without body, is one of those or soon answered.
+const http::CallLimits& limits_for(const http::RequestHead& head) {
+  const bool may_copy =
+      head.method == http::Method::post || (head.method == http::Method::put && !head.has_body());
+  return may_copy ? kCopyLimits : kLimits;
+}
 
 http::ClientRequest request_to_target(const http::RequestHead& head, std::string path_and_query) {
   http::ClientRequest out;
@@ -93,17 +102,17 @@ http::Response answer_to_client(const http::ClientResponse& head) {
 }
 
 /// What a client hears when its target could not be asked, or went away before it answered. Whether
-/// a write was done is then not known; doing it again is safe.
-Error target_lost(const Assignment& assignment, const Error& cause) {
-  return {Errc::unavailable, fmt::format("target t[{}], which owns {}, did not answer: {}",
-                                         assignment.target->id, assignment.display, cause.message)};
+/// a write was done is then not known; doing it again is safe. `owner`: "target t[id], which owns
+/// ais://B/O".
+Error target_lost(const std::string& owner, const Error& cause) {
+  return {Errc::unavailable, fmt::format("{}, did not answer: {}", owner, cause.message)};
 }
 
 /// Passes the body on until it ends or the target answers early. The answer's head in both cases.
 Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::ClientStream& stream,
-                                             const Assignment& assignment, PooledBuffer& buffer) {
+                                             const std::string& owner, PooledBuffer& buffer) {
   auto answer = co_await stream.read_head();
-  if (!answer) co_return fail(target_lost(assignment, answer.error()));
+  if (!answer) co_return fail(target_lost(owner, answer.error()));
   if (answer->status >= 200) co_return std::move(*answer);
 
   while (!stream.answer_ready()) {
@@ -117,7 +126,7 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
     if (got == 0 || !sent) break;
   }
   auto final_answer = co_await stream.read_head();
-  if (!final_answer) co_return fail(target_lost(assignment, final_answer.error()));
+  if (!final_answer) co_return fail(target_lost(owner, final_answer.error()));
   co_return std::move(*final_answer);
 }
 
@@ -159,28 +168,30 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   http::Exchange& exchange = request.exchange;
   const http::RequestHead& head = request.head();
   CO_TRY_OK(check_body_framing(head, Passage::relayed, services.relay_url));
-  CO_TRY(const Assignment assignment, co_await assign(services, request, std::move(bucket),
-                                                      std::move(object), Passage::relayed));
+  CO_TRY(const Wanted wanted, wanted_by(request, bucket, object));
+  CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
+  const std::string owner =
+      fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
 
   CO_TRY(http::Url address, http::parse_url(assignment.target->public_url));
-  http::ClientRequest ours = request_to_target(head, assignment.path_and_query);
+  http::ClientRequest ours = request_to_target(head, std::string(assignment.path_and_query()));
   auto opened = co_await services.client.open(std::move(address), std::move(ours),
-                                              length_for_target(head), kLimits);
-  if (!opened) co_return fail(target_lost(assignment, opened.error()));
+                                              length_for_target(head), limits_for(head));
+  if (!opened) co_return fail(target_lost(owner, opened.error()));
   http::ClientStream stream = std::move(*opened);
 
   PooledBuffer buffer(PooledBuffer::kSmallBytes);
   http::ClientResponse answer;
   if (head.has_body()) {
-    CO_TRY(answer, co_await pass_body(exchange, stream, assignment, buffer));
+    CO_TRY(answer, co_await pass_body(exchange, stream, owner, buffer));
   } else {
     auto got = co_await stream.read_head();
-    if (!got) co_return fail(target_lost(assignment, got.error()));
+    if (!got) co_return fail(target_lost(owner, got.error()));
     answer = std::move(*got);
   }
   if (answer.status >= 300 && answer.status < 400 && answer.status != 304)
     co_return fail(Errc::unavailable, "target t[{}] does not own {} any more",
-                   assignment.target->id, assignment.display);
+                   assignment.target->id, wanted.display());
   const bool has_payload =
       head.method == http::Method::get && (answer.status == 200 || answer.status == 206);
   if (!has_payload) {

@@ -50,6 +50,15 @@ RouteHandler one_segment(const Services& services, ObjectHandler function) {
   };
 }
 
+/// Tried before any of the handlers for paths of an object.
+http::InstantRouteHandler object_at_once(const Services& services, InstantObjectHandler function) {
+  if (function == nullptr) return nullptr;
+  return [&services, function](Request& request) {
+    return names_object(request.parts[1]) &&
+           function(services, request, request.parts[0], request.parts[1]);
+  };
+}
+
 RouteHandler easy_path(const Services& services, ObjectHandler function) {
   return [&services, function](Request& request) {
     return serve_easy_path(services, function, request, request.parts[0], request.parts[1]);
@@ -78,16 +87,18 @@ constexpr std::string_view kAll = "GET HEAD PUT POST DELETE PATCH";
 
 }  // namespace
 
-std::vector<http::Route> client_routes(const Services& services, ObjectHandler object) {
+std::vector<http::Route> client_routes(const Services& services, ObjectHandler object,
+                                       InstantObjectHandler at_once) {
   return {
       // AIStore's paths
-      {kAll, "/v1/objects/*/**", "an object: on its target", object_of(services, object)},
+      {kAll, "/v1/objects/*/**", "an object: on its target", object_of(services, object),
+       object_at_once(services, at_once)},
       {"GET", "/v1/buckets", "the buckets", plain(services, list_buckets)},
       {"POST DELETE", "/v1/buckets", "a bucket without a name",
        wrong(Errc::invalid_argument, "the bucket's name is missing: /v1/buckets/NAME")},
       {"GET", "/v1/buckets/*", "a page of a bucket's objects", bucket(services, list_objects)},
       {"HEAD", "/v1/buckets/*", "a bucket's properties", bucket(services, head_bucket)},
-      {"POST", "/v1/buckets/*", "create-bck", bucket(services, post_bucket)},
+      {"POST", "/v1/buckets/*", "create-bck, copy-bck, move-bck", bucket(services, post_bucket)},
       {"DELETE", "/v1/buckets/*", "destroy-bck", bucket(services, delete_bucket)},
       {"PATCH", "/v1/buckets/*", "set-bprops, reset-bprops", bucket(services, patch_bucket)},
       {"GET HEAD POST DELETE PATCH", "/v1/buckets/*/**", "as /v1/buckets/*; HEAD may have a prefix",
@@ -96,10 +107,10 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
        }},
       {"GET HEAD", "/v1/cluster",
        "what the cluster is and does: what=", plain(services, query_cluster)},
-      {"PUT", "/v1/cluster", "set-config; other actions: later",
-       plain(services, set_cluster_config)},
+      {"PUT", "/v1/cluster", "set-config, start, stop; other actions: later",
+       plain(services, change_cluster)},
       {"PUT", "/v1/cluster/set-config", "log.level= on every node",
-       plain(services, set_cluster_config)},
+       plain(services, change_cluster)},
       {kAll, "/v1/cluster/**", "administration: later", later("/v1/cluster")},
       {kAll, "/v1/daemon/**", "administration: later", later("changing a node by /v1/daemon")},
       {"GET HEAD", "/v1/reverse/daemon", "/v1/daemon of the node in Ais-Node-Id",
@@ -126,7 +137,8 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"POST", "/ais/*", "as /v1/buckets/*", bucket(services, post_bucket)},
       {"DELETE", "/ais/*", "as /v1/buckets/*", bucket(services, delete_bucket)},
       {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
-      {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object)},
+      {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object),
+       object_at_once(services, at_once)},
       {kAll, "/gs/**", "upstream buckets: later", later("an upstream bucket (/gs)")},
       {kAll, "/az/**", "upstream buckets: later", later("an upstream bucket (/az)")},
       {kAll, "/ht/**", "upstream buckets: later", later("an upstream bucket (/ht)")},
@@ -134,7 +146,8 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"GET HEAD", "/", "a page of all buckets", plain(services, root_page)},
       {kAll, "/*", "a bucket's page, or an object of the default bucket",
        one_segment(services, object)},
-      {kAll, "/*/**", "an object; with a '/' at the end a page", plain_path(services, object)},
+      {kAll, "/*/**", "an object; with a '/' at the end a page", plain_path(services, object),
+       object_at_once(services, at_once)},
   };
 }
 

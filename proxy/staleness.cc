@@ -6,15 +6,19 @@
 
 namespace tarn::proxy {
 
-Status mark_staleness(const Services& services, const http::RequestHead& head,
-                      http::Response& response) {
+Result<std::int64_t> stale_seconds(const Services& services, const http::RequestHead& head) {
   const std::int64_t seconds = services.membership.lease().stale_seconds();
-  if (seconds == 0) return {};
-  if (to_lower(head.field("Cache-Control")).find("no-cache") != std::string::npos)
+  if (seconds != 0 && to_lower(head.field("Cache-Control")).find("no-cache") != std::string::npos)
     return fail(Errc::unavailable,
                 "the meta store has been out of reach for {} s, and no-cache asks for more",
                 seconds);
-  response.set("Tarn-Stale", std::to_string(seconds));
+  return seconds;
+}
+
+Status mark_staleness(const Services& services, const http::RequestHead& head,
+                      http::Response& response) {
+  TRY(const std::int64_t seconds, stale_seconds(services, head));
+  if (seconds != 0) response.set("Tarn-Stale", std::to_string(seconds));
   return {};
 }
 

@@ -70,6 +70,7 @@ Task<void> run(const Services& services, std::shared_ptr<const cluster::ClusterS
   std::string error = "the proxy is stopping";
   try {
     for (const api::Bucket& name : buckets) {
+      if (services.jobs.should_stop(job)) break;
       const auto* record = state->bmd.find(name);
       const auto sum = co_await count_bucket(services, *state, *record, prefix, job);
       if (!sum) {
@@ -82,7 +83,7 @@ Task<void> run(const Services& services, std::shared_ptr<const cluster::ClusterS
       services.jobs.update(
           job, [&](Job& each) { each.results.push_back(aistore_summary(name, *sum).dump()); });
     }
-    services.jobs.end(job, "");
+    services.jobs.end(job, services.jobs.should_stop(job) ? "stopped" : "");
   } catch (...) {  // cancelled: the task group sees to it
     services.jobs.end(job, error);
     throw;
@@ -95,7 +96,7 @@ Task<Result<std::string>> start(const Services& services,
   Job job;
   job.kind = kKind;
   if (buckets.size() == 1) job.bucket = buckets.front();
-  job.prefix = prefix;
+  if (!prefix.empty()) job.about = "prefix:" + prefix;
   for (const cluster::Node* target : state->map.placeable_targets()) job.parts[target->id] = {};
   CO_TRY(std::string id, services.jobs.start(std::move(job)));
   const auto executor = co_await asio::this_coro::executor;
@@ -117,6 +118,7 @@ Task<Result<Job>> find_job(const Services& services, std::string id) {
   }
   if (job->kind != kKind)
     co_return fail(Errc::not_found, "there is no summary with the id '{}'", id);
+  if (job->aborted) co_return fail(Errc::conflict, "summary {} was stopped by a user", id);
   if (!job->error.empty()) co_return fail(Errc::unavailable, "summary {}: {}", id, job->error);
   co_return std::move(*job);
 }

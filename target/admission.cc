@@ -6,84 +6,113 @@
 namespace tarn::target {
 namespace {
 
-/// Bucket and object of "/v1/objects/<bucket>/<object>".
-struct ParsedName {
-  api::Bucket bucket;
-  std::string object;
-};
-
-Result<ParsedName> parse_name(const http::Request& request) {
+/// Bucket and object of "/v1/objects/<bucket>/<object>", checked as words.
+Status take_name(const http::Request& request, ObjectRequest& out) {
   if (request.parts.size() < 2 || request.parts[1].empty())
     return fail(Errc::invalid_argument, "the path names no object: /v1/objects/<bucket>/<object>");
-  ParsedName parsed;
-  TRY(parsed.bucket, api::bucket_from(request.parts[0], request.query()));
-  TRY_OK(api::check_bucket_name(parsed.bucket.name));
-  parsed.object = request.parts[1];
-  TRY_OK(api::check_object_name(parsed.object));
+  TRY(out.bucket.name, api::bucket_from(request.parts[0], request.query()));
+  TRY_OK(api::check_bucket_name(out.bucket.name.name));
+  TRY_OK(api::check_object_name(request.parts[1]));
   TRY_OK(api::check_object_query(request.query()));
-  return parsed;
+  out.name.object = request.parts[1];
+  return {};
 }
 
-Task<Result<ObjectRequest>> admit(TargetNode& node, http::Request& request) {
-  CO_TRY(const ParsedName parsed, parse_name(request));
-  ObjectRequest admitted;
-  admitted.name.object = parsed.object;
-  admitted.name.uname = parsed.bucket.uname(parsed.object);
-  CO_TRY(admitted.claim, node.signer.verify(request.head().method_text, node.id,
-                                            admitted.name.uname, request.query()));
-  admitted.state = node.view.state();
-  if (admitted.claim) {
-    if (!admitted.claim->request_id.empty())
-      request.exchange.set_request_id(admitted.claim->request_id);
-    // The proxy acted on a newer map or a newer bucket than we know: catch up before acting.
-    auto newer =
-        co_await node.view.at_least(admitted.claim->map_version, admitted.claim->bmd_version);
-    if (!newer) co_return fail(Errc::unavailable, "catching up: {}", newer.error().message);
-    admitted.state = *newer;
-  }
-  const auto* bucket = admitted.state->bmd.find(parsed.bucket);
-  if (bucket == nullptr) {
-    // Before it says that a bucket does not exist, a node reads the store.
-    const auto fresh = co_await node.view.fresh();
-    if (!fresh)
-      co_return fail(Errc::unavailable, "bucket {} is unknown here and the meta store is away",
-                     parsed.bucket.display());
-    admitted.state = *fresh;
-    bucket = admitted.state->bmd.find(parsed.bucket);
-  }
-  if (bucket == nullptr)
-    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", parsed.bucket.display());
-  admitted.bucket = *bucket;
-  admitted.name.bucket = bucket->id;
-  const auto* owner = cluster::owner_of(admitted.state->map, admitted.name.uname);
+/// Bucket and owner by what `out.state` knows. False: it knows no such bucket.
+Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
+  const auto* bucket = out.state->bmd.find(out.bucket.name);
+  if (bucket == nullptr) return false;
+  out.bucket = *bucket;
+  out.name.bucket = bucket->id;
+  out.name.uname = bucket->placement_name(out.name.object);
+  const auto* owner = cluster::owner_of(out.state->map, out.name.uname);
   if (owner == nullptr || owner->id != node.id)
-    co_return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",
-                   parsed.object, owner == nullptr ? "nobody" : owner->id, node.id);
-  co_return admitted;
+    return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",
+                out.name.object, owner == nullptr ? "nobody" : owner->id, node.id);
+  return true;
+}
+
+/// False: what the node knows of the cluster is not enough, catch_up() is needed.
+Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& out) {
+  TRY_OK(take_name(request, out));
+  TRY(out.claim, node.signer.verify(request.head().method_text, node.id,
+                                    out.bucket.name.uname(out.name.object), request.query()));
+  out.state = node.view.state();
+  if (out.claim) {
+    if (!out.claim->request_id.empty()) request.exchange.set_request_id(out.claim->request_id);
+    const bool is_behind = out.state->map.version < out.claim->map_version ||
+                           out.state->bmd.version < out.claim->bmd_version;
+    if (is_behind) return false;
+  }
+  return take_place(node, out);
+}
+
+/// What admit_now() could not do without asking the meta store.
+Task<Status> catch_up(TargetNode& node, ObjectRequest& out) {
+  if (out.claim) {
+    // The proxy acted on a newer map or a newer bucket than we know: catch up before acting.
+    auto newer = co_await node.view.at_least(out.claim->map_version, out.claim->bmd_version);
+    if (!newer) co_return fail(Errc::unavailable, "catching up: {}", newer.error().message);
+    out.state = *newer;
+    CO_TRY(const bool known, take_place(node, out));
+    if (known) co_return Status();
+  }
+  // Before it says that a bucket does not exist, a node reads the store.
+  const auto fresh = co_await node.view.fresh();
+  if (!fresh)
+    co_return fail(Errc::unavailable, "bucket {} is unknown here and the meta store is away",
+                   out.bucket.name.display());
+  out.state = *fresh;
+  CO_TRY(const bool known, take_place(node, out));
+  if (!known)
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
+                   out.bucket.name.display());
+  co_return Status();
+}
+
+/// Whether it may be read here and now.
+Status check_freshness(const TargetNode& node, const http::Request& request, ObjectRequest& out) {
+  if (node.membership.lease().valid()) return {};
+  if (request.head().field("Cache-Control").find("no-cache") != std::string_view::npos)
+    return fail(Errc::unavailable, "this target has no lease now and cannot vouch for freshness");
+  out.stale_seconds = node.membership.lease().stale_seconds();
+  return {};
 }
 
 }  // namespace
 
+Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out) {
+  TRY(const bool admitted, admit_now(node, request, out));
+  if (admitted) TRY_OK(check_freshness(node, request, out));
+  return admitted;
+}
+
+Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out) {
+  CO_TRY_OK(co_await catch_up(node, out));
+  co_return check_freshness(node, request, out);
+}
+
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request) {
-  CO_TRY(auto admitted, co_await admit(node, request));
-  if (node.membership.lease().valid()) co_return admitted;
-  if (request.head().field("Cache-Control").find("no-cache") != std::string_view::npos)
-    co_return fail(Errc::unavailable,
-                   "this target has no lease now and cannot vouch for freshness");
-  admitted.stale_seconds = node.membership.lease().stale_seconds();
-  co_return admitted;
+  ObjectRequest wanted;
+  CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
+  if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
+  co_return wanted;
 }
 
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request) {
-  CO_TRY(auto admitted, co_await admit(node, request));
-  if (!admitted.claim)
+  ObjectRequest wanted;
+  CO_TRY(const bool admitted, admit_now(node, request, wanted));
+  if (!admitted) CO_TRY_OK(co_await catch_up(node, wanted));
+  if (!wanted.claim)
     co_return fail(Errc::invalid_argument,
                    "a target takes {} only as a proxy redirects it: send it to a proxy and follow "
                    "the redirect (curl -L)",
                    request.head().method_text);
   if (!node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
-  co_return admitted;
+  // Before its lock: that may be held by a write which a drive that hangs has in hand.
+  CO_TRY_OK(node.store.reachable(wanted.name));
+  co_return wanted;
 }
 
 Error object_missing(const ObjectRequest& wanted) {

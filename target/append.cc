@@ -15,7 +15,7 @@ namespace {
 Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY(const auto present, co_await node.store.open_object(wanted.name));
   CO_TRY(auto file, co_await node.store.create(wanted.name, std::nullopt));
-  CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.uname, node.clock.boot_time()));
+  CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock.boot_time()));
   if (present) {
     const Status copied = co_await copy_bytes(*present, *append->file, append->digests);
     if (!copied) {
@@ -55,7 +55,7 @@ Task<Result<OpenAppends::Use>> find_append(TargetNode& node, std::string_view te
                    "append_handle is of target t[{}], {} belongs to t[{}] now: begin again with an "
                    "empty handle",
                    handle.target, wanted.display(), node.id);
-  CO_TRY(auto append, node.appends.use(handle, wanted.name.uname, node.clock.boot_time()));
+  CO_TRY(auto append, node.appends.use(handle, wanted.name.key(), node.clock.boot_time()));
   CO_TRY_OK(co_await go_back_to(*append, handle.size));
   co_return append;
 }

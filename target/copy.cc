@@ -1,6 +1,7 @@
 // `PUT ?object_to=UNAME`: what the path names is copied to what the query names. The proxy sent the
-// request to the owner of the source.
+// request to the owner of the source. The answer says what was copied.
 
+#include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/peer_copy.h"
 
@@ -13,12 +14,19 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   CO_TRY(const Destination to, co_await find_destination(node, std::move(address)));
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
   if (!from) co_return fail(object_missing(wanted));
-  // A copy to itself is there already.
-  if (to.object.name.uname != wanted.name.uname)
-    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to));
+  if (to.object.name.key() != wanted.name.key()) {
+    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to,
+                               {.conditions = &request.head()}));
+  } else {  // it is there already
+    CO_TRY_OK(co_await check_before_body(node, request.head(), wanted));
+  }
   obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),
                            wanted.display(), to.object.display());
-  co_return co_await request.exchange.respond(http::Response(200));
+  http::Response done(200);
+  done.set("ETag", from->record().etag())
+      .set("Ais-Checksum-Type", "xxhash2")
+      .set("Ais-Checksum-Value", hex64(from->record().xxh64));
+  co_return co_await request.exchange.respond(std::move(done));
 }
 
 }  // namespace tarn::target

@@ -40,7 +40,7 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
 Task<Status> delete_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
   CO_TRY_OK(co_await check_action(request, wanted));
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(auto present, co_await find_present(node, wanted));
   if (http::check_write_conditions(request.head(), present.front().record.etag()) !=
       http::Condition::proceed)

@@ -57,16 +57,16 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   std::vector<cluster::Candidate> candidates;
   for (const std::string& path : options.all_paths)
     candidates.push_back({cluster::placement_digest(path), 1.0});
-  const std::function<bool(const std::string&)> is_home = [&](const std::string& uname) {
-    if (candidates.empty()) return true;
-    const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
-    return options.all_paths[best] == options.path;
-  };
+  Homes homes{std::move(options.buckets), nullptr};
+  if (!candidates.empty())
+    homes.is_home = [&](const std::string& uname) {
+      const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
+      return options.all_paths[best] == options.path;
+    };
   std::string foreign;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
     TRY(foreign, index->flag("foreign"));
-    return reconcile(*files, *index, options.dead_buckets, keep_from.count(), options.path,
-                     is_home);
+    return reconcile(*files, *index, options.dead_buckets, keep_from.count(), options.path, homes);
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {
@@ -79,18 +79,19 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     report = take_stock();
   }
   if (!report) return fail(report.error());
-  // The flag may have been lost with the end of the index: what was adopted tells.
+  // What was found tells. The flag is for what cannot be placed: a bucket that the cluster does not
+  // know may come back with its meta store.
   const bool may_hold_foreign =
-      options.may_hold_foreign || foreign == "1" || report->adopted_foreign > 0;
+      options.may_hold_foreign || report->foreign > 0 || (foreign == "1" && report->unplaced > 0);
   std::unique_ptr<Drive> drive(
       new Drive(std::move(options), std::move(files), std::move(index), kind, turns));
   drive->recovery_ = *report;
   drive->directory_ = report->last_directory;
   drive->files_in_directory_ = report->files_in_last_directory;
   drive->foreign_ = may_hold_foreign;
-  if (may_hold_foreign && foreign != "1") {
+  if (may_hold_foreign != (foreign == "1")) {
     IndexBatch batch;
-    batch.put_flag("foreign", "1");
+    batch.put_flag("foreign", may_hold_foreign ? "1" : "0");
     TRY_OK(drive->index_->commit(std::move(batch)));
   }
   drive->cache_policy_->note_stored(report->bytes);
@@ -172,7 +173,7 @@ void Drive::save_cluster_state(std::string json) {
 }
 
 void Drive::stop(double seconds) {
-  if (threads_->drain(seconds)) return;
+  if (!hangs() && threads_->drain(seconds)) return;
   drive_log().warn("drive does not answer, left behind drive={}", options_.path);
   threads_->abandon();
 }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "common/io/mount_info.h"
 #include "common/io/object_attribute.h"
 #include "target/cache_policy.h"
+#include "target/hang_watch.h"
 #include "target/head_turns.h"
 #include "target/index.h"
 #include "target/open_object.h"
@@ -54,6 +56,8 @@ class Drive {
     /// alone.
     std::vector<std::string> all_paths;
     std::set<BucketId> dead_buckets;
+    /// The names of those that live: says where an object belongs that the index knows.
+    std::map<BucketId, api::Bucket> buckets;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;
     /// Shared by all drives of the target; null: one of its own.
@@ -88,6 +92,12 @@ class Drive {
   [[nodiscard]] bool suspect() const;
   /// Looks whether the drive is still there and answers. On the drive's threads; once a second.
   Task<Status> probe();
+  /// Looks, without waiting for the drive, whether it hangs: it has done nothing for ten seconds
+  /// while work was waiting for it. Then it is out, and what waits in its queue is refused, until
+  /// all that it was asked to do has ended and a file can be written and synced again. Once a
+  /// second, from one event loop.
+  void watch();
+  [[nodiscard]] bool hangs() const;
   [[nodiscard]] io::Space space() const;
   [[nodiscard]] double used_percent() const;
 
@@ -100,6 +110,11 @@ class Drive {
   /// Writes in the background; `bytes` must stay until the result is there.
   io::DriveThreads::Pending<Status> write(WorkFile& file, std::span<const std::byte> bytes,
                                           std::uint64_t offset);
+  /// Waits, on a rotational drive, while more of the file is in memory than it takes turns to bring
+  /// to the drive (target/write_behind.h).
+  Task<Status> room(WorkFile& file);
+  /// Brings part of a file from memory to the drive. Blocking, on the drive's threads.
+  Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes);
   /// What makes a work file an object.
   struct Publication {
     io::ObjectAttribute attribute;
@@ -150,7 +165,10 @@ class Drive {
   /// Counts what readers were sent, for the cache policy.
   void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
   /// Runs `work` on the drive's threads; nobody waits for it, and it is never refused.
-  void post(std::function<void()> work) { threads_->post(std::move(work)); }
+  /// With `refused` it may be refused while the drive hangs: that is called instead.
+  void post(std::function<void()> work, std::function<void(Error)> refused = nullptr) {
+    threads_->post(std::move(work), std::move(refused));
+  }
 
   /// Shows `visit` what Index::list() does, on one of the drive's threads.
   Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
@@ -161,6 +179,7 @@ class Drive {
   void save_cluster_state(std::string json);
   /// Counters since the start, for metrics.
   struct Counters {
+    std::atomic<std::uint64_t> hangs{0};  ///< times that it did not answer
     std::atomic<std::uint64_t> read_errors{0};
     std::atomic<std::uint64_t> write_errors{0};
     std::atomic<std::uint64_t> sync_errors{0};
@@ -204,10 +223,17 @@ class Drive {
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
-  Status write_durably(int fd, const io::FileName& name, const io::ObjectAttribute& attribute);
+  /// A file whose bytes are written, and what it shall say of itself.
+  struct Written {
+    int fd;
+    const io::ObjectAttribute& attribute;
+  };
+  Status write_durably(const std::vector<Written>& files);
   void sync_later(int fd, const io::FileName& name, Publication publication);
   void sync_waiting();
-  Status sync_one(Unsynced file, std::unique_lock<std::mutex>& lock);
+  Status sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock);
+  /// As a whole: when one of the files fails none of them counts as synced.
+  Status sync_now(std::span<const Unsynced> files);
   /// Returns when nothing of `file` waits for its sync any more: that would bring back the
   /// attribute that it was published with. On the drive's threads.
   Status settle(const io::FileName& file);
@@ -224,8 +250,13 @@ class Drive {
   void note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes);
   void forget_bucket_now(BucketId bucket);
   Status check_space(std::uint64_t length, bool above_watermark);
+  void start_writeback(const WorkFile& file, std::uint64_t end);
   Status sync_or_take_out(int fd);
   Status sync_directory(const std::string& path);
+  [[nodiscard]] std::optional<HangWatch::Progress::Disk> disk_progress() const;
+  [[nodiscard]] Status not_taken_out() const;
+  void hang();
+  void try_again();
   void note_write_error(const Error& error);
   void note_index_error(const Error& error);
   Status refresh_space();
@@ -243,7 +274,9 @@ class Drive {
   std::atomic<bool> foreign_{false};
   Counters counters_;
   VerifiedFiles verified_files_;
-  std::mutex position_mutex_;  // guards where the last read ended
+  HangWatch hang_watch_;             // of watch()
+  std::atomic<bool> trying_{false};  // whether it answers again
+  std::mutex position_mutex_;        // guards where the last read ended
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
 
@@ -260,6 +293,7 @@ class Drive {
   mutable std::mutex mutex_;         // guards what follows
   std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
   std::string out_;                  // why the drive is out; empty while it is in
+  std::string hangs_;                // why it is out until it answers; empty while it does
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute
 

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "common/obs/proc_files.h"
 #include "target/drive.h"
 
 namespace tarn::target {
@@ -11,15 +12,29 @@ namespace {
 constexpr auto kSuspectFor = std::chrono::minutes(1);
 constexpr std::size_t kWriteErrorsMax = 3;
 constexpr double kPatienceSeconds = 2;
+constexpr const char* kAliveFile = ".tarn/alive";
 
 spdlog::logger& drive_log() { return obs::log("drive"); }
 
 }  // namespace
 
-Status Drive::usable() const {
+/// Whether it is in or merely hangs: what is known to be unfinished is finished when it goes on.
+Status Drive::not_taken_out() const {
   const std::lock_guard lock(mutex_);
   if (out_.empty()) return {};
   return fail(Errc::unavailable, "drive {} is out: {}", options_.path, out_);
+}
+
+Status Drive::usable() const {
+  const std::lock_guard lock(mutex_);
+  const std::string& why = out_.empty() ? hangs_ : out_;
+  if (why.empty()) return {};
+  return fail(Errc::unavailable, "drive {} is out: {}", options_.path, why);
+}
+
+bool Drive::hangs() const {
+  const std::lock_guard lock(mutex_);
+  return !hangs_.empty();
 }
 
 Status Drive::not_overloaded() const {
@@ -32,6 +47,67 @@ void Drive::take_out(const std::string& why) {
   if (!out_.empty()) return;
   out_ = why;
   drive_log().error("drive taken out drive={} why={}", options_.path, why);
+}
+
+/// Of the disk below; nothing where it has none, or the kernel does not count what it does.
+std::optional<HangWatch::Progress::Disk> Drive::disk_progress() const {
+  if (mount_.disk.empty()) return std::nullopt;
+  const auto disks = obs::read_disks();
+  const auto its = disks.find(mount_.disk);
+  if (its == disks.end() || its->second.reads + its->second.writes == 0) return std::nullopt;
+  return HangWatch::Progress::Disk{its->second.reads + its->second.writes, its->second.in_flight};
+}
+
+void Drive::watch() {
+  HangWatch::Progress progress;
+  progress.longest_run = threads_->longest_run();
+  progress.completed = threads_->completed();
+  if (progress.longest_run >= HangWatch::kSlowSeconds) progress.disk = disk_progress();
+  const bool is_hanging = hang_watch_.look(progress);
+  if (!hangs()) {
+    if (is_hanging) hang();
+    return;
+  }
+  // All calls that hung have come back: what runs now began after them.
+  if (progress.longest_run < HangWatch::kSlowSeconds && !trying_.exchange(true))
+    threads_->post([this] { try_again(); });
+}
+
+void Drive::hang() {
+  Error why{Errc::unavailable, fmt::format("drive {} does not answer", options_.path)};
+  {
+    const std::lock_guard lock(mutex_);
+    hangs_ = fmt::format("it has done nothing for {} s", HangWatch::kLooksMax);
+  }
+  ++counters_.hangs;
+  drive_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
+                    threads_->queued());
+  threads_->refuse(why);
+  turns_->refuse(why);
+}
+
+/// On the drive's threads, after all that hung. What was begun has ended as if the drive had been
+/// slow: it was committed whole or not at all, under its name's lock, and no other drive could take
+/// over its name meanwhile.
+void Drive::try_again() {
+  const auto answers = [this]() -> Status {
+    TRY_OK(files_->check_mounted());
+    TRY_OK(files_->write_file(kAliveFile, ""));
+    return files_->remove(kAliveFile);
+  };
+  const Status answered = answers();
+  trying_ = false;
+  if (!answered && answered.error().code != Errc::no_space) {
+    take_out(answered.error().message);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    hangs_.clear();
+  }
+  turns_->accept();
+  threads_->accept();
+  drive_log().info("drive answers again drive={}", options_.path);
 }
 
 void Drive::note_index_error(const Error& error) {

@@ -70,6 +70,7 @@ Task<Status> Drive::read_back(WorkFile& file, std::span<std::byte> into, std::ui
 }
 
 Task<Status> Drive::truncate(WorkFile& file, std::uint64_t size) {
+  if (file.write_behind_) CO_TRY_OK(co_await file.write_behind_->cut(size));
   auto work = [&, this]() -> Status {
     TRY_OK(usable());
     file.written_back_ = std::min(file.written_back_, size);

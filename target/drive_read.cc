@@ -12,7 +12,7 @@ constexpr double kSeekBytes = 2.4e6;  // 12 ms of a drive that reads 200 MB/s
 template <class Work>
 Task<std::invoke_result_t<Work>> run_in_turn(HeadTurns& turns, io::DriveThreads& threads,
                                              Work work) {
-  co_await turns.wait();
+  CO_TRY_OK(co_await turns.wait());
   auto result = co_await threads.run(std::move(work));
   turns.done();
   co_return result;

@@ -9,6 +9,9 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
       return metrics.gauge(name, help, labels);
     };
     auto& up = gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+    auto& hung =
+        gauge("tarn_drive_hung", "1 while the drive does not answer: it is out until it does");
+    auto& hangs = gauge("tarn_drive_hangs", "times since the start that the drive did not answer");
     auto& suspect = gauge("tarn_drive_suspect",
                           "1 for a minute after a write failed: new objects go to other drives");
     auto& total = gauge("tarn_drive_bytes", "size of the drive's file system");
@@ -39,6 +42,8 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
         .Set(static_cast<double>(drive->recovery().adopted));
     metrics.before_scrape([&, &its = *drive] {
       up.Set(its.usable() ? 1 : 0);
+      hung.Set(its.hangs() ? 1 : 0);
+      hangs.Set(static_cast<double>(its.counters().hangs.load()));
       suspect.Set(its.suspect() ? 1 : 0);
       seeks.Set(static_cast<double>(its.counters().seeks.load()));
       ratio.Set(its.sequential_ratio());

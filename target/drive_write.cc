@@ -1,6 +1,7 @@
 // Files that are written and files that are taken away. How a written one becomes an object stands
 // in publish.cc.
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kFilesPerDirectory = 1024;
 constexpr std::uint64_t kWritebackBytes = 8U << 20U;
+constexpr std::uint64_t kLateBytes = 1U << 30U;  // what nosync may leave in memory
 
 }  // namespace
 
@@ -45,6 +47,8 @@ Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t>
     return fail(fd.error());
   }
   auto file = std::make_unique<WorkFile>(*this, name, std::move(*fd));
+  if (kind_ == io::DriveKind::rotational)
+    file->write_behind_ = std::make_shared<WriteBehind>(*this);
   if (!length) return file;
   if (const Status reserved = files_->preallocate(file->fd_.get(), *length); !reserved) {
     note_write_error(reserved.error());
@@ -67,12 +71,34 @@ Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::u
     return fail(written.error());
   }
   const std::uint64_t end = offset + bytes.size();
-  if (end - file.written_back_ >= kWritebackBytes) {
-    // So that the sync at the end finds little left, and a body of unknown length cannot fill the
-    // drive.
-    files_->start_writeback(file.fd_.get(), file.written_back_, end - file.written_back_);
-    file.written_back_ = end;
-    TRY_OK(check_space(0, true));
+  if (file.write_behind_) file.write_behind_->written(file.fd_.get(), end);
+  if (end - file.written_back_ < kWritebackBytes) return {};
+  // So that the sync at the end finds little left, and a body of unknown length cannot fill the
+  // drive.
+  if (!file.write_behind_) start_writeback(file, end);
+  file.written_back_ = end;
+  return check_space(0, true);
+}
+
+void Drive::start_writeback(const WorkFile& file, std::uint64_t end) {
+  const std::uint64_t late = file.late_ ? kLateBytes : 0;
+  const std::uint64_t from = file.written_back_ - std::min(file.written_back_, late);
+  const std::uint64_t to = end - std::min(end, late);
+  if (to > from) files_->start_writeback(file.fd_.get(), from, to - from);
+}
+
+Task<Status> Drive::room(WorkFile& file) {
+  if (!file.write_behind_) co_return Status();
+  co_return co_await file.write_behind_->room();
+}
+
+Status Drive::write_back(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  TRY_OK(usable());
+  if (const Status written = files_->write_back(fd, offset, bytes); !written) {
+    // The kernel has told it now, and would not tell the sync that follows.
+    ++counters_.sync_errors;
+    take_out(written.error().message);
+    return fail(Errc::unavailable, "{}", written.error().message);
   }
   return {};
 }

@@ -12,7 +12,7 @@ using http::ByteRange;
 using http::RangeVerdict;
 
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
-                         std::shared_ptr<OpenObject> object) {
+                         const std::shared_ptr<OpenObject>& object) {
   const io::ObjectRecord& record = object->record();
   const auto& head = request.head();
   ByteRange range{0, record.size};
@@ -34,31 +34,42 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
                                                 part.offset + part.length - 1, record.size));
     }
   }
-  add_object_fields(response, wanted, record);
-  Sender sender(request.exchange, std::move(object), range, node.verify_always);
-  CO_TRY_OK(co_await sender.prepare());
-  CO_TRY_OK(co_await request.exchange.begin(std::move(response), range.length));
-  CO_TRY_OK(co_await sender.send());
+  response.lines = object->field_lines();
+  if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
+  Sender sender(request.exchange, object, range, node.verify_always);
+  CO_TRY_OK(co_await sender.begin(std::move(response)));
+  if (!sender.done()) CO_TRY_OK(co_await sender.send());
   co_return co_await request.exchange.finish();
+}
+
+/// Says which object it is that is not what was stored.
+Status named(Status result, const ObjectRequest& wanted) {
+  if (result || result.error().code != Errc::corrupt) return result;
+  return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
+                                                      const ObjectRequest& wanted) {
+  auto object = co_await node.store.open_object(wanted.name);
+  if (!object) co_return fail(named(fail(object.error()), wanted).error());
+  if (!*object) co_return fail(object_missing(wanted));
+  co_return object;
 }
 
 }  // namespace
 
 Task<Status> get_object(TargetNode& node, http::Request& request) {
-  CO_TRY(const ObjectRequest wanted, co_await admit_read(node, request));
-  const auto object = co_await node.store.open_object(wanted.name);
+  ObjectRequest wanted;
+  CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
+  if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
+  auto object = node.store.find_open(wanted.name);
   if (!object) {
-    if (object.error().code == Errc::corrupt)
-      co_return fail(Errc::corrupt, "{}: {}", wanted.display(), object.error().message);
-    co_return fail(object.error());
+    CO_TRY(object, co_await open_wanted(node, wanted));
   }
-  if (!*object) co_return fail(object_missing(wanted));
-  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, (*object)->record()));
+  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
-  auto sent = co_await send_object(node, request, wanted, *object);
-  if (!sent && sent.error().code == Errc::corrupt)
-    co_return fail(Errc::corrupt, "{}: {}", wanted.display(), sent.error().message);
-  co_return sent;
+  auto sent = co_await send_object(node, request, wanted, object);
+  co_return named(std::move(sent), wanted);
 }
 
 }  // namespace tarn::target

@@ -10,16 +10,54 @@
 
 namespace tarn::target {
 
-void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start) {
+void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
+                    std::function<void(Error)> refused) {
   {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back({bytes, std::move(start)});
+    std::unique_lock lock(mutex_);
+    if (refusing_ && refused) {
+      const Error why = *refusing_;
+      lock.unlock();
+      refused(why);
+      return;
+    }
+    queue_.push_back({bytes, std::move(start), std::move(refused)});
   }
   grant();
 }
 
-Task<void> HeadTurns::wait() {
-  co_await suspend_until_called([this](auto resume) { ask(0, [resume](Age) { resume(); }); });
+Task<Status> HeadTurns::wait() {
+  const auto result = std::make_shared<Status>();
+  co_await suspend_until_called([this, result](auto resume) {
+    const auto refused = [resume, result](Error why) {
+      *result = fail(std::move(why));
+      resume();
+    };
+    ask(0, [resume](Age) { resume(); }, refused);
+  });
+  co_return std::move(*result);
+}
+
+void HeadTurns::refuse(const Error& why) {
+  std::vector<Waiter> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refusing_ = why;
+    std::deque<Waiter> kept;
+    for (Waiter& each : queue_) {
+      if (each.refused) {
+        refused.push_back(std::move(each));
+      } else {
+        kept.push_back(std::move(each));
+      }
+    }
+    queue_.swap(kept);
+  }
+  for (const Waiter& each : refused) each.refused(why);
+}
+
+void HeadTurns::accept() {
+  const std::lock_guard lock(mutex_);
+  refusing_.reset();
 }
 
 void HeadTurns::done() {

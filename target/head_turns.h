@@ -4,15 +4,18 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "common/base/async.h"
+#include "common/base/error.h"
 
 namespace tarn::target {
 
-/// Who may move the head of a drive now (design.md, section 6). Many streams read one drive; each
-/// waits here before it reads its next window, first come first served, so that the head stays on
-/// one file for a whole window. Windows that were read and not yet sent share a budget: they are
-/// page cache, and more of them than fit would be evicted before they are sent.
+/// Who may move the head of a drive now (design.md, section 6). Many streams read one drive, and
+/// uploads write to it; each waits here before it reads or writes its next window, first come first
+/// served, so that the head stays on one file for a whole window. Windows that were read and not
+/// yet sent share a budget: they are page cache, and more of them than fit would be evicted before
+/// they are sent.
 ///
 /// Knows nothing of files and threads, and never blocks. Thread-safe.
 class HeadTurns {
@@ -33,16 +36,22 @@ class HeadTurns {
 
   /// Calls `start` (here or later, from any thread; it must not block) when it is its turn. The
   /// turn lasts until done(), the budget is held until release().
-  void ask(std::uint64_t bytes, std::function<void(Age)> start);
+  /// With `refused` it may be refused while refuse() holds: that is called instead.
+  void ask(std::uint64_t bytes, std::function<void(Age)> start,
+           std::function<void(Error)> refused = nullptr);
   /// A turn of someone who reads no window (a list, say): resumes on the caller's executor. Must be
-  /// ended with done().
-  Task<void> wait();
+  /// ended with done(), unless it was refused.
+  Task<Status> wait();
   void done();
   /// Runs `work` in a turn, blocking the calling thread until it is there. Not for the drive's own
   /// threads: those who have the turn may be waiting for one.
   void run(const std::function<void()>& work);
   /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
   void release(Age age, std::uint64_t bytes);
+  /// The drive does not answer. Until accept(): who waits, and whoever comes, is refused with `why`
+  /// at once, but for those who cannot be (run()).
+  void refuse(const Error& why);
+  void accept();
   /// Once a second. When readers wait for the budget only, and have done so since the last call, it
   /// is held by streams whose clients are slow: they are forgiven, and may have to read again.
   void tick();
@@ -58,12 +67,14 @@ class HeadTurns {
   struct Waiter {
     std::uint64_t bytes;
     std::function<void(Age)> start;
+    std::function<void(Error)> refused;
   };
   void grant();
 
   const Limits limits_;
   mutable std::mutex mutex_;  // guards what follows
   std::deque<Waiter> queue_;
+  std::optional<Error> refusing_;
   std::size_t active_ = 0;
   std::size_t streams_ = 0;
   std::uint64_t held_ = 0;     // granted at the present age

@@ -5,19 +5,35 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/base/memory_limit.h"
+#include "target/block_reader.h"
 
 namespace tarn::target {
 namespace {
 
-/// Reads until `into` is full or the body ends.
-Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into) {
+/// Reads until `into` is full or the body ends, and shows `see` each piece while it is hot.
+template <class See>
+Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into,
+                               const See& see) {
   std::size_t have = 0;
   while (have < into.size()) {
     CO_TRY(const std::size_t got, co_await exchange.read_some(into.subspan(have)));
     if (got == 0) break;
+    see(into.subspan(have, got));
     have += got;
   }
   co_return have;
+}
+
+/// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
+/// the index, the kernel's part of connections, and pages.
+Status check_memory() {
+  static const std::uint64_t allowed = memory_limit() / 4;
+  const std::uint64_t held = PooledBuffer::bytes_in_use();
+  if (held + 2 * PooledBuffer::kSmallBytes <= allowed) return {};
+  return fail(Errc::unavailable,
+              "bodies that are under way hold {} bytes of memory, and may hold {}; try again", held,
+              allowed);
 }
 
 }  // namespace
@@ -40,45 +56,49 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part) {
+  CO_TRY_OK(check_memory());
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
   io::DriveThreads::Pending<Status> writing;
+  const auto see = [&](std::span<const std::byte> piece) {
+    digests.update(piece);
+    announced.update(piece);
+    if (part != nullptr) part->update(piece);
+  };
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await fill(exchange, buffer);
+    const auto got = co_await fill(exchange, buffer, see);
     if (writing.valid()) {
       auto written = co_await writing.get();
+      if (written) written = co_await file.drive().room(file);
       if (!written) result = std::move(written);
     }
     if (!got && result) result = fail(got.error());
     if (!result || *got == 0) co_return result;
-    const auto piece = buffer.first(*got);
-    digests.update(piece);
-    announced.update(piece);
-    if (part != nullptr) part->update(piece);
-    writing = file.drive().write(file, piece, digests.size() - *got);
+    writing = file.drive().write(file, buffer.first(*got), digests.size() - *got);
   }
 }
 
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests) {
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
-  const std::uint64_t blocks = blocks_of(from.record().size);
+  BlockReader blocks(from);
   Status result;
-  for (std::uint64_t block = 0; block < blocks && result; ++block) {
-    const auto buffer = buffers[block % 2].span();
-    const auto got = co_await from.read_block(block, buffer);
+  for (std::size_t turn = 0;; turn ^= 1U) {
+    const auto buffer = buffers[turn].span();
+    const auto got = co_await blocks.next(buffer);
     if (writing.valid()) result = co_await writing.get();
+    if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
-    if (!result) co_return result;
+    if (result && stop.stop_requested())
+      result = fail(Errc::cancelled, "the copy was told to stop");
+    if (!result || *got == 0) co_return result;
     const auto piece = buffer.first(*got);
     digests.update(piece);
     writing = file.drive().write(file, piece, digests.size() - *got);
   }
-  if (writing.valid()) result = co_await writing.get();
-  co_return result;
 }
 
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
@@ -91,11 +111,18 @@ Status check_write_allowed(const http::RequestHead& head, const std::vector<Loca
               there ? "is now " + etag : "does not exist");
 }
 
+Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
+                               const ObjectRequest& wanted) {
+  if (head.field("If-Match").empty() && head.field("If-None-Match").empty()) co_return Status();
+  CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
+  co_return check_write_allowed(head, present, wanted);
+}
+
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
                                            WorkFile& file, const Digests& digests,
                                            api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(auto present, co_await node.store.find_all(wanted.name));
   if (conditions != nullptr) CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
   const auto state = node.view.state();
@@ -107,7 +134,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
 
   io::ObjectAttribute attribute;
   attribute.bucket_id = wanted.name.bucket;
-  attribute.bucket = wanted.bucket.name;
+  attribute.bucket = wanted.bucket.placed_as();  // a start looks with it where names belong
   attribute.name = wanted.name.object;
   attribute.record.generation = node.next_generation(*state);
   attribute.record.file = file.name();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stop_token>
+
 #include "common/api/custom_metadata.h"
 #include "common/http/exchange.h"
 #include "target/body_checksums.h"
@@ -19,8 +21,10 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
-/// Copies an object's verified bytes behind what is in `file`.
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests);
+/// Copies an object's verified bytes behind what is in `file`. `from` must be held by a shared_ptr.
+/// cancelled when `stop` says so.
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
+                        std::stop_token stop = {});
 
 /// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
 /// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.
@@ -32,6 +36,9 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
 /// If-Match and If-None-Match against what is there (from find_all).
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
                            const ObjectRequest& wanted);
+/// The same before a body travels, when there are such conditions; commit_file() looks again.
+Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
+                               const ObjectRequest& wanted);
 
 /// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
 /// outcome.

@@ -86,6 +86,12 @@ class ErrorListener final : public rocksdb::EventListener {
     const std::lock_guard lock(mutex_);
     error_ = to_status(*status, "background work", drive_);
   }
+  /// Recovery from a full drive is ours (Index::resume). RocksDB's own would start a thread, and
+  /// where none is to be had it ends the process.
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* by_itself) override {
+    *by_itself = false;
+  }
   void OnErrorRecoveryCompleted(rocksdb::Status) override { clear(); }
   void clear() {
     const std::lock_guard lock(mutex_);
@@ -276,7 +282,12 @@ Result<std::optional<std::vector<std::uint32_t>>> Index::block_checksums(const i
 Result<std::vector<io::FileName>> Index::replaced(BucketId bucket, std::string_view name) {
   std::vector<io::FileName> files;
   const std::string prefix = replaced_prefix(bucket, name);
-  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(rocksdb::ReadOptions()));
+  // Without an end the search goes on behind the prefix, over all that was erased there.
+  const std::string end = after_prefix(prefix);
+  const rocksdb::Slice bound(end);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &bound;
+  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next())
     files.push_back(file_at_end(at->key().ToStringView()));
   TRY_OK(to_status(at->status(), "read replaced files", impl_->drive));

@@ -79,6 +79,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.may_hold_foreign = use.may_hold_foreign;
     for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
     its.dead_buckets = state.bmd.dead;
+    for (const auto& [name, bucket] : state.bmd.buckets) its.buckets[bucket.id] = bucket.name;
     its.kind = options.kind();
     its.cache_policy = cache_policy;
     its.files = std::move(files[use.path]);
@@ -115,8 +116,7 @@ Task<void> watch_drive(Drive& drive) {
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    const cluster::ClusterState& after) {
   for (const BucketId bucket : after.bmd.dead)
-    if (!before.bmd.dead.contains(bucket))
-      for (const auto& drive : store.drives()) drive->forget_bucket(bucket);
+    if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
   if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
   const std::string saved = cluster::encode_cluster_file(after);
   for (const auto& drive : store.drives()) drive->save_cluster_state(saved);
@@ -275,6 +275,10 @@ Status Target::start() {
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, loops_, tasks_);
   for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
+  // Apart from the above, which waits for the drive.
+  tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
+                 for (const auto& drive : store_->drives()) drive->watch();
+               }));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};

@@ -12,6 +12,7 @@
 #include "common/security/redirect_token.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
+#include "target/running_copies.h"
 
 namespace tarn::target {
 
@@ -27,6 +28,7 @@ struct TargetNode {
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
+  RunningCopies copies = {};
 
   /// The generation of a change that commits now (design.md, section 3).
   [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
@@ -51,6 +53,10 @@ struct ObjectRequest {
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
 /// the client insists on a fresh answer).
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
+/// The same without waiting, as it almost always can be done. False: admit_read_later() must do the
+/// rest.
+Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out);
+Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out);
 /// For all that changes something: only as a proxy sent it, and only with a lease.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
 /// What a request says about an object that does not exist, or not here.
@@ -72,7 +78,9 @@ Task<Status> patch_object(TargetNode& node, http::Request& request);      // pat
 Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
-Task<Status> heartbeat(TargetNode& node, http::Request& request);         // heartbeat.cc, internal
+Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
+Task<Status> stop_copy(TargetNode& node, http::Request& request);    // bucket_copy.cc, internal
+Task<Status> heartbeat(TargetNode& node, http::Request& request);    // heartbeat.cc, internal
 // What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
 Task<Status> append_object(TargetNode& node, http::Request& request,
                            const ObjectRequest& wanted);  // append.cc: append and flush

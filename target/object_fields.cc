@@ -14,8 +14,9 @@ void add_custom_fields(http::Response& response, const io::ObjectRecord& record)
     response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
 }
 
-void add_object_fields(http::Response& response, const ObjectRequest& wanted,
-                       const io::ObjectRecord& record) {
+namespace {
+
+void add_record_fields(http::Response& response, const io::ObjectRecord& record) {
   std::string_view type = http::kBytes;
   for (const auto& [key, value] : record.custom)
     if (key == "Content-Type") type = value;
@@ -29,12 +30,29 @@ void add_object_fields(http::Response& response, const ObjectRequest& wanted,
       .set("Ais-Atime", std::to_string(record.modified_ns))
       .set("X-Content-Type-Options", "nosniff");
   add_custom_fields(response, record);
+}
+
+}  // namespace
+
+void add_object_fields(http::Response& response, const ObjectRequest& wanted,
+                       const io::ObjectRecord& record) {
+  add_record_fields(response, record);
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
+}
+
+std::string object_field_lines(const io::ObjectRecord& record) {
+  http::Response response;
+  add_record_fields(response, record);
+  std::string lines;
+  for (const http::Field& field : response.fields)
+    http::append_field(lines, field.name, field.value);
+  return lines;
 }
 
 Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& head,
                                                        const ObjectRequest& wanted,
                                                        const io::ObjectRecord& record) {
+  if (!http::has_conditions(head)) return std::optional<http::Response>();
   const std::string etag = record.etag();
   switch (http::check_read_conditions(head, etag, modified_seconds(record))) {
     case http::Condition::failed:

@@ -11,6 +11,8 @@ namespace tarn::target {
 /// line for each pair, as AIStore's clients read it), Tarn-Stale.
 void add_object_fields(http::Response& response, const ObjectRequest& wanted,
                        const io::ObjectRecord& record);
+/// The same without Tarn-Stale, as it goes out: made once for an object that is read often.
+[[nodiscard]] std::string object_field_lines(const io::ObjectRecord& record);
 /// A line of `Ais-Custom-Md` for each pair.
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record);
 /// Last-Modified, in seconds since the epoch.

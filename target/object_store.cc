@@ -37,6 +37,11 @@ Result<Drive*> ObjectStore::home(const ObjectName& name,
   return drives_[first].get();
 }
 
+Status ObjectStore::reachable(const ObjectName& name) const {
+  TRY_OK(home(name, order(name)));
+  return {};
+}
+
 bool ObjectStore::may_hold_foreign() const {
   return std::any_of(drives_.begin(), drives_.end(),
                      [](const auto& drive) { return drive->may_hold_foreign(); });
@@ -59,7 +64,15 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   co_return found;
 }
 
+std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
+  auto object = open_.find(name.bucket, name.object);
+  if (!object || !object->drive().usable() || !object->drive().not_overloaded()) return nullptr;
+  return object;
+}
+
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
+  if (auto object = find_open(name)) co_return std::move(object);
+  const OpenObjects::Moment before = open_.now(name.bucket, name.object);
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
   CO_TRY_OK(first->not_overloaded());
@@ -74,6 +87,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
   if (!object && !missing_.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                    missing_.begin()->first);
+  if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
   co_return object;
 }
 
@@ -119,6 +133,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
       durability = cluster::Durability::full;  // what is removed below must have a successor
     }
   }
+  const OpenObjects::Change change(open_, name.bucket, name.object);
   io::ObjectRecord marker = attribute.record;
   marker.kind = io::ObjectRecord::Kind::tombstone;
   CO_TRY_OK(co_await drive.publish(file, {std::move(attribute), std::move(checksums),
@@ -134,12 +149,23 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
   co_return Status();
 }
 
+Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute) {
+  const OpenObjects::Change change(open_, name.bucket, name.object);
+  co_return co_await drive.patch(std::move(attribute));
+}
+
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
+  const OpenObjects::Change change(open_, name.bucket, name.object);
   // The newest last: until it is gone the name still reads as that version, never as an older one.
   for (auto at = present.rbegin(); at != present.rend(); ++at)
     CO_TRY_OK(co_await at->drive->remove(name.bucket, name.object, tombstone, true));
   co_return Status();
+}
+
+void ObjectStore::forget_bucket(BucketId bucket) {
+  open_.forget_bucket(bucket);
+  for (const auto& drive : drives_) drive->forget_bucket(bucket);
 }
 
 /// One page of every drive, merged. `next`: where the following call goes on.

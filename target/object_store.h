@@ -12,6 +12,7 @@
 #include "common/cluster/hrw.h"
 #include "target/drive.h"
 #include "target/name_locks.h"
+#include "target/open_objects.h"
 
 namespace tarn::target {
 
@@ -19,8 +20,11 @@ namespace tarn::target {
 /// the drive.
 struct ObjectName {
   BucketId bucket{};
-  std::string uname;   ///< "ais/@#/photos/cat.jpg"
+  std::string uname;   ///< what placement hashes: "ais/@#/photos/cat.jpg"
   std::string object;  ///< "cat.jpg"
+
+  /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.
+  [[nodiscard]] std::string key() const { return std::to_string(raw(bucket)) + "/" + object; }
 };
 
 /// A record and the drive that holds it.
@@ -45,9 +49,14 @@ class ObjectStore {
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
 
+  /// unavailable when the drive where `name` lives is away or out.
+  [[nodiscard]] Status reachable(const ObjectName& name) const;
   /// All records of a name, tombstones included, the newest first. unavailable when a drive that
   /// may hold one does not answer.
   Task<Result<std::vector<Located>>> find_all(ObjectName name);
+  /// The newest version, when it is open already and its drive can be asked; else null: then
+  /// open_object() knows. Never waits.
+  [[nodiscard]] std::shared_ptr<OpenObject> find_open(const ObjectName& name);
   /// The newest version with its file open; null when there is none. unavailable rather than null
   /// when a drive that may hold one is away.
   Task<Result<std::shared_ptr<OpenObject>>> open_object(ObjectName name);
@@ -64,8 +73,14 @@ class ObjectStore {
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                        std::vector<std::uint32_t> checksums, std::vector<Located> others,
                        cluster::Durability durability);
+  /// Replaces the metadata of `name` on the drive that holds it, as Drive::patch does. The caller
+  /// holds the name's lock.
+  Task<Status> patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute);
   /// Durably deletes all of `present` (from find_all, under the lock).
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
+
+  /// Removes what a destroyed bucket left, in the background.
+  void forget_bucket(BucketId bucket);
 
   struct Listed {
     std::string name;
@@ -95,6 +110,7 @@ class ObjectStore {
   std::vector<std::string> paths_;              // drives_, then missing_
   std::vector<cluster::Candidate> candidates_;  // of paths_
   NameLocks locks_;
+  OpenObjects open_;  // behind drives_: it closes files on their threads
 };
 
 }  // namespace tarn::target

@@ -33,11 +33,11 @@ void OpenAppends::Use::end() {
   append_.reset();
 }
 
-Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::string uname,
+Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::string key,
                                           BootTime now) {
   auto append = std::make_shared<Append>();
   append->id = hex64(random_u64());
-  append->uname = std::move(uname);
+  append->key = std::move(key);
   append->file = std::move(file);
   const std::lock_guard lock(mutex_);
   if (slots_.size() >= kCountMax)
@@ -47,11 +47,11 @@ Result<OpenAppends::Use> OpenAppends::add(std::unique_ptr<WorkFile> file, std::s
   return Use(*this, append, now);
 }
 
-Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::string_view uname,
+Result<OpenAppends::Use> OpenAppends::use(const AppendHandle& handle, std::string_view key,
                                           BootTime now) {
   const std::lock_guard lock(mutex_);
   const auto at = slots_.find(handle.id);
-  if (at == slots_.end() || at->second.append->uname != uname)
+  if (at == slots_.end() || at->second.append->key != key)
     return fail(Errc::invalid_argument,
                 "append_handle '{}' is unknown at target t[{}]: it was flushed, nothing was "
                 "appended for too long, or the target was restarted; what was not flushed is "

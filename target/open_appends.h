@@ -30,7 +30,7 @@ struct AppendHandle {
 /// An object that grows by appends and that nobody sees until it is flushed.
 struct Append {
   std::string id;
-  std::string uname;
+  std::string key;
   std::unique_ptr<WorkFile> file;
   Digests digests;
   Digests::Mark before;        ///< the last append began here, and may be sent again
@@ -65,10 +65,10 @@ class OpenAppends {
   };
 
   /// Takes a new append in. unavailable when there are too many.
-  [[nodiscard]] Result<Use> add(std::unique_ptr<WorkFile> file, std::string uname, BootTime now);
+  [[nodiscard]] Result<Use> add(std::unique_ptr<WorkFile> file, std::string key, BootTime now);
   /// invalid_argument when there is no such append (any more) of this name, conflict while another
   /// call has it.
-  [[nodiscard]] Result<Use> use(const AppendHandle& handle, std::string_view uname, BootTime now);
+  [[nodiscard]] Result<Use> use(const AppendHandle& handle, std::string_view key, BootTime now);
   /// Drops those that were last used before `before`. Returns how many.
   std::size_t drop_idle(BootTime before);
 

@@ -7,6 +7,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive.h"
+#include "target/object_fields.h"
 
 namespace tarn::target {
 namespace {
@@ -21,6 +22,7 @@ OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
                        std::shared_ptr<VerifiedBlocks> verified)
     : drive_(drive),
       record_(std::move(record)),
+      field_lines_(object_field_lines(record_)),
       fd_(std::move(fd)),
       checksums_(std::move(checksums)),
       known_(checksums_.size()),
@@ -43,10 +45,23 @@ bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
   return false;
 }
 
-bool OpenObject::note_reading() {
+bool OpenObject::copy_from_memory(std::uint64_t offset, std::span<std::byte> into) const {
+  if (!may_send(offset, into.size())) return false;
+  if (io::read_without_waiting(fd_.get(), into, offset)) return true;
+  // Gone in this moment: what the drive brings instead is to be looked at anew.
+  const std::uint64_t last = (offset + into.size() - 1) / kBlockBytes;
+  for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
+    verified_->set(block, false);
+  return false;
+}
+
+bool OpenObject::begin_reading() {
+  ++verified_->readers;
   const CachePolicy& policy = *drive_.cache_policy_;
   return policy.keep(verified_->read_again(policy.now()));
 }
+
+void OpenObject::end_reading() { --verified_->readers; }
 
 std::size_t OpenObject::bytes_of(std::uint64_t block) const {
   return std::min<std::uint64_t>(kBlockBytes, record_.size - block * kBlockBytes);
@@ -149,7 +164,7 @@ Status OpenObject::adopt() {
 }
 
 void OpenObject::drop_behind(std::uint64_t offset, std::uint64_t bytes) {
-  if (verified_.use_count() > 2) return;  // ours and the drive's memory of it; others read it, too
+  if (verified_->readers > 1) return;
   drive_.threads_->post([&drive = drive_, fd = ::dup(fd_.get()), offset, bytes] {
     drive.files_->drop_cache(fd, offset, bytes);
     ::close(fd);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/async.h"
@@ -34,6 +35,8 @@ class VerifiedBlocks {
   void set(std::size_t block, bool verified) { blocks_[block].store(verified ? 1 : 0); }
   /// By the clock of CachePolicy; 0: never. Returns the time before.
   std::uint64_t read_again(std::uint64_t now) { return last_read_.exchange(now); }
+  /// Readers at this moment.
+  std::atomic<std::uint32_t> readers{0};
 
  private:
   std::vector<std::atomic<std::uint8_t>> blocks_;
@@ -41,11 +44,12 @@ class VerifiedBlocks {
 };
 
 /// An object opened for reading: it stays readable when the name is overwritten or deleted. The
-/// last owner's end closes the file on the drive's threads.
+/// last owner's end closes the file on the drive's threads. Shared by readers once it has all its
+/// checksums (OpenObjects).
 ///
 /// An object that was adopted has no block checksums until its file has been read once, by
 /// adopt_block() from the first block to the last; nothing else can verify it until then.
-class OpenObject {
+class OpenObject : public std::enable_shared_from_this<OpenObject> {
  public:
   OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
              std::vector<std::uint32_t> checksums, std::shared_ptr<VerifiedBlocks> verified);
@@ -58,11 +62,18 @@ class OpenObject {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(record_.size); }
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
-  /// Notes that the file is being read from now on. Whether its pages should stay in the cache.
-  [[nodiscard]] bool note_reading();
+  /// The header lines of an answer that tell of the object (object_fields.h), as they go out.
+  [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
+  /// Notes that the file is being read from now on, until end_reading(). Whether its pages should
+  /// stay in the cache.
+  [[nodiscard]] bool begin_reading();
+  void end_reading();
   /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
   /// there.
   [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Copies such bytes. False when they may not be sent, or the file system cannot tell in time:
+  /// then may_send() does.
+  [[nodiscard]] bool copy_from_memory(std::uint64_t offset, std::span<std::byte> into) const;
 
   // Blocking, on the drive's threads:
 
@@ -94,6 +105,7 @@ class OpenObject {
 
   Drive& drive_;
   io::ObjectRecord record_;
+  const std::string field_lines_;
   UniqueFd fd_;
   std::vector<std::uint32_t> checksums_;
   std::atomic<std::uint64_t> known_;    // of these; grows while a file is adopted

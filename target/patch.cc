@@ -15,7 +15,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const api::Action asked, api::parse_action(body));
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const auto present, co_await find_present(node, wanted));
   const Located& newest = present.front();
   if (http::check_write_conditions(request.head(), newest.record.etag()) !=
@@ -31,7 +31,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
                                 newest.record};
   attribute.record.generation = node.next_generation(*node.view.state());
   attribute.record.custom = std::move(custom);
-  CO_TRY_OK(co_await newest.drive->patch(std::move(attribute)));
+  CO_TRY_OK(co_await node.store.patch(wanted.name, *newest.drive, std::move(attribute)));
   CO_TRY_OK(check_lease_before_reply(node));
   obs::log("target").debug("patch done req={} bucket={} object={}", request.exchange.request_id(),
                            wanted.bucket.name.name, wanted.name.object);

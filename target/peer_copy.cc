@@ -7,6 +7,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "target/block_reader.h"
 
 namespace tarn::target {
 namespace {
@@ -15,35 +16,46 @@ constexpr std::int64_t kLifeSeconds = 300;
 /// The other target may sync for long before it answers.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
 
-http::ClientRequest put_request(const TargetNode& node, const std::string& request_id,
-                                const io::ObjectRecord& record, const Destination& to) {
+/// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
+/// empty for none.
+http::ClientRequest signed_request(const TargetNode& node, const std::string& request_id,
+                                   http::Method method, std::string length, const Destination& to) {
   const std::int64_t now_ns = node.clock.wall_time().count();
   const ObjectRequest& object = to.object;
   security::RedirectClaim claim;
-  claim.method = "PUT";
+  claim.method = http::to_string(method);
   claim.target_id = to.owner->id;
-  claim.uname = object.name.uname;
+  claim.uname = object.bucket.name.uname(object.name.object);
   claim.proxy_id = node.id;
   claim.issued_ns = now_ns;
   claim.expires_s = now_ns / 1'000'000'000 + kLifeSeconds;
   claim.map_version = object.state->map.version;
   claim.bmd_version = object.state->bmd.version;
-  claim.length = std::to_string(record.size);
+  claim.length = std::move(length);
   claim.request_id = request_id;
   api::Query query;
   query.set("provider", object.bucket.name.provider);
   if (!object.bucket.name.ns_uuid.empty() || !object.bucket.name.ns_name.empty())
     query.set("namespace", "@" + object.bucket.name.ns_uuid + "#" + object.bucket.name.ns_name);
-  node.signer.sign(claim, query);
-
   http::ClientRequest out;
-  out.method = http::Method::put;
-  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?" + query.encode();
+  out.method = method;
+  out.target = api::object_path(object.bucket.name.name, object.name.object) + "?";
+  node.signer.append_signed(out.target, claim, query);
+  return out;
+}
+
+http::ClientRequest put_request(const TargetNode& node, const std::string& request_id,
+                                const io::ObjectRecord& record, const Destination& to,
+                                const http::RequestHead* conditions) {
+  auto out = signed_request(node, request_id, http::Method::put, std::to_string(record.size), to);
   out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
   out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
   for (const auto& [key, value] : record.custom)
     out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
+  for (const char* condition : {"If-Match", "If-None-Match"})
+    if (conditions != nullptr && !conditions->field(condition).empty())
+      out.fields.push_back({condition, std::string(conditions->field(condition))});
   return out;
 }
 
@@ -53,11 +65,13 @@ Error peer_lost(const Destination& to, const Error& cause) {
 }
 
 /// Sends the blocks until all are through or the peer has answered.
-Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from) {
+Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, std::stop_token stop) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  const std::uint64_t blocks = blocks_of(from.record().size);
-  for (std::uint64_t block = 0; block < blocks && !stream.answer_ready(); ++block) {
-    CO_TRY(const std::size_t got, co_await from.read_block(block, buffer.span()));
+  BlockReader blocks(from);
+  while (!stream.answer_ready()) {
+    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
+    CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
+    if (got == 0) break;
     const Status sent = co_await stream.write(buffer.span().first(got));
     if (!sent) co_return Status();  // the peer may have said why: its answer tells
   }
@@ -66,17 +80,17 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from) {
 }
 
 Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenObject& from,
-                          const Destination& to) {
+                          const Destination& to, CopyTerms terms) {
   CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
-  auto opened = co_await node.client.open(std::move(address),
-                                          put_request(node, request_id, from.record(), to),
-                                          from.record().size, kLimits);
+  auto opened = co_await node.client.open(
+      std::move(address), put_request(node, request_id, from.record(), to, terms.conditions),
+      from.record().size, kLimits);
   if (!opened) co_return fail(peer_lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   auto answer = co_await stream.read_head();
   if (!answer) co_return fail(peer_lost(to, answer.error()));
   if (answer->status < 200) {
-    CO_TRY_OK(co_await send_blocks(stream, from));
+    CO_TRY_OK(co_await send_blocks(stream, from, terms.stop));
     answer = co_await stream.read_head();
     if (!answer) co_return fail(peer_lost(to, answer.error()));
   }
@@ -94,14 +108,17 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
                  api::error_message_of(text));
 }
 
-Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to) {
+Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to, CopyTerms terms) {
+  if (terms.conditions != nullptr)
+    CO_TRY_OK(co_await check_before_body(node, *terms.conditions, to.object));
   CO_TRY(auto file, co_await node.store.create(to.object.name, from.record().size));
   Digests digests;
-  CO_TRY_OK(co_await copy_bytes(from, *file, digests));
+  CO_TRY_OK(co_await copy_bytes(from, *file, digests, terms.stop));
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
-  CO_TRY_OK(co_await commit_file(node, to.object, *file, digests, from.record().custom, nullptr));
+  CO_TRY_OK(co_await commit_file(node, to.object, *file, digests, from.record().custom,
+                                 terms.conditions));
   co_return check_lease_before_reply(node);
 }
 
@@ -121,7 +138,7 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
                    address.bucket.display());
   object.bucket = *bucket;
   object.name.bucket = bucket->id;
-  object.name.uname = address.bucket.uname(address.object);
+  object.name.uname = bucket->placement_name(address.object);
   object.name.object = std::move(address.object);
   to.owner = cluster::owner_of(object.state->map, object.name.uname);
   if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
@@ -129,9 +146,32 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
 }
 
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to) {
-  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to);
-  co_return co_await copy_to_peer(node, request_id, from, to);
+                     const Destination& to, CopyTerms terms) {
+  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to, std::move(terms));
+  co_return co_await copy_to_peer(node, request_id, from, to, std::move(terms));
+}
+
+Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
+                            const Destination& object) {
+  const ObjectRequest& wanted = object.object;
+  if (object.owner->id == node.id) {
+    CO_TRY(const auto found, co_await node.store.find(wanted.name));
+    // A bucket that is being destroyed loses its records only after its entry is gone.
+    if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
+                     wanted.bucket.name.display());
+    co_return found.has_value();
+  }
+  CO_TRY(http::Url address, http::parse_url(object.owner->public_url));
+  auto answer = co_await node.client.call(
+      std::move(address), signed_request(node, request_id, http::Method::head, "", object));
+  if (!answer) co_return fail(peer_lost(object, answer.error()));
+  if (answer->status == 200) co_return true;
+  const std::string_view why = answer->field("Hdr-Error");
+  if (answer->status == 404 && api::tcode_of(why) == api::tcode(Errc::object_not_found))
+    co_return false;
+  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", object.owner->id,
+                 api::error_message_of(why));
 }
 
 }  // namespace tarn::target

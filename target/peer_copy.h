@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stop_token>
+
 #include "common/api/object_query.h"
 #include "target/incoming.h"
 
@@ -15,10 +17,23 @@ struct Destination {
 /// target owns the name.
 Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address);
 
+/// What else holds for a copy.
+struct CopyTerms {
+  /// The request whose If-Match and If-None-Match must hold for the destination, or null.
+  const http::RequestHead* conditions = nullptr;
+  std::stop_token stop{};
+};
+
 /// Makes `to` a copy of `from`, custom metadata included, durably: here, or by a PUT that this
 /// target signs when another one owns the name. The bytes are compared with their checksums on the
-/// way. Takes the destination's lock at its commit only, and no other.
+/// way. Takes the destination's lock at its commit only, and no other. cancelled when it was told
+/// to stop; then nothing is there but what was there before.
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to);
+                     const Destination& to, CopyTerms terms = {});
+
+/// Whether the object is there now: in this target's index, or as its owner answers. Errors where
+/// that cannot be known, bucket_not_found when the bucket is gone.
+Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
+                            const Destination& object);
 
 }  // namespace tarn::target

@@ -9,7 +9,7 @@ namespace {
 /// 200 when nobody commits under this name, 423 while someone does. There are no read locks: a
 /// reader keeps what it opened, whatever happens to the name (AIStore's 202 never comes).
 Task<Status> check_lock(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
-  if (node.store.locks().is_held(wanted.name.uname))
+  if (node.store.locks().is_held(wanted.name.key()))
     co_return fail(Errc::locked, "{} is being written", wanted.display());
   co_return co_await request.exchange.respond(http::Response(200));
 }

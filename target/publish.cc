@@ -2,6 +2,8 @@
 // after each of its steps.
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <unistd.h>
 
 #include "common/base/fail_point.h"
@@ -16,6 +18,9 @@ namespace {
 constexpr std::uint64_t kUnsyncedBytesMax = 1U << 30U;
 constexpr std::size_t kUnsyncedFilesMax = 256;
 constexpr std::size_t kSyncingMax = 2;  // threads; the others go on serving
+// What is synced together shares the journal's commits, the directory's and the index's.
+constexpr std::size_t kTogetherFilesMax = 32;
+constexpr std::uint64_t kTogetherBytesMax = 64U << 20U;
 
 bool replaces(const Drive::Publication& publication) {
   return publication.old && publication.old->kind == io::ObjectRecord::Kind::object;
@@ -23,23 +28,32 @@ bool replaces(const Drive::Publication& publication) {
 
 }  // namespace
 
-/// The file's part of a publication. What a crash leaves after each step:
-Status Drive::write_durably(int fd, const io::FileName& name,
-                            const io::ObjectAttribute& attribute) {
+/// The files' part of their publication. What a crash leaves of each after each step:
+Status Drive::write_durably(const std::vector<Written>& files) {
+  const auto sync_all = [&]() -> Status {
+    for (const Written& file : files)
+      if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(file.fd));
+    return {};
+  };
   // A file without attribute: the next start removes it.
-  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
+  TRY_OK(sync_all());
   FAIL_POINT("put.before_attribute");
   // The bytes are durable before the attribute can be: a file that has one is complete, and may be
   // adopted without reading it (docs/decisions/002).
-  if (const Status set = files_->set_attribute(fd, io::encode(attribute)); !set) {
-    note_write_error(set.error());
-    return set;
+  for (const Written& file : files) {
+    if (const Status set = files_->set_attribute(file.fd, io::encode(file.attribute)); !set) {
+      note_write_error(set.error());
+      return set;
+    }
   }
   // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
   FAIL_POINT("put.before_fsync");
-  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
+  TRY_OK(sync_all());
   FAIL_POINT("put.before_dir_fsync");
-  return sync_directory(name.directory_path());
+  std::set<std::string> directories;
+  for (const Written& file : files) directories.insert(file.attribute.record.file.directory_path());
+  for (const std::string& directory : directories) TRY_OK(sync_directory(directory));
+  return {};
 }
 
 IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication) {
@@ -51,14 +65,17 @@ IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication
     batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
     batch.erase_block_checksums(publication.old->file);
   }
-  if (publication.foreign && !foreign_.exchange(true)) batch.put_flag("foreign", "1");
+  if (publication.foreign) {
+    foreign_ = true;
+    batch.put_flag("foreign", "1");
+  }
   return batch;
 }
 
 /// Nobody may find the file later: it could come back over what is acknowledged after it.
 Status Drive::take_back(WorkFile& file, const Status& why) {
   static_cast<void>(files_->remove(file.name_.path()));
-  if (usable()) static_cast<void>(sync_directory(file.name_.directory_path()));
+  if (not_taken_out()) static_cast<void>(sync_directory(file.name_.directory_path()));
   file.fd_.reset();
   if (const Status error = index_->background_error(); !error) note_index_error(error.error());
   return why;
@@ -79,7 +96,7 @@ Status Drive::publish_now(WorkFile& file, const Publication& publication) {
   TRY_OK(files_->check_mounted());
   const io::ObjectAttribute& attribute = publication.attribute;
   const auto commit = [&]() -> Status {
-    TRY_OK(write_durably(file.fd_.get(), file.name_, attribute));
+    TRY_OK(write_durably({{file.fd_.get(), attribute}}));
     // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
     FAIL_POINT("put.before_index");
     return index_->commit(batch_for(file, publication));
@@ -127,37 +144,61 @@ void Drive::sync_later(int fd, const io::FileName& name, Publication publication
 void Drive::sync_waiting() {
   std::unique_lock lock(unsynced_mutex_);
   while (!unsynced_.empty()) {
-    Unsynced next = std::move(unsynced_.front());
-    unsynced_.pop_front();
-    static_cast<void>(sync_one(std::move(next), lock));
+    std::vector<Unsynced> next;
+    std::uint64_t bytes = 0;
+    do {
+      bytes += unsynced_.front().publication.attribute.record.size;
+      next.push_back(std::move(unsynced_.front()));
+      unsynced_.pop_front();
+    } while (!unsynced_.empty() && next.size() < kTogetherFilesMax && bytes < kTogetherBytesMax);
+    static_cast<void>(sync_some(std::move(next), lock));
   }
   --syncing_;
 }
 
 /// Drops the lock while it works.
-Status Drive::sync_one(Unsynced file, std::unique_lock<std::mutex>& lock) {
-  being_synced_.insert(file.name);
+Status Drive::sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock) {
+  for (const Unsynced& file : files) being_synced_.insert(file.name);
   lock.unlock();
-  const io::ObjectAttribute& attribute = file.publication.attribute;
-  const auto work = [&]() -> Status {
-    TRY_OK(usable());
-    FAIL_POINT("nosync.before_sync");
-    TRY_OK(write_durably(file.fd.get(), file.name, attribute));
-    IndexBatch batch;
-    batch.erase_unsynced(file.name);
-    return index_->commit(std::move(batch));
-  };
-  Status done = work();
-  if (!done) {
-    obs::log("drive").error("file not synced drive={} file={} err={}", options_.path,
-                            file.name.path(), done.error().message);
-  } else if (replaces(file.publication)) {
-    reap(attribute.bucket_id, attribute.name, file.publication.old->file);
+  Status done = sync_now(files);
+  if (!done && files.size() > 1 && usable()) {
+    // One of them is to blame, the others are not.
+    for (Unsynced& file : files) done = sync_now({&file, 1});
   }
   lock.lock();
-  unsynced_bytes_ -= attribute.record.size;
-  being_synced_.erase(file.name);
+  for (const Unsynced& file : files) {
+    unsynced_bytes_ -= file.publication.attribute.record.size;
+    being_synced_.erase(file.name);
+  }
   synced_.notify_all();
+  return done;
+}
+
+Status Drive::sync_now(std::span<const Unsynced> files) {
+  const auto work = [&]() -> Status {
+    TRY_OK(not_taken_out());
+    FAIL_POINT("nosync.before_sync");
+    std::vector<Written> written;
+    IndexBatch batch;
+    for (const Unsynced& file : files) {
+      const io::ObjectAttribute& attribute = file.publication.attribute;
+      // All of them on their way before the first is waited for.
+      if (files.size() > 1) files_->start_writeback(file.fd.get(), 0, attribute.record.size);
+      written.push_back({file.fd.get(), attribute});
+      batch.erase_unsynced(file.name);
+    }
+    TRY_OK(write_durably(written));
+    return index_->commit(std::move(batch));
+  };
+  const Status done = work();
+  for (const Unsynced& file : files) {
+    const io::ObjectAttribute& attribute = file.publication.attribute;
+    if (!done && files.size() == 1)
+      obs::log("drive").error("file not synced drive={} file={} err={}", options_.path,
+                              file.name.path(), done.error().message);
+    if (done && replaces(file.publication))
+      reap(attribute.bucket_id, attribute.name, file.publication.old->file);
+  }
   return done;
 }
 
@@ -167,15 +208,18 @@ Status Drive::settle(const io::FileName& file) {
                                   [&](const Unsynced& each) { return each.name == file; });
   if (waits != unsynced_.end()) {
     // Here and now: those who sync may themselves wait for a thread that waits here.
-    Unsynced its = std::move(*waits);
+    std::vector<Unsynced> alone;
+    alone.push_back(std::move(*waits));
     unsynced_.erase(waits);
-    return sync_one(std::move(its), lock);
+    return sync_some(std::move(alone), lock);
   }
   synced_.wait(lock, [&] { return !being_synced_.contains(file); });
   return {};
 }
 
 Task<Status> Drive::publish(WorkFile& file, Publication publication) {
+  if (file.write_behind_ && publication.durability == cluster::Durability::full)
+    CO_TRY_OK(co_await file.write_behind_->finish(file.fd_.get()));
   auto work = [&, this] {
     return publication.durability == cluster::Durability::full
                ? publish_now(file, publication)

@@ -25,6 +25,7 @@ Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& reque
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   CO_TRY(auto custom, custom_metadata_of(head));
   CO_TRY(auto file, co_await node.store.create(wanted.name, head.content_length));
+  if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
@@ -46,11 +47,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument, "append_type and object_to exclude each other");
   if (appends) co_return co_await append_object(node, request, wanted);
   if (copies) co_return co_await copy_object(node, request, wanted);
-  if (!head.field("If-Match").empty() || !head.field("If-None-Match").empty()) {
-    // Before the body travels; checked again under the lock.
-    CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
-    CO_TRY_OK(check_write_allowed(head, present, wanted));
-  }
+  CO_TRY_OK(co_await check_before_body(node, head, wanted));
   CO_TRY(const io::ObjectRecord record, co_await store_body(node, request, wanted));
   CO_FAIL_POINT("put.before_reply");
   CO_TRY_OK(check_lease_before_reply(node));

@@ -73,19 +73,33 @@ void ReadAhead::ask(std::uint64_t begin) {
   asked_ = end;
   const std::uint64_t epoch = epoch_;
   lock.unlock();
-  turns_.ask(end - begin, [self = shared_from_this(), epoch, begin, end](HeadTurns::Age age) {
-    self->start(epoch, begin, end, age);
-  });
+  const auto self = shared_from_this();
+  turns_.ask(
+      end - begin,
+      [self, epoch, begin, end](HeadTurns::Age age) { self->start(epoch, begin, end, age); },
+      [self, epoch](Error why) { self->refused(epoch, std::move(why)); });
 }
 
 void ReadAhead::start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end,
                       HeadTurns::Age age) {
+  bool is_wanted = false;
   {
     const std::lock_guard lock(mutex_);
-    windows_.push_back({begin, end, begin, age});
+    is_wanted = epoch == epoch_;
+    if (is_wanted) windows_.push_back({begin, end, begin, age});
   }
-  object_->drive().post(
-      [self = shared_from_this(), epoch, begin, end] { self->read_window(epoch, begin, end); });
+  if (!is_wanted) turns_.release(age, end - begin);
+  const auto self = shared_from_this();
+  object_->drive().post([self, epoch, begin, end] { self->read_window(epoch, begin, end); },
+                        [self, epoch](Error why) {
+                          self->turns_.done();
+                          self->refused(epoch, std::move(why));
+                        });
+}
+
+void ReadAhead::refused(std::uint64_t epoch, Error why) {
+  static_cast<void>(report(epoch, 0, fail(std::move(why))));
+  finish();
 }
 
 /// On a thread of the drive. The turn is ours until done().
@@ -164,9 +178,14 @@ void ReadAhead::give_back(const std::deque<Window>& windows) {
 }
 
 void ReadAhead::lost(std::uint64_t at) {
-  const std::lock_guard lock(mutex_);
-  ++epoch_;
-  ready_ = asked_ = at;
+  std::deque<Window> unsent;
+  {
+    const std::lock_guard lock(mutex_);
+    ++epoch_;
+    ready_ = asked_ = at;
+    unsent.swap(windows_);
+  }
+  give_back(unsent);
 }
 
 void ReadAhead::close() {

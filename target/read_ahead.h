@@ -40,7 +40,8 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   Task<Result<std::uint64_t>> ready(std::uint64_t at);
   /// Everything before `at` has been sent.
   void passed(std::uint64_t at);
-  /// The pages at `at` have left the memory before they were sent: they are read again.
+  /// The pages at `at` have left the memory before they were sent: they are read again. What was
+  /// held of the budget for them is given back.
   void lost(std::uint64_t at);
   /// The reader wants no more.
   void close();
@@ -60,6 +61,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   Status bring_block(std::uint64_t block);
   bool report(std::uint64_t epoch, std::uint64_t ready, Status result);
   [[nodiscard]] bool wanted(std::uint64_t epoch);
+  void refused(std::uint64_t epoch, Error why);
   void finish();
   void wake(std::unique_lock<std::mutex> lock);
   void give_back(const std::deque<Window>& windows);

@@ -38,14 +38,13 @@ std::optional<T> parse_hex(std::string_view text, std::size_t digits) {
 class Reconciliation {
  public:
   Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
-                 std::int64_t tombstones_before_ns, std::string drive,
-                 const std::function<bool(const std::string&)>& is_home)
+                 std::int64_t tombstones_before_ns, std::string drive, const Homes& homes)
       : files_(files),
         index_(index),
         dead_(dead),
         tombstones_before_ns_(tombstones_before_ns),
         drive_(std::move(drive)),
-        is_home_(is_home) {}
+        homes_(homes) {}
 
   Result<RecoveryReport> run() {
     TRY_OK(finish_unsynced());
@@ -137,6 +136,7 @@ class Reconciliation {
           batch.erase_record(bucket, name);
         } else {
           ++report_.tombstones;
+          place(bucket_of(bucket), name);
         }
         return;
       }
@@ -146,10 +146,25 @@ class Reconciliation {
       }
       ++report_.records;
       report_.bytes += record.size;
+      place(bucket_of(bucket), name);
       known_.emplace(record.file, false);
     }));
     index_was_empty_ = !any;
     return index_.commit_lazily(std::move(batch));
+  }
+
+  [[nodiscard]] const api::Bucket* bucket_of(BucketId id) const {
+    const auto found = homes_.buckets.find(id);
+    return found == homes_.buckets.end() ? nullptr : &found->second;
+  }
+
+  /// Counts a name that does not belong here, or may not.
+  void place(const api::Bucket* bucket, std::string_view name) {
+    if (bucket == nullptr || !homes_.is_home) {
+      ++report_.unplaced;
+    } else if (!homes_.is_home(bucket->uname(name))) {
+      ++report_.foreign;
+    }
   }
 
   Status read_patched_directories() {
@@ -273,7 +288,7 @@ class Reconciliation {
     adopted_[{attribute.bucket_id, attribute.name}] = attribute.record;
     ++report_.adopted;
     report_.bytes += attribute.record.size;
-    if (!is_home_(attribute.bucket.uname(attribute.name))) ++report_.adopted_foreign;
+    place(&attribute.bucket, attribute.name);
     if (present && present->kind == ObjectRecord::Kind::object) {
       ++report_.stale_files;
       report_.bytes -= present->size;
@@ -338,7 +353,7 @@ class Reconciliation {
   const std::set<BucketId>& dead_;
   std::int64_t tombstones_before_ns_;
   std::string drive_;
-  const std::function<bool(const std::string&)>& is_home_;
+  const Homes& homes_;
   bool index_was_empty_ = false;
   RecoveryReport report_;
   /// Files that records name: have we seen them?
@@ -357,8 +372,8 @@ class Reconciliation {
 Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                  const std::set<BucketId>& dead_buckets,
                                  std::int64_t tombstones_before_ns, const std::string& drive,
-                                 const std::function<bool(const std::string&)>& is_home) {
-  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive, is_home).run();
+                                 const Homes& homes) {
+  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive, homes).run();
 }
 
 }  // namespace tarn::target

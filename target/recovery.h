@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "common/api/bucket.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/io/file_system.h"
@@ -17,15 +19,23 @@ namespace tarn::target {
 /// an empty file each, durable before the first such change. In them the index may be behind.
 inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 
+/// Where names belong, as far as that is known when a drive is opened.
+struct Homes {
+  std::map<BucketId, api::Bucket> buckets;  ///< those that live
+  /// Whether a uname lives on this drive by placement; null: nobody knows.
+  std::function<bool(const std::string& uname)> is_home;
+};
+
 /// What a start found and did.
 struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
   std::uint64_t bytes = 0;    ///< of these objects
   std::uint64_t tombstones = 0;
-  std::uint64_t adopted = 0;           ///< complete files that the index did not know
-  std::uint64_t adopted_foreign = 0;   ///< of these, names whose home is another drive
-  std::uint64_t work_files = 0;        ///< unfinished files that were removed
-  std::uint64_t stale_files = 0;       ///< replaced or deleted files that were removed
+  std::uint64_t adopted = 0;      ///< complete files that the index did not know
+  std::uint64_t foreign = 0;      ///< records, tombstones too, of names whose home is another drive
+  std::uint64_t unplaced = 0;     ///< records of which that cannot be said
+  std::uint64_t work_files = 0;   ///< unfinished files that were removed
+  std::uint64_t stale_files = 0;  ///< replaced or deleted files that were removed
   std::uint64_t lost_records = 0;      ///< records whose file is gone; removed
   std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
@@ -41,12 +51,11 @@ struct RecoveryReport {
 /// finished when it is whole; otherwise it is nothing. Every start reads every directory
 /// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
 /// file's bytes are durable, so what has one is complete. Where attributes were changed later
-/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. `is_home`
-/// says whether a uname lives on this drive by placement. Blocking. `tombstones_before_ns`:
-/// tombstones older than this (wall clock) are dropped.
-[[nodiscard]] Result<RecoveryReport> reconcile(
-    io::FileSystem& files, Index& index, const std::set<BucketId>& dead_buckets,
-    std::int64_t tombstones_before_ns, const std::string& drive,
-    const std::function<bool(const std::string&)>& is_home);
+/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. Blocking.
+/// `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
+[[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
+                                               const std::set<BucketId>& dead_buckets,
+                                               std::int64_t tombstones_before_ns,
+                                               const std::string& drive, const Homes& homes);
 
 }  // namespace tarn::target

@@ -15,7 +15,7 @@ constexpr int kAttemptsMax = 3;  // copies again when the source was changed mea
 /// copied, so that two renames that cross cannot wait for each other.
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
-  const auto held = co_await node.store.locks().acquire(wanted.name.uname);
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(auto present, co_await node.store.find_all(wanted.name));
   if (present.empty() || present.front().record.kind == io::ObjectRecord::Kind::tombstone)
     co_return fail(Errc::conflict, "{} was deleted while it was renamed; the new name is there",

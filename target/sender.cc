@@ -1,6 +1,7 @@
 #include "target/sender.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/base/buffer_pool.h"
 #include "target/drive.h"
@@ -8,7 +9,8 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::uint64_t kSendBytes = 2U << 20U;  // asked for residency and sent at once
+constexpr std::uint64_t kSendBytes = 2U << 20U;    // asked for residency and sent at once
+constexpr std::uint64_t kSmallBytes = 16U << 10U;  // copied: cheaper than a sendfile of their own
 constexpr int kLostMax = 2;
 
 }  // namespace
@@ -19,16 +21,35 @@ Sender::Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, htt
       object_(std::move(object)),
       at_(range.offset),
       end_(range.offset + range.length) {
-  options_.keep_cached = object_->note_reading();
+  options_.keep_cached = object_->begin_reading();
   options_.verify_always = verify_always;
 }
 
 Sender::~Sender() {
+  object_->end_reading();
   if (ahead_) ahead_->close();
 }
 
 void Sender::read_ahead_from(std::uint64_t at) {
   ahead_ = std::make_shared<ReadAhead>(object_, at, end_, options_);
+}
+
+Task<Status> Sender::begin(http::Response head) {
+  thread_local std::array<std::byte, kSmallBytes> buffer;
+  const std::uint64_t length = end_ - at_;
+  const bool may_copy = length > 0 && length <= kSmallBytes && object_->has_checksums();
+  if (may_copy && !options_.verify_always) {
+    const auto bytes = std::span(buffer).first(length);
+    if (object_->copy_from_memory(at_, bytes)) {
+      CO_TRY(const std::uint64_t sent,
+             co_await exchange_.begin_with(std::move(head), length, bytes));
+      at_ += sent;
+      object_->drive().note_sent(sent);
+      co_return Status();
+    }
+  }
+  CO_TRY_OK(co_await prepare());
+  co_return co_await exchange_.begin(std::move(head), length);
 }
 
 Task<Status> Sender::prepare() {

@@ -22,10 +22,13 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  /// Brings the first bytes in, so that a bad block is an error status and not a cut connection.
-  Task<Status> prepare();
-  /// Sends all of the range. Errors: corrupt and io of the drive, and those of the connection.
+  /// Begins the answer once the first bytes are there, so that a bad block is an error status and
+  /// not a cut connection. What is small and in memory leaves in one packet with the head.
+  Task<Status> begin(http::Response head);
+  /// Sends what is left of the range. Errors: corrupt and io of the drive, and those of the
+  /// connection.
   Task<Status> send();
+  [[nodiscard]] bool done() const { return at_ == end_; }
 
  private:
   /// Asked again whenever the client made us wait: pages may have been dropped meanwhile.
@@ -35,6 +38,7 @@ class Sender {
       return object.may_send(offset, bytes);
     }
   };
+  Task<Status> prepare();
   void read_ahead_from(std::uint64_t at);
   Task<Status> send_from_memory(std::uint64_t upto);
   Task<Status> send_through_buffer();

@@ -8,6 +8,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/obs/proc_files.h"
 #include "target/node.h"
 
 namespace tarn::target {
@@ -49,13 +50,13 @@ Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketI
   co_return sum;
 }
 
-/// Each file system once, however many drives lie on it.
-std::uint64_t disk_bytes(const ObjectStore& store) {
-  std::map<std::string, std::uint64_t> by_id;
+/// The file systems of all drives. What statfs calls one is its name on this machine; containers of
+/// one machine see the same.
+std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
+  std::map<std::string, std::uint64_t> out;
   for (const auto& drive : store.drives())
-    by_id[drive->mount().id.empty() ? drive->path() : drive->mount().id] = drive->space().total;
-  std::uint64_t out = 0;
-  for (const auto& [id, bytes] : by_id) out += bytes;
+    out[obs::read_boot_id() + "/" +
+        (drive->mount().id.empty() ? drive->path() : drive->mount().id)] = drive->space().total;
   return out;
 }
 
@@ -86,7 +87,7 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await node.view.at_least(0, *bmd_version));
   CO_TRY(api::BucketSummary sum,
          co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix"))));
-  sum.disk_bytes = disk_bytes(node.store);
+  sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));
 }

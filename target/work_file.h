@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "common/base/unique_fd.h"
 #include "common/io/object_attribute.h"
+#include "target/write_behind.h"
 
 namespace tarn::target {
 
@@ -21,6 +23,8 @@ class WorkFile {
   WorkFile& operator=(const WorkFile&) = delete;
   [[nodiscard]] const io::FileName& name() const { return name_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
+  /// The drive may write its last GiB later: it is going to be acknowledged before it is synced.
+  void write_late() { late_ = true; }
   /// False once it has been published, or failed to be and is gone.
   [[nodiscard]] bool is_open() const { return fd_.valid(); }
 
@@ -29,7 +33,9 @@ class WorkFile {
   Drive& drive_;
   io::FileName name_;
   UniqueFd fd_;
-  std::uint64_t written_back_ = 0;
+  std::uint64_t written_back_ = 0;  // multiples of 8 MiB: room on the drive was looked at
+  bool late_ = false;
+  std::shared_ptr<WriteBehind> write_behind_;  // rotational ones only
   bool published_ = false;
 };
 

@@ -52,11 +52,14 @@ Status check_components(std::string_view what, std::string_view name) {
 
 }  // namespace
 
-std::string Bucket::uname() const {
-  return provider + "/" + namespace_text(*this) + "/" + name + "/";
-}
+std::string Bucket::uname() const { return uname(""); }
 
-std::string Bucket::uname(std::string_view object) const { return uname() + std::string(object); }
+std::string Bucket::uname(std::string_view object) const {
+  std::string out;
+  out.reserve(provider.size() + ns_uuid.size() + ns_name.size() + name.size() + object.size() + 5);
+  out.append(provider).append("/@").append(ns_uuid).append("#").append(ns_name).append("/");
+  return out.append(name).append("/").append(object);
+}
 
 std::string Bucket::display() const {
   std::string scheme = provider;

@@ -1,5 +1,6 @@
 #include "common/api/object_query.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tarn::api {
@@ -32,16 +33,23 @@ std::string_view take_part(std::string_view& rest) {
   return part;
 }
 
+/// Of keys that come twice the first counts, as everywhere.
+Status check_word(const Query& query, std::string_view key) {
+  if (key == "uploads")
+    return fail(Errc::unsupported, "uploads: multipart uploads belong to later work");
+  const auto* const later = std::find_if(kLater.begin(), kLater.end(),
+                                         [key](const LaterWord& word) { return word.key == key; });
+  if (later != kLater.end() && !query.get(key).empty())
+    return fail(Errc::unsupported, "{}={}: {} belong to later work", key, query.get(key),
+                later->feature);
+  if (std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end()) TRY_OK(query.flag(key));
+  return {};
+}
+
 }  // namespace
 
 Status check_object_query(const Query& query) {
-  for (const auto& [key, feature] : kLater)
-    if (!query.get(key).empty())
-      return fail(Errc::unsupported, "{}={}: {} belong to later work", key, query.get(key),
-                  feature);
-  if (query.find("uploads"))
-    return fail(Errc::unsupported, "uploads: multipart uploads belong to later work");
-  for (const std::string_view key : kFlags) TRY_OK(query.flag(key));
+  for (const auto& [key, value] : query.items()) TRY_OK(check_word(query, key));
   return {};
 }
 

@@ -15,15 +15,14 @@ Result<Query> Query::parse(std::string_view text) {
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (item.empty()) continue;
     const auto equals = item.find('=');
-    const auto key = percent_decode(item.substr(0, equals), true);
-    const auto value = equals == std::string_view::npos
-                           ? std::optional<std::string>("")
-                           : percent_decode(item.substr(equals + 1), true);
+    auto key = percent_decode(item.substr(0, equals), true);
+    auto value = equals == std::string_view::npos ? std::optional<std::string>("")
+                                                  : percent_decode(item.substr(equals + 1), true);
     if (!key || !value)
       return fail(Errc::invalid_argument, "malformed percent escape in the query '{}'", item);
     if (query.items_.size() == kQueryItemsMax)
       return fail(Errc::invalid_argument, "more than {} query parameters", kQueryItemsMax);
-    query.items_.emplace_back(*key, *value);
+    query.items_.emplace_back(std::move(*key), std::move(*value));
   }
   return query;
 }
@@ -49,14 +48,15 @@ void Query::set(std::string_view key, std::string_view value) { items_.emplace_b
 
 std::string Query::encode() const {
   std::string out;
-  for (const auto& [key, value] : items_) {
-    if (!out.empty()) out += '&';
-    out += percent_encode(key) + '=' + percent_encode(value, "/:@#,");
-  }
-  // '#' would begin a fragment
-  for (auto at = out.find('#'); at != std::string::npos; at = out.find('#', at))
-    out.replace(at, 1, "%23");
+  for (const auto& [key, value] : items_) append_encoded(out, key, value);
   return out;
+}
+
+void Query::append_encoded(std::string& out, std::string_view key, std::string_view value) {
+  if (!out.empty() && out.back() != '?') out += '&';
+  append_percent_encoded(out, key);
+  out += '=';
+  append_percent_encoded(out, value, "/:@,");
 }
 
 Result<Target> parse_target(std::string_view raw) {
@@ -114,7 +114,16 @@ Result<Bucket> bucket_from(std::string_view name, const Query& query) {
 }
 
 std::string object_path(std::string_view bucket, std::string_view object) {
-  return "/v1/objects/" + percent_encode(bucket) + "/" + percent_encode(object, "/");
+  std::string out;
+  append_object_path(out, bucket, object);
+  return out;
+}
+
+void append_object_path(std::string& out, std::string_view bucket, std::string_view object) {
+  out += "/v1/objects/";
+  append_percent_encoded(out, bucket);
+  out += '/';
+  append_percent_encoded(out, object, "/");
 }
 
 }  // namespace tarn::api

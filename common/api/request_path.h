@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <boost/container/small_vector.hpp>
+
 #include "common/api/bucket.h"
 #include "common/base/error.h"
 
@@ -14,6 +16,9 @@ namespace tarn::api {
 /// The query of a request, decoded, in the order it came. Keys are compared exactly.
 class Query {
  public:
+  /// As many as most requests have fit without memory of their own.
+  using Items = boost::container::small_vector<std::pair<std::string, std::string>, 4>;
+
   Query() = default;
   /// invalid_argument for malformed percent escapes and for more than 64 parameters.
   [[nodiscard]] static Result<Query> parse(std::string_view text);
@@ -25,22 +30,23 @@ class Query {
   /// others.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
-  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& items() const {
-    return items_;
-  }
+  [[nodiscard]] const Items& items() const { return items_; }
   /// Encoded, without a leading '?'.
   [[nodiscard]] std::string encode() const;
+  /// Appends one item as encode() writes it, behind a '&' unless `out` ends in '?' or is empty.
+  static void append_encoded(std::string& out, std::string_view key, std::string_view value);
 
  private:
-  std::vector<std::pair<std::string, std::string>> items_;
+  Items items_;
 };
 
 /// A request target taken apart: what is before '?' still encoded, and the query decoded.
 struct Target {
-  std::string path;  ///< raw, begins with '/'; scheme and authority of absolute-form are gone
+  std::string_view path;  ///< raw, begins with '/'; scheme and authority of absolute-form are gone
   Query query;
 };
-/// invalid_argument when `raw` is neither origin-form nor absolute-form, or the query is malformed.
+/// `raw` must outlive the result. invalid_argument when it is neither origin-form nor
+/// absolute-form, or the query is malformed.
 [[nodiscard]] Result<Target> parse_target(std::string_view raw);
 
 /// The segments of a raw path behind `skip` of them, decoded once: ("/v1/objects/b/a%2Fb/c", 2) is
@@ -55,5 +61,6 @@ struct Target {
 
 /// "/v1/objects/<bucket>/<object>" with everything encoded that must be.
 [[nodiscard]] std::string object_path(std::string_view bucket, std::string_view object);
+void append_object_path(std::string& out, std::string_view bucket, std::string_view object);
 
 }  // namespace tarn::api

@@ -1,5 +1,6 @@
 #include "common/api/status.h"
 
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,15 @@ const Row& row(Errc code) noexcept {
   for (const Row& candidate : kTable)
     if (candidate.code == code) return candidate;
   return kTable[std::size(kTable) - 1];
+}
+
+/// A text of an error's JSON.
+std::optional<std::string> text_in(std::string_view body, const char* key) {
+  const auto parsed = nlohmann::json::parse(body, nullptr, false);
+  if (!parsed.is_object()) return std::nullopt;
+  const auto found = parsed.find(key);
+  if (found == parsed.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
 }
 
 }  // namespace
@@ -99,7 +109,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
 
 std::string error_json(const Error& error, const ErrorScene& scene) {
   nlohmann::ordered_json out;
-  if (const auto name = tcode(error.code); !name.empty()) out["tcode"] = name;
+  const std::string_view name = scene.tcode.empty() ? tcode(error.code) : scene.tcode;
+  if (!name.empty()) out["tcode"] = name;
   out["message"] = error.message;
   out["method"] = scene.method;
   // Without the query, which may hold a signature.
@@ -113,12 +124,10 @@ std::string error_json(const Error& error, const ErrorScene& scene) {
 }
 
 std::string error_message_of(std::string_view body) {
-  const auto parsed = nlohmann::json::parse(body, nullptr, false);
-  if (parsed.is_object())
-    if (const auto message = parsed.find("message");
-        message != parsed.end() && message->is_string())
-      return message->get<std::string>();
-  return std::string(body.substr(0, 500));
+  const auto message = text_in(body, "message");
+  return message ? *message : std::string(body.substr(0, 500));
 }
+
+std::string tcode_of(std::string_view body) { return text_in(body, "tcode").value_or(""); }
 
 }  // namespace tarn::api

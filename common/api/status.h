@@ -20,7 +20,8 @@ struct ErrorScene {
   std::string_view method;
   std::string_view url_path;
   std::string_view remote_address;
-  std::string_view node;  ///< "p[id]" or "t[id]"
+  std::string_view node;        ///< "p[id]" or "t[id]"
+  std::string_view tcode = {};  ///< instead of the one that the error's code has
 };
 
 /// AIStore's error JSON on one line, without a newline at the end.
@@ -28,5 +29,7 @@ struct ErrorScene {
 /// The message of an error body that another node sent: "message" of the JSON, else the text
 /// itself.
 [[nodiscard]] std::string error_message_of(std::string_view body);
+/// AIStore's name for the type of such an error; empty when it has none.
+[[nodiscard]] std::string tcode_of(std::string_view body);
 
 }  // namespace tarn::api

@@ -12,7 +12,7 @@ constexpr std::uint64_t kBlockBytes = 4096;
 }  // namespace
 
 void BucketSummary::add_object(std::uint64_t size) {
-  add({1, size, size, size, (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes, 0});
+  add({1, size, size, size, (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes, {}});
 }
 
 void BucketSummary::add(const BucketSummary& other) {
@@ -23,13 +23,19 @@ void BucketSummary::add(const BucketSummary& other) {
   objects += other.objects;
   bytes += other.bytes;
   bytes_on_disk += other.bytes_on_disk;
-  disk_bytes += other.disk_bytes;
+  disks.insert(other.disks.begin(), other.disks.end());
+}
+
+std::uint64_t BucketSummary::disk_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [name, size] : disks) sum += size;
+  return sum;
 }
 
 void to_json(nlohmann::json& out, const BucketSummary& summary) {
   out = {{"objects", summary.objects},       {"bytes", summary.bytes},
          {"smallest", summary.smallest},     {"largest", summary.largest},
-         {"on_disk", summary.bytes_on_disk}, {"disks", summary.disk_bytes}};
+         {"on_disk", summary.bytes_on_disk}, {"disks", summary.disks}};
 }
 
 void from_json(const nlohmann::json& in, BucketSummary& summary) {
@@ -38,10 +44,11 @@ void from_json(const nlohmann::json& in, BucketSummary& summary) {
   in.at("smallest").get_to(summary.smallest);
   in.at("largest").get_to(summary.largest);
   in.at("on_disk").get_to(summary.bytes_on_disk);
-  in.at("disks").get_to(summary.disk_bytes);
+  in.at("disks").get_to(summary.disks);
 }
 
 nlohmann::json aistore_summary(const Bucket& bucket, const BucketSummary& summary) {
+  const std::uint64_t disk_bytes = summary.disk_bytes();
   nlohmann::json out = bucket;
   out["ObjCount"] = {{"obj_count_present", std::to_string(summary.objects)},
                      {"obj_count_remote", "0"}};
@@ -51,11 +58,11 @@ nlohmann::json aistore_summary(const Bucket& bucket, const BucketSummary& summar
   out["TotalSize"] = {{"size_on_disk", std::to_string(summary.bytes_on_disk)},
                       {"size_all_present_objs", std::to_string(summary.bytes)},
                       {"size_all_remote_objs", "0"},
-                      {"total_disks_size", std::to_string(summary.disk_bytes)}};
-  out["used_pct"] = summary.disk_bytes == 0
+                      {"total_disks_size", std::to_string(disk_bytes)}};
+  out["used_pct"] = disk_bytes == 0
                         ? 0
                         : static_cast<std::uint64_t>(static_cast<double>(summary.bytes) * 100.0 /
-                                                     static_cast<double>(summary.disk_bytes));
+                                                     static_cast<double>(disk_bytes));
   out["is_present"] = true;
   return out;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -15,13 +17,16 @@ struct BucketSummary {
   std::uint64_t smallest = 0;       ///< bytes; 0 when there are no objects
   std::uint64_t largest = 0;        ///< bytes
   std::uint64_t bytes_on_disk = 0;  ///< each object rounded up to whole blocks of 4 KiB
-  std::uint64_t disk_bytes = 0;     ///< sizes of the targets' file systems
+  /// Sizes of the targets' file systems. Each has a name that no other has, on any machine, so that
+  /// one that several drives or targets share counts once.
+  std::map<std::string, std::uint64_t> disks;
 
   bool operator==(const BucketSummary&) const = default;
   /// Takes one object in.
   void add_object(std::uint64_t size);
   /// Takes another target's part in.
   void add(const BucketSummary& other);
+  [[nodiscard]] std::uint64_t disk_bytes() const;
 };
 /// As nodes send it to each other.
 void to_json(nlohmann::json& out, const BucketSummary& summary);

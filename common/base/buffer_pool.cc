@@ -1,6 +1,7 @@
 #include "common/base/buffer_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -28,6 +29,7 @@ struct Pool {
 };
 
 thread_local Pool pool;
+std::atomic<std::size_t> in_use{0};
 
 }  // namespace
 
@@ -40,10 +42,12 @@ PooledBuffer::PooledBuffer(std::size_t bytes)
   } else {
     data_ = static_cast<std::byte*>(::operator new[](size_, std::align_val_t(kAlignment)));
   }
+  in_use.fetch_add(size_, std::memory_order_relaxed);
 }
 
 PooledBuffer::~PooledBuffer() {
   if (data_ == nullptr) return;
+  in_use.fetch_sub(size_, std::memory_order_relaxed);
   auto* free = pool.of(size_);
   if (free != nullptr && (free->size() + 1) * size_ <= kKeptBytesMax) {
     free->push_back(data_);
@@ -51,6 +55,8 @@ PooledBuffer::~PooledBuffer() {
     release(data_);
   }
 }
+
+std::size_t PooledBuffer::bytes_in_use() { return in_use.load(std::memory_order_relaxed); }
 
 PooledBuffer::PooledBuffer(PooledBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -25,6 +25,8 @@ class PooledBuffer {
 
   [[nodiscard]] std::span<std::byte> span() const { return {data_, size_}; }
   [[nodiscard]] bool valid() const { return data_ != nullptr; }
+  /// Bytes of all buffers that live now, of all threads; free ones in the pools are not counted.
+  [[nodiscard]] static std::size_t bytes_in_use();
 
  private:
   std::byte* data_ = nullptr;

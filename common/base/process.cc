@@ -1,6 +1,7 @@
 #include "common/base/process.h"
 
 #include <algorithm>
+#include <limits>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -41,6 +42,12 @@ bool stop_is_pending() {
   sigset_t pending;
   return sigpending(&pending) == 0 &&
          (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+std::size_t open_files_max() {
+  rlimit files{};
+  const bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  return known ? files.rlim_cur : std::numeric_limits<std::size_t>::max();
 }
 
 const char* wait_for_stop() {

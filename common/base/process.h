@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 namespace tarn {
 
 /// What both programs do first, before any thread exists: SIGTERM and SIGINT are blocked in all
@@ -18,6 +20,9 @@ enum class FdUse { connection, data_file };
 
 /// Whether the process has been asked to stop, and nobody has waited for it yet.
 [[nodiscard]] bool stop_is_pending();
+
+/// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).
+[[nodiscard]] std::size_t open_files_max();
 
 /// Waits until the process is asked to stop. The name of the signal: "SIGTERM" or "SIGINT".
 [[nodiscard]] const char* wait_for_stop();

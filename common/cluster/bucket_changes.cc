@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/fail_point.h"
 #include "common/base/random.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
@@ -93,6 +94,19 @@ Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
   co_return base;
 }
 
+/// Whether the bucket that has the new name already is the one that is to be renamed: by us, in an
+/// attempt whose outcome nobody told, or by an earlier call whose answer was lost.
+Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase& base,
+                              const api::Bucket& from, const std::string& made_by) {
+  CO_TRY(const NameEntry entry, decode_name(goal));
+  if (entry.made_by == made_by) co_return true;
+  if (base.entry) co_return false;
+  CO_TRY(const auto found, co_await get(store, keys::bucket(entry.id)));
+  if (!found) co_return false;
+  CO_TRY(const BucketRecord bucket, decode_bucket(*found));
+  co_return bucket.former_name == from;
+}
+
 /// Our own view shows the change at once; if it cannot, its follower brings it.
 Task<void> refresh(ClusterView& view) { (void)co_await view.fresh(); }
 
@@ -134,7 +148,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
   const std::int64_t created_ns = clock.wall_time().count();
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
-    BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns};
+    BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns, {}, {}};
     if (base.entry) {
       // Ours, when an earlier attempt was done although nobody could tell.
       if (base.entry->made_by != made_by)
@@ -185,6 +199,48 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
   co_return fail(Errc::unavailable,
                  "bucket {} could not be destroyed: buckets changed {} times meanwhile",
                  name.display(), kAttemptsMax);
+}
+
+Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, api::Bucket from,
+                                         api::Bucket to) {
+  CO_TRY_OK(api::check_bucket_name(to.name));
+  const std::string made_by = random_id(16);
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto base, co_await read_base(store, from));
+    CO_TRY(const auto goal, co_await get(store, keys::bucket_name(to)));
+    if (goal) {
+      CO_TRY(const bool done, co_await is_renamed(store, *goal, base, from, made_by));
+      if (!done) co_return fail(Errc::bucket_exists, "bucket \"{}\" already exists", to.display());
+      CO_TRY(const auto state, co_await view.fresh());
+      if (const auto* record = state->bmd.find(to)) co_return *record;
+      continue;
+    }
+    if (!base.entry)
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", from.display());
+    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    if (!found) continue;  // destroyed between the two reads
+    CO_TRY(BucketRecord bucket, decode_bucket(*found));
+    const api::Bucket placed_as = bucket.placed_as();
+    bucket.first_name.reset();
+    if (placed_as != to) bucket.first_name = placed_as;
+    bucket.former_name = from;
+    bucket.name = to;
+    auto transaction = base.next();
+    put_bucket(bucket, made_by, transaction);
+    transaction.deletes.push_back({keys::bucket_name(from), ""});
+    CO_FAIL_POINT("rename_bucket.before_commit");
+    const auto done = co_await store.commit(std::move(transaction));
+    CO_FAIL_POINT("rename_bucket.before_acknowledged");
+    if (done && done->succeeded) {
+      co_await refresh(view);
+      co_return bucket;
+    }
+    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    co_await random_pause();
+  }
+  co_return fail(Errc::unavailable,
+                 "bucket {} could not be renamed: buckets changed {} times meanwhile",
+                 from.display(), kAttemptsMax);
 }
 
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
@@ -247,7 +303,7 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
     if (!bucket_name.empty()) {
       api::Bucket name;
       name.name = bucket_name;
-      put_bucket({BucketId{1}, name, {}, clock.wall_time().count()}, "bootstrap", make);
+      put_bucket({BucketId{1}, name, {}, clock.wall_time().count(), {}, {}}, "bootstrap", make);
     }
     // Lost, or its outcome unknown: the next look tells what cluster there is.
     const auto done = co_await store.commit(std::move(make));

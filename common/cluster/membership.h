@@ -101,6 +101,11 @@ void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transact
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
+/// Gives bucket `from` the name `to`, in one transaction: its id, its objects and where they lie
+/// stay (docs/decisions/009). bucket_exists when `to` exists, unless it is `from` renamed before.
+/// Returns the bucket as it is then.
+Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, api::Bucket from,
+                                         api::Bucket to);
 /// Gives the bucket what `change` makes of its properties; nothing is written when that is what it
 /// has. `change` may be asked several times. Returns the bucket as it is then. Errors of `change`
 /// are passed on.

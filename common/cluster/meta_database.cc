@@ -94,6 +94,8 @@ rocksdb::Options options(rocksdb::Env* env) {
   out.max_total_wal_size = 4U << 20U;
   out.max_background_jobs = 2;
   out.max_open_files = 64;
+  // Where there is no thread to be had for opening files, RocksDB ends the process.
+  out.max_file_opening_threads = 1;
   out.compression = rocksdb::kNoCompression;
   out.stats_dump_period_sec = 0;
   out.stats_persist_period_sec = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <boost/container/small_vector.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/hrw.h"
@@ -137,6 +138,8 @@ void to_json(json& out, const BucketRecord& bucket) {
          {"durability", to_string(bucket.props.durability)},
          {"versioning", bucket.props.versioning},
          {"created_ns", bucket.created_ns}};
+  if (bucket.first_name) out["first_name"] = *bucket.first_name;
+  if (bucket.former_name) out["former_name"] = *bucket.former_name;
   for (const auto& [path, value] : bucket.props.others)
     out["props"][path] = json::parse(value, nullptr, false);
 }
@@ -152,6 +155,8 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket.props.durability = *durability;
   bucket.props.versioning = in.value("versioning", true);
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
+  if (in.contains("first_name")) bucket.first_name = in["first_name"].get<api::Bucket>();
+  if (in.contains("former_name")) bucket.former_name = in["former_name"].get<api::Bucket>();
   const auto others = in.value("props", json::object());
   for (const auto& [path, value] : others.items())
     bucket.props.others[path] = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -184,13 +189,17 @@ json aistore_json(const Bmd& bmd) {
       {"providers", std::move(providers)}, {"uuid", ""}, {"version", std::to_string(bmd.version)}};
 }
 
-const Node* owner_of(const Smap& map, const std::string& uname) {
-  const auto targets = map.placeable_targets();
+const Node* owner_of(const Smap& map, std::string_view uname) {
+  // Asked for every request: as many as most clusters have fit without memory of their own.
+  boost::container::small_vector<const Node*, 64> targets;
+  boost::container::small_vector<Candidate, 64> candidates;
+  for (const auto& [id, node] : map.nodes) {
+    if (!node.placeable()) continue;
+    targets.push_back(&node);
+    candidates.push_back({node.digest, node.weight});
+  }
   if (targets.empty()) return nullptr;
-  std::vector<Candidate> candidates;
-  candidates.reserve(targets.size());
-  for (const Node* target : targets) candidates.push_back({target->digest, target->weight});
-  return targets[placement_first(candidates, placement_digest(uname))];
+  return targets[placement_first({candidates.data(), candidates.size()}, placement_digest(uname))];
 }
 
 }  // namespace tarn::cluster

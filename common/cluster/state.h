@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -60,6 +61,19 @@ struct BucketRecord {
   api::Bucket name;
   BucketProps props;
   std::int64_t created_ns = 0;
+  /// Of a bucket that was renamed (docs/decisions/009): the name it was made with, by which its
+  /// objects are placed for ever, so that a rename moves nothing.
+  std::optional<api::Bucket> first_name;
+  /// Of a bucket that was renamed: its name before this one, so that a rename may be asked for
+  /// again by who did not hear the answer.
+  std::optional<api::Bucket> former_name;
+
+  /// The name by which placement finds this bucket's objects.
+  [[nodiscard]] const api::Bucket& placed_as() const { return first_name ? *first_name : name; }
+  /// What placement hashes for one of its objects.
+  [[nodiscard]] std::string placement_name(std::string_view object) const {
+    return placed_as().uname(object);
+  }
 };
 void to_json(nlohmann::json& out, const BucketRecord& bucket);
 void from_json(const nlohmann::json& in, BucketRecord& bucket);
@@ -94,6 +108,6 @@ struct ClusterState {
 
 /// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are
 /// none.
-[[nodiscard]] const Node* owner_of(const Smap& map, const std::string& uname);
+[[nodiscard]] const Node* owner_of(const Smap& map, std::string_view uname);
 
 }  // namespace tarn::cluster

@@ -8,7 +8,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <utility>
 
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -23,11 +25,9 @@ using boost::system::error_code;
 
 constexpr std::size_t kTurnBytes = 2U << 20U;  // before other connections get their turn
 constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
+/// As kTuple, of which every use is a coroutine of its own.
+constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
 constexpr auto kLingerTime = std::chrono::milliseconds(500);
-
-void set_tcp_option(int fd, int option, int value) {
-  setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value);
-}
 
 }  // namespace
 
@@ -46,9 +46,9 @@ Connection::Connection(ServerShared& shared, Socket socket)
 
 Connection::~Connection() { shared_.open.fetch_sub(1, std::memory_order_relaxed); }
 
-void Connection::enter(Phase phase) {
+void Connection::enter(Phase phase, SteadyTime now) {
   phase_ = phase;
-  phase_since_ = std::chrono::steady_clock::now();
+  phase_since_ = now;
 }
 
 void Connection::sweep(SteadyTime now) {
@@ -100,33 +100,18 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   co_return Status();
 }
 
-Task<void> Connection::yield_after(std::size_t bytes) {
+bool Connection::turn_is_over(std::size_t bytes) {
   since_yield_ += bytes;
-  if (since_yield_ < kTurnBytes) co_return;
+  return since_yield_ >= kTurnBytes;
+}
+
+Task<void> Connection::yield() {
   since_yield_ = 0;
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
 
-/// Between requests nothing is there yet: Asio's own receive looks once and then waits, where a
-/// wait of ours would look, register anew with epoll, and look again.
-Task<Result<std::size_t>> Connection::await_request(std::span<std::byte> space) {
-  since_yield_ = 0;
-  const auto [ec, count] =
-      co_await socket_.async_receive(asio::buffer(space.data(), space.size()), kTuple);
-  if (timed_out_) co_return fail(Errc::timeout, "the peer is too slow");
-  if (ec == asio::error::eof) co_return std::size_t{0};
-  if (ec) co_return fail(Errc::disconnected, "waiting for the peer: {}", ec.message());
-  parser_.commit(count);
-  moved(count);
-  co_return count;
-}
-
 /// Reads what is there into the parser. 0: the peer has closed.
 Task<Result<std::size_t>> Connection::fill_parser() {
-  if (phase_ == Phase::idle) {
-    auto received = co_await await_request(parser_.prepare());
-    co_return received;
-  }
   while (true) {
     const auto space = parser_.prepare();
     const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
@@ -134,7 +119,7 @@ Task<Result<std::size_t>> Connection::fill_parser() {
       const auto count = static_cast<std::size_t>(got);
       parser_.commit(count);
       moved(count);
-      co_await yield_after(count);
+      if (turn_is_over(count)) co_await yield();
       co_return count;
     }
     if (errno == EINTR) continue;
@@ -148,21 +133,34 @@ Task<Result<std::size_t>> Connection::fill_parser() {
 /// True: `out` is a request. False: the peer closed (or we stop) between requests.
 Task<Result<bool>> Connection::read_head(RequestHead& out) {
   parser_.next();
-  enter(parser_.buffered() == 0 ? Phase::idle : Phase::head);
+  if (parser_.buffered() == 0) {
+    enter(Phase::idle);
+    if (stopping_) co_return false;
+    // Nothing is there yet: Asio's own receive looks once and then waits, where a wait of ours
+    // would look, register anew with epoll, and look again.
+    since_yield_ = 0;
+    const auto space = parser_.prepare();
+    const auto [ec, count] =
+        co_await socket_.async_receive(asio::buffer(space.data(), space.size()), kTupleInPlace);
+    if (timed_out_ || ec) co_return false;
+    parser_.commit(count);
+    moved(count);
+  }
+  enter(Phase::head);
+  served_since_ = phase_since_;
   while (true) {
     CO_TRY(const bool complete, parser_.read_head(out));
     if (complete) break;
-    if (stopping_ && phase_ == Phase::idle) co_return false;
     const auto got = co_await fill_parser();
     if (!got) {
-      if (stopping_ || phase_ == Phase::idle) co_return false;
+      if (stopping_) co_return false;
       co_return fail(got.error());
     }
     if (*got == 0) co_return false;
-    if (phase_ == Phase::idle) enter(Phase::head);
+    served_since_ = std::chrono::steady_clock::now();
   }
   if (stopping_) out.keep_alive = false;
-  enter(Phase::working);
+  enter(Phase::working, served_since_);
   waited_ = {};
   window_bytes_ = 0;
   co_return true;
@@ -179,7 +177,7 @@ Task<Result<std::size_t>> Connection::receive(std::span<std::byte> into) {
       const auto count = static_cast<std::size_t>(got);
       moved(count);
       shared_.body_bytes.fetch_add(count, std::memory_order_relaxed);
-      co_await yield_after(count);
+      if (turn_is_over(count)) co_await yield();
       co_return count;
     }
     if (got == 0)
@@ -213,26 +211,47 @@ std::size_t Connection::drop_buffered(std::uint64_t bytes) {
 std::size_t Connection::buffered() const { return parser_.buffered(); }
 
 void Connection::cork(bool on) {
-  // NODELAY must be off while corked, or every sendfile pushes a partial segment.
-  const int fd = socket_.native_handle();
-  if (on) set_tcp_option(fd, TCP_NODELAY, 0);
-  set_tcp_option(fd, TCP_CORK, on ? 1 : 0);
-  if (!on) set_tcp_option(fd, TCP_NODELAY, 1);
+  if (std::exchange(corked_, on) == on) return;
+  // Stronger than TCP_NODELAY, which stays on: when the cork goes, all that is left leaves at once.
+  const int value = on ? 1 : 0;
+  setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+}
+
+namespace {
+
+/// One sendmsg; errno says why when it returns -1.
+ssize_t send_once(int fd, std::string_view head, std::span<const std::byte> body, int flags) {
+  std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
+                             iovec{const_cast<std::byte*>(body.data()), body.size()}};
+  msghdr message{};
+  message.msg_iov = head.empty() ? &parts[1] : parts.data();
+  message.msg_iovlen = head.empty() || body.empty() ? 1 : 2;
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+}
+
+}  // namespace
+
+Result<std::size_t> Connection::send_now(std::string_view head, std::span<const std::byte> body) {
+  while (true) {
+    const ssize_t sent = send_once(socket_.native_handle(), head, body, 0);
+    if (sent >= 0) {
+      const auto count = static_cast<std::size_t>(sent);
+      moved(count);
+      since_yield_ += count;
+      return count;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    if (errno != EINTR) return fail(Errc::disconnected, "send: {}", std::strerror(errno));
+  }
 }
 
 Task<Status> Connection::send(std::string_view head, std::span<const std::byte> body, bool more) {
   while (!head.empty() || !body.empty()) {
-    std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
-                               iovec{const_cast<std::byte*>(body.data()), body.size()}};
-    msghdr message{};
-    message.msg_iov = head.empty() ? &parts[1] : parts.data();
-    message.msg_iovlen = head.empty() ? 1 : 2;
-    const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, flags);
+    const ssize_t sent = send_once(socket_.native_handle(), head, body, more ? MSG_MORE : 0);
     if (sent >= 0) {
       auto left = static_cast<std::size_t>(sent);
       moved(left);
-      co_await yield_after(left);
+      if (turn_is_over(left)) co_await yield();
       const std::size_t of_head = std::min(left, head.size());
       head.remove_prefix(of_head);
       body = body.subspan(left - of_head);
@@ -257,7 +276,7 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
     if (sent > 0) {
       left -= static_cast<std::uint64_t>(sent);
       moved(static_cast<std::size_t>(sent));
-      co_await yield_after(static_cast<std::size_t>(sent));
+      if (turn_is_over(static_cast<std::size_t>(sent))) co_await yield();
       continue;
     }
     if (sent == 0) co_return fail(Errc::corrupt, "a data file is shorter than its record says");
@@ -285,11 +304,32 @@ Task<void> Connection::refuse(const Error& error) {
   static_cast<void>(co_await exchange.respond(std::move(response)));
 }
 
+/// Most requests of a proxy need no coroutine. False: serve() has to do, or to finish, the work.
+bool Connection::serve_at_once(Exchange& exchange) {
+  if (!shared_.options.instant) return false;
+  try {
+    if (!shared_.options.instant(exchange)) return false;
+  } catch (const std::exception& problem) {
+    obs::log("http").error("handler threw req={} err={}", exchange.request_id(), problem.what());
+    return false;
+  }
+  if (!exchange.response_complete()) return false;
+  observe(exchange, {});
+  return true;
+}
+
+void Connection::observe(const Exchange& exchange, const Status& result) {
+  if (shared_.options.observer)
+    shared_.options.observer(exchange, result, std::chrono::steady_clock::now() - served_since_);
+}
+
 Task<void> Connection::serve(Exchange& exchange) {
-  const auto started = std::chrono::steady_clock::now();
   Status result;
   try {
-    result = co_await shared_.options.handler(exchange);
+    if (exchange.response_started())
+      result = co_await exchange.flush();
+    else
+      result = co_await shared_.options.handler(exchange);
   } catch (const std::exception& problem) {
     obs::log("http").error("handler threw req={} err={}", exchange.request_id(), problem.what());
     result = fail(Errc::internal, "internal error, request {}", exchange.request_id());
@@ -317,8 +357,7 @@ Task<void> Connection::serve(Exchange& exchange) {
     exchange.close_after();
   }
   if (!exchange.response_complete()) exchange.close_after();
-  if (shared_.options.observer)
-    shared_.options.observer(exchange, result, std::chrono::steady_clock::now() - started);
+  observe(exchange, result);
 }
 
 /// Lets an answer arrive although the client is still sending: closing at once would reset it. What
@@ -365,7 +404,7 @@ Task<void> Connection::run() {
     }
     if (!*got) break;
     Exchange exchange(*this, std::move(head));
-    co_await serve(exchange);
+    if (!serve_at_once(exchange)) co_await serve(exchange);
     unread_body =
         exchange.response_complete() && exchange.head().has_body() && !exchange.body_complete();
     if (!exchange.head().keep_alive || stopping_) {

@@ -62,21 +62,28 @@ class Connection {
   [[nodiscard]] std::size_t buffered() const;
   /// Sends all of `head` and `body`; `more`: something follows at once.
   Task<Status> send(std::string_view head, std::span<const std::byte> body, bool more);
+  /// Sends as much of both as the socket takes at once; how much that was. Never waits.
+  Result<std::size_t> send_now(std::string_view head, std::span<const std::byte> body);
   Task<Result<std::uint64_t>> send_file(int fd, std::uint64_t offset, std::uint64_t length,
                                         const Exchange::ResidentCheck& resident);
+  /// While it is on, only full packets leave. Costs nothing when nothing changes.
   void cork(bool on);
+  /// Whether other connections get their turn now that so many bytes were moved: then yield().
+  [[nodiscard]] bool turn_is_over(std::size_t bytes);
+  Task<void> yield();
 
  private:
   enum class Phase : std::uint8_t { idle, head, working, waiting };
   Task<Result<bool>> read_head(RequestHead& out);
   Task<Result<std::size_t>> fill_parser();
-  Task<Result<std::size_t>> await_request(std::span<std::byte> space);
   Task<Status> wait(Socket::wait_type what);
+  [[nodiscard]] bool serve_at_once(Exchange& exchange);
   Task<void> serve(Exchange& exchange);
+  void observe(const Exchange& exchange, const Status& result);
   Task<void> refuse(const Error& error);
   Task<void> linger();
-  Task<void> yield_after(std::size_t bytes);
-  void enter(Phase phase);
+  void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
+  void enter(Phase phase, SteadyTime now);
   void moved(std::size_t bytes) { window_bytes_ += bytes; }
 
   ServerShared& shared_;
@@ -85,9 +92,11 @@ class Connection {
   RequestParser parser_;
   Phase phase_ = Phase::idle;
   SteadyTime phase_since_;
+  SteadyTime served_since_;                       ///< the present exchange
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;
+  bool corked_ = false;
   bool timed_out_ = false;
   bool stopping_ = false;
 };

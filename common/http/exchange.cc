@@ -1,22 +1,25 @@
 #include "common/http/exchange.h"
 
+#include <array>
+#include <charconv>
 #include <ctime>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/http/connection.h"
+#include "common/http/request_parser.h"
 
 namespace tarn::http {
 namespace {
 
-/// The Date field, made once a second and thread.
-const std::string& date_now() {
+/// What follows the status line: made once a second and thread.
+const std::string& common_lines() {
   thread_local std::int64_t second = 0;
   thread_local std::string text;
   if (const std::int64_t now = std::time(nullptr); now != second) {
     second = now;
-    text = http_date(now);
+    text = "\r\nDate: " + http_date(now) + "\r\nServer: Tarn\r\n";
   }
   return text;
 }
@@ -35,7 +38,7 @@ Exchange::Exchange(Connection& connection, RequestHead head)
   body_done_ = !head_.has_body();
 }
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() { give_back(std::move(head_)); }
 
 const std::string& Exchange::remote_address() const noexcept {
   return connection_.remote_address();
@@ -79,55 +82,93 @@ Task<Result<std::string>> Exchange::read_all(std::size_t bytes_max) {
   }
 }
 
-std::string Exchange::head_text(const Response& response, std::optional<std::uint64_t> length,
-                                bool has_length) {
-  std::string out;
-  out.reserve(1024);
-  out += head_.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
-  out += std::to_string(response.status);
+namespace {
+
+void append_status_line(std::string& out, const RequestHead& asked, unsigned status) {
+  out += asked.version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
+  out += std::to_string(status);
   out += ' ';
-  out += api::reason_phrase(response.status);
-  out += "\r\nDate: ";
-  out += date_now();
-  out += "\r\nServer: Tarn\r\n";
-  for (const Field& field : response.fields) {
-    out += field.name;
-    out += ": ";
-    const std::size_t value_at = out.size();
-    out += field.value;
-    // Values come from names and messages too: no byte of theirs may end the line.
-    for (std::size_t i = value_at; i < out.size(); ++i)
-      if (static_cast<unsigned char>(out[i]) < 0x20 && out[i] != '\t') out[i] = ' ';
-    out += "\r\n";
-  }
-  out += "Tarn-Request: ";
-  out += request_id_;
-  out += "\r\n";
-  if (has_length && length) {
-    out += "Content-Length: " + std::to_string(*length) + "\r\n";
-  } else if (has_length) {
-    out += "Transfer-Encoding: chunked\r\n";
-  }
-  if (!head_.keep_alive) {
+  out += api::reason_phrase(status);
+  out += common_lines();
+}
+
+void append_length(std::string& out, std::uint64_t length) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), length).ptr;
+  out.append("Content-Length: ").append(digits.data(), end).append("\r\n");
+}
+
+/// Behind the fields; then the body follows.
+void append_connection_and_end(std::string& out, const RequestHead& asked) {
+  if (!asked.keep_alive) {
     out += "Connection: close\r\n";
-  } else if (head_.version == 10) {
+  } else if (asked.version == 10) {
     out += "Connection: keep-alive\r\n";
   }
   out += "\r\n";
+}
+
+}  // namespace
+
+std::string Exchange::head_text(const Response& response, std::optional<std::uint64_t> length,
+                                bool has_length) {
+  std::string out;
+  out.reserve(512 + response.lines.size());
+  append_status_line(out, head_, response.status);
+  for (const Field& field : response.fields) append_field(out, field.name, field.value);
+  out += response.lines;
+  append_field(out, "Tarn-Request", request_id_);
+  if (has_length && length) {
+    append_length(out, *length);
+  } else if (has_length) {
+    append_field(out, "Transfer-Encoding", "chunked");
+  }
+  append_connection_and_end(out, head_);
   return out;
 }
 
-Task<Status> Exchange::respond(Response response) {
-  if (head_.has_body() && !body_done_) {
-    // What has arrived in full need not cost the connection.
-    if (head_.content_length && !head_.expects_continue &&
-        *head_.content_length - body_bytes_read_ <= connection_.buffered()) {
-      connection_.drop_buffered(*head_.content_length - body_bytes_read_);
-      body_done_ = true;
-    } else {
-      head_.keep_alive = false;
-    }
+/// An answer goes out, and a body that nobody reads any more may come or be on its way.
+void Exchange::settle_unread_body() {
+  if (!head_.has_body() || body_done_) return;
+  // What has arrived in full need not cost the connection.
+  if (head_.content_length && !head_.expects_continue &&
+      *head_.content_length - body_bytes_read_ <= connection_.buffered()) {
+    connection_.drop_buffered(*head_.content_length - body_bytes_read_);
+    body_done_ = true;
+  } else {
+    head_.keep_alive = false;
   }
+}
+
+void Exchange::respond_now(const ResponseView& response) {
+  settle_unread_body();
+  status_ = response.status;
+  response_started_ = true;
+  const std::string_view body = head_.method == Method::head ? "" : response.body;
+  thread_local std::string out;
+  out.clear();
+  append_status_line(out, head_, response.status);
+  for (const auto& field : response.fields) append_field(out, field.name, field.value);
+  append_field(out, "Tarn-Request", request_id_);
+  append_length(out, response.body.size());
+  append_connection_and_end(out, head_);
+  out += body;
+  response_bytes_ = body.size();
+  // What is wrong with the socket comes out when the rest is sent.
+  const std::size_t sent = connection_.send_now(out, {}).value_or(0);
+  response_complete_ = sent == out.size();
+  if (!response_complete_) unsent_ = out.substr(sent);
+}
+
+Task<Status> Exchange::flush() {
+  if (response_complete_) co_return Status();
+  CO_TRY_OK(co_await connection_.send(unsent_, {}, false));
+  response_complete_ = true;
+  co_return Status();
+}
+
+Task<Status> Exchange::respond(Response response) {
+  settle_unread_body();
   status_ = response.status;
   response_started_ = true;
   const bool with_body = head_.method != Method::head && !has_no_body(response.status);
@@ -142,7 +183,7 @@ Task<Status> Exchange::respond(Response response) {
   co_return Status();
 }
 
-Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> length) {
+std::string Exchange::begin_text(const Response& head_only, std::optional<std::uint64_t> length) {
   if (head_.has_body() && !body_done_) head_.keep_alive = false;
   if (!length && head_.version == 10) head_.keep_alive = false;
   status_ = head_only.status;
@@ -150,12 +191,30 @@ Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> le
   response_left_ = length;
   response_chunked_ = !length && head_.version == 11;
   const bool framed = length || response_chunked_;
-  const std::string head = head_text(head_only, length, framed);
+  return head_text(head_only, length, framed);
+}
+
+Task<Status> Exchange::begin(Response head_only, std::optional<std::uint64_t> length) {
+  const std::string head = begin_text(head_only, length);
   const bool empty = head_.method == Method::head || length == std::uint64_t{0};
   if (!empty) connection_.cork(true);
   CO_TRY_OK(co_await connection_.send(head, {}, !empty));
   if (head_.method == Method::head) response_complete_ = true;
   co_return Status();
+}
+
+Task<Result<std::uint64_t>> Exchange::begin_with(Response head_only, std::uint64_t length,
+                                                 std::span<const std::byte> first) {
+  const std::string head = begin_text(head_only, length);
+  CO_TRY(const std::size_t sent, connection_.send_now(head, first));
+  const std::uint64_t taken = sent > head.size() ? sent - head.size() : 0;
+  if (taken < length) connection_.cork(true);
+  if (sent < head.size())
+    CO_TRY_OK(co_await connection_.send(std::string_view(head).substr(sent), {}, true));
+  *response_left_ -= taken;
+  response_bytes_ += taken;
+  if (connection_.turn_is_over(0)) co_await connection_.yield();  // send_now() counted
+  co_return taken;
 }
 
 Task<Status> Exchange::write(std::span<const std::byte> bytes) {
@@ -194,7 +253,7 @@ Task<Status> Exchange::finish() {
   if (response_left_.value_or(0) != 0)
     co_return fail(Errc::internal, "the answer is {} bytes short", *response_left_);
   if (response_chunked_) CO_TRY_OK(co_await connection_.send("0\r\n\r\n", {}, false));
-  connection_.cork(false);
+  connection_.cork(false);  // nothing to do where all left in one packet
   response_complete_ = true;
   co_return Status();
 }

@@ -47,10 +47,19 @@ class Exchange {
   /// Sends the whole answer. With an unread body behind it the connection is closed afterwards
   /// (half-close at once, at most 1 MiB or 0.5 s of the body discarded).
   Task<Status> respond(Response response);
+  /// The same without waiting: what the socket does not take at once is kept for flush().
+  void respond_now(const ResponseView& response);
+  /// Sends what respond_now() has left.
+  Task<Status> flush();
   /// Starts an answer whose body follows by write() and send_file(): of exactly `length` bytes, or
   /// chunked when there is none (then finish() must end it). For HEAD the body is left out: the
   /// caller must not write.
   Task<Status> begin(Response head_only, std::optional<std::uint64_t> length);
+  /// begin(), with the first bytes of the body in the same packet. Returns how many of them are on
+  /// their way: when the client does not read, fewer than there are, and the rest is to be sent as
+  /// after begin(). Not for HEAD. `first` is not needed any more once the call has suspended.
+  Task<Result<std::uint64_t>> begin_with(Response head_only, std::uint64_t length,
+                                         std::span<const std::byte> first);
   Task<Status> write(std::span<const std::byte> bytes);
   Task<Status> write(std::string_view bytes) { return write(std::as_bytes(std::span(bytes))); }
   /// Asked before bytes are sent that may have left the memory while the client made us wait.
@@ -74,12 +83,16 @@ class Exchange {
 
  private:
   friend class Connection;
+  void settle_unread_body();
+  [[nodiscard]] std::string begin_text(const Response& head_only,
+                                       std::optional<std::uint64_t> length);
   [[nodiscard]] std::string head_text(const Response& response, std::optional<std::uint64_t> length,
                                       bool has_length);
 
   Connection& connection_;
   RequestHead head_;
   std::string request_id_;
+  std::string unsent_;  ///< of respond_now()
   std::uint64_t body_bytes_read_ = 0;
   std::uint64_t response_bytes_ = 0;
   std::optional<std::uint64_t> response_left_;

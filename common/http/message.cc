@@ -193,6 +193,20 @@ std::string_view find_field(const Fields& fields, std::string_view name) noexcep
   return {};
 }
 
+namespace {
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; }
+}  // namespace
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  const auto value_at = static_cast<std::ptrdiff_t>(out.size());
+  out += value;
+  // Hardly ever: a count is quicker than a search that ends at the first.
+  if (std::count_if(value.begin(), value.end(), is_control) > 0)
+    std::replace_if(out.begin() + value_at, out.end(), is_control, ' ');
+  out += "\r\n";
+}
+
 std::string http_date(std::int64_t seconds) {
   const std::chrono::sys_seconds when{std::chrono::seconds(seconds)};
   const auto midnight = std::chrono::floor<std::chrono::days>(when);
@@ -242,6 +256,12 @@ std::pair<RangeVerdict, ByteRange> resolve_range(std::string_view value, std::ui
   }
   if (!only) return {RangeVerdict::unsatisfiable, {}};
   return apply_range(*only, size);
+}
+
+bool has_conditions(const RequestHead& head) noexcept {
+  return std::any_of(head.fields.begin(), head.fields.end(), [](const Field& field) {
+    return iequals(std::string_view(field.name).substr(0, 3), "If-");
+  });
 }
 
 Condition check_read_conditions(const RequestHead& head, std::string_view etag,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,7 @@ struct RequestHead {
 struct Response {
   unsigned status = 200;
   Fields fields;
+  std::string_view lines;  ///< further fields from append_field(); must outlive the sending
   std::string body;
 
   Response() = default;
@@ -57,6 +59,17 @@ struct Response {
     fields.push_back({std::string(name), std::string(value)});
     return *this;
   }
+};
+
+/// An answer made of text that others keep.
+struct ResponseView {
+  struct FieldView {
+    std::string_view name;
+    std::string_view value;
+  };
+  unsigned status = 200;
+  std::span<const FieldView> fields;
+  std::string_view body;
 };
 
 inline constexpr std::string_view kJson = "application/json; charset=utf-8";
@@ -82,6 +95,13 @@ enum class RangeVerdict : std::uint8_t {
 /// Resolves a Range field value ("bytes=0-99", "bytes=-5", "bytes=7-") against `size`.
 [[nodiscard]] std::pair<RangeVerdict, ByteRange> resolve_range(std::string_view value,
                                                                std::uint64_t size);
+
+/// "NAME: VALUE" and the line's end. Control characters of the value become spaces: values come
+/// from names and messages too, and no byte of theirs may end the line.
+void append_field(std::string& out, std::string_view name, std::string_view value);
+
+/// Whether a request has any field that check_read_conditions() looks at.
+[[nodiscard]] bool has_conditions(const RequestHead& head) noexcept;
 
 /// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the
 /// epoch.

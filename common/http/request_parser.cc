@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <iterator>
 #include <optional>
+#include <vector>
 
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
-#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/basic_parser.hpp>
 
 #include "common/base/encoding.h"
 
@@ -18,7 +16,8 @@ namespace {
 namespace beast_http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kHeadReadBytes = 1536;  // most heads; an idle connection keeps it
+constexpr std::size_t kHeadReadBytes = 1536;  // most heads
+constexpr std::size_t kIdleBytesMax = 2048;   // an idle connection keeps a buffer of this size
 constexpr std::size_t kChunkedReadBytes =
     256 * 1024;                             // 512 bytes, Beast's default, cost 4x the CPU
 constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
@@ -119,27 +118,97 @@ Status check_framing(const RequestHead& head, std::size_t header_bytes, const Li
   return {};
 }
 
+namespace {
+
+/// Heads that have been given back. A busy connection needs one at a time, an idle one none.
+constexpr std::size_t kSpareHeadsMax = 64;
+std::vector<RequestHead>& spare_heads() {
+  thread_local std::vector<RequestHead> heads = [] {
+    std::vector<RequestHead> none;
+    none.reserve(kSpareHeadsMax);  // giving back must not fail
+    return none;
+  }();
+  return heads;
+}
+
+RequestHead take_head() {
+  auto& spare = spare_heads();
+  if (spare.empty()) return {};
+  RequestHead head = std::move(spare.back());
+  spare.pop_back();
+  return head;
+}
+
+/// Beast's parser, whose findings go straight into a RequestHead and into the caller's buffer.
+class MessageParser final : public beast_http::basic_parser<true> {
+ public:
+  using Text = boost::beast::string_view;
+
+  RequestHead head;
+  std::size_t trailers = 0;
+  std::span<std::byte> body;  ///< room for decoded bytes of a chunked body
+
+ private:
+  void on_request_impl(beast_http::verb verb, Text method, Text target, int version,
+                       error_code&) override {
+    head = take_head();
+    head.method = method_of(verb);
+    head.method_text.assign(method.data(), method.size());
+    head.target.assign(target.data(), target.size());
+    head.version = static_cast<unsigned>(version);
+  }
+  void on_field_impl(beast_http::field, Text name, Text value, error_code&) override {
+    if (is_header_done()) {
+      ++trailers;
+      return;
+    }
+    if (fields_ == head.fields.size()) head.fields.emplace_back();
+    Field& field = head.fields[fields_++];
+    field.name.assign(name.data(), name.size());
+    field.value.assign(value.data(), value.size());
+  }
+  void on_header_impl(error_code&) override {
+    head.fields.resize(fields_);
+    head.keep_alive = keep_alive();
+  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+  std::size_t on_body_impl(Text, error_code&) override { return 0; }  // see RequestParser::take
+  /// Beast takes any length, and line feeds in a quoted value, which others read as the line's end.
+  void on_chunk_header_impl(std::uint64_t, Text extensions, error_code& ec) override {
+    if (extensions.size() > kChunkLineBytesMax || extensions.find_first_of("\r\n") != Text::npos)
+      ec = beast_http::error::bad_chunk_extension;
+  }
+  std::size_t on_chunk_body_impl(std::uint64_t, Text bytes, error_code& ec) override {
+    const std::size_t count = std::min(bytes.size(), body.size());
+    if (count > 0) std::memcpy(body.data(), bytes.data(), count);
+    body = body.subspan(count);
+    if (count < bytes.size()) ec = beast_http::error::need_buffer;
+    return count;
+  }
+  void on_finish_impl(error_code&) override {}
+  void on_response_impl(int, Text, int, error_code&) override {}  // never: this parses requests
+
+  std::size_t fields_ = 0;  ///< of `head` that belong to this request
+};
+
+}  // namespace
+
+void give_back(RequestHead head) {
+  if (spare_heads().size() < kSpareHeadsMax) spare_heads().push_back(std::move(head));
+}
+
 struct RequestParser::Impl {
   explicit Impl(const Limits& its_limits) : limits(its_limits) {}
   const Limits& limits;
   boost::beast::flat_buffer buffer;
-  /// Beast takes any length, and line feeds in a quoted value, which others read as the line's end.
-  std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> check_chunk_header =
-      [](std::uint64_t, boost::beast::string_view extensions, error_code& ec) {
-        if (extensions.size() > kChunkLineBytesMax ||
-            extensions.find_first_of("\r\n") != boost::beast::string_view::npos)
-          ec = beast_http::error::bad_chunk_extension;
-      };
-  std::optional<beast_http::request_parser<beast_http::buffer_body>> http;
+  std::optional<MessageParser> http;
   std::size_t head_bytes = 0;
   bool begun = false;  ///< something of this request has been looked at
-  std::size_t head_fields = 0;
 
   [[nodiscard]] std::string_view text() const {
     return {static_cast<const char*>(buffer.data().data()), buffer.size()};
   }
   Status check_head_so_far();
-  void take_head(RequestHead& out);
 };
 
 RequestParser::RequestParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {
@@ -153,10 +222,9 @@ void RequestParser::next() {
   http.header_limit(
       static_cast<std::uint32_t>(it.limits.header_bytes_max + it.limits.target_bytes_max + 1024));
   http.body_limit(boost::none);
-  http.on_chunk_header(it.check_chunk_header);
   it.head_bytes = 0;
   it.begun = false;
-  rest();
+  if (it.buffer.capacity() > kIdleBytesMax) rest();
 }
 
 void RequestParser::rest() {
@@ -185,19 +253,6 @@ Status RequestParser::Impl::check_head_so_far() {
   return {};
 }
 
-void RequestParser::Impl::take_head(RequestHead& out) {
-  const auto& message = http->get();
-  out = RequestHead();
-  out.method = method_of(message.method());
-  out.method_text = std::string(message.method_string());
-  out.target = std::string(message.target());
-  out.version = message.version();
-  for (const auto& field : message)
-    out.fields.push_back({std::string(field.name_string()), std::string(field.value())});
-  out.keep_alive = message.keep_alive();
-  head_fields = out.fields.size();
-}
-
 Result<bool> RequestParser::read_head(RequestHead& out) {
   Impl& it = *impl_;
   if (!it.begun) {
@@ -217,7 +272,7 @@ Result<bool> RequestParser::read_head(RequestHead& out) {
     if (ec && ec != beast_http::error::need_more) return fail(head_error(ec));
     return false;
   }
-  it.take_head(out);
+  out = std::move(it.http->head);
   const std::size_t line_bytes = out.method_text.size() + out.target.size() + 12;
   const std::size_t field_bytes = it.head_bytes > line_bytes ? it.head_bytes - line_bytes : 0;
   TRY_OK(check_framing(out, field_bytes, it.limits));
@@ -247,10 +302,7 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
   auto& buffer = it.buffer;
   // What is buffered behind the body is the next request.
   if (http.is_done()) return Decoded{0, true};
-  auto& body = http.get().body();
-  body.data = into.data();
-  body.size = into.size();
-  body.more = true;
+  http.body = into;
   http.eager(true);
   while (true) {
     error_code ec;
@@ -260,10 +312,8 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
     buffer.consume(used);
     if (ec && ec != beast_http::error::need_more && ec != beast_http::error::need_buffer)
       return fail(Errc::invalid_argument, "malformed chunked body: {}", ec.message());
-    const Decoded decoded{into.size() - body.size, http.is_done()};
-    const auto& fields = http.get().base();
-    if (decoded.done && static_cast<std::size_t>(std::distance(fields.begin(), fields.end())) >
-                            it.head_fields + it.limits.fields_max)
+    const Decoded decoded{into.size() - http.body.size(), http.is_done()};
+    if (decoded.done && http.trailers > it.limits.fields_max)
       return fail(Errc::header_too_large, "the body ends in more than {} trailers",
                   it.limits.fields_max);
     if (decoded.bytes > 0 || decoded.done || used == 0) {

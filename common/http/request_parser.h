@@ -55,6 +55,9 @@ class RequestParser {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Takes a head that is no longer needed: a later request of this thread gets its memory.
+void give_back(RequestHead head);
+
 /// Checks a parsed head for framing that two parsers could read in two ways, and for our limits.
 Status check_framing(const RequestHead& head, std::size_t header_bytes, const Limits& limits);
 

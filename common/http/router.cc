@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/ranges.h>
 
 #include "common/api/status.h"
@@ -25,10 +26,12 @@ bool is_word(std::string_view segment, std::string_view word) {
   return segment.find('%') != std::string_view::npos && percent_decode(segment) == word;
 }
 
+/// As many as patterns have fit without memory of their own.
+using Stars = boost::container::small_vector<std::string_view, 4>;
+
 /// Whether `path` matches a pattern's `words`; then `stars` are the still encoded segments that its
 /// stars stand for.
-bool matches(const std::vector<std::string_view>& words, std::string_view path,
-             std::vector<std::string_view>& stars) {
+bool matches(const std::vector<std::string_view>& words, std::string_view path, Stars& stars) {
   stars.clear();
   bool behind_star = false;
   for (const std::string_view word : words) {
@@ -82,8 +85,9 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-Result<std::vector<std::string>> decode_parts(const std::vector<std::string_view>& stars) {
+Result<std::vector<std::string>> decode_parts(const Stars& stars) {
   std::vector<std::string> parts;
+  parts.reserve(stars.size());
   for (const auto star : stars) {
     auto part = percent_decode(star);
     if (!part)
@@ -102,7 +106,7 @@ Router::Router(std::vector<Route> routes) : routes_(std::move(routes)) {
 Result<Router::Match> Router::match(std::string_view method, std::string_view path) const {
   Match found;
   std::string_view pattern;
-  std::vector<std::string_view> stars;
+  Stars stars;
   for (std::size_t row = 0; row < routes_.size(); ++row) {
     const Route& route = routes_[row];
     if (!pattern.empty() && route.pattern != pattern) continue;
@@ -133,6 +137,15 @@ Task<Status> Router::operator()(Exchange& exchange) const {
   Request request{exchange, std::move(target), std::move(found.parts)};
   const Status served = co_await found.route->handler(request);
   co_return served;
+}
+
+bool Router::answer_at_once(Exchange& exchange) const {
+  auto target = api::parse_target(exchange.head().target);
+  if (!target) return false;
+  auto found = match(exchange.head().method_text, target->path);
+  if (!found || found->route == nullptr || !found->route->instant) return false;
+  Request request{exchange, std::move(*target), std::move(found->parts)};
+  return found->route->instant(request);
 }
 
 Task<Status> Router::refuse_method(Exchange& exchange, std::string_view methods) {

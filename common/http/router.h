@@ -22,6 +22,8 @@ struct Request {
 };
 
 using RouteHandler = std::function<Task<Status>(Request&)>;
+/// As the server's InstantHandler.
+using InstantRouteHandler = std::function<bool(Request&)>;
 
 /// One row of a program's route table.
 struct Route {
@@ -33,6 +35,7 @@ struct Route {
   std::string_view pattern;
   std::string_view summary;  ///< one line for people; docs/api.md lists the table
   RouteHandler handler;
+  InstantRouteHandler instant = nullptr;  ///< tried before `handler`, when there is one
 };
 
 /// The first pattern that matches the path decides, with all rows that have the same: the one for
@@ -42,6 +45,9 @@ class Router {
  public:
   explicit Router(std::vector<Route> routes);
   Task<Status> operator()(Exchange& exchange) const;
+  /// Whether the row of this request has answered it without waiting. If not, nothing has been
+  /// done.
+  [[nodiscard]] bool answer_at_once(Exchange& exchange) const;
 
   struct Match {
     const Route* route = nullptr;    ///< null when rows have the path, but not the method

@@ -30,6 +30,9 @@ struct ServerCounters;
 
 /// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
 using Handler = std::function<Task<Status>(Exchange&)>;
+/// Tried before the Handler: answers a request for which nothing has to be waited for, by
+/// Exchange::respond_now, and says true; or does nothing at all and says false.
+using InstantHandler = std::function<bool(Exchange&)>;
 /// Called after each request, for logs and metrics. Must not block.
 using Observer = std::function<void(const Exchange&, const Status&, std::chrono::nanoseconds)>;
 
@@ -44,6 +47,7 @@ class Server {
     Limits limits;
     Handler handler;
     Observer observer;
+    InstantHandler instant;  ///< may be empty
   };
   Server(Loops& loops, Options options);
   ~Server();

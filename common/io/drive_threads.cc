@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <list>
 #include <sys/prctl.h>
 #include <system_error>
 
@@ -31,6 +32,25 @@ struct DriveThreads::State {
     queue.pop_front();
     return job;
   }
+  /// Takes out what may be refused.
+  std::vector<std::unique_ptr<Job>> refusable() {
+    std::vector<std::unique_ptr<Job>> out;
+    for (auto* queue : {&begun, &fresh}) {
+      std::deque<Waiting> kept;
+      for (Waiting& each : *queue) {
+        if (each.job->may_be_refused()) {
+          out.push_back(std::move(each.job));
+        } else {
+          kept.push_back(std::move(each));
+        }
+      }
+      queue->swap(kept);
+    }
+    return out;
+  }
+  std::optional<Error> refusing;
+  std::list<SteadyTime> running;  // since when, the oldest first
+  std::uint64_t completed = 0;
   std::size_t taken = 0;
   std::size_t queue_max = 0;
   std::size_t busy = 0;
@@ -69,20 +89,27 @@ void DriveThreads::serve(const std::shared_ptr<State>& state, const std::string&
     if (state->waiting() == 0) return;
     auto job = state->next();
     ++state->busy;
+    const auto began =
+        state->running.insert(state->running.end(), std::chrono::steady_clock::now());
     lock.unlock();
     job->run();
     job.reset();
     lock.lock();
     --state->busy;
+    ++state->completed;
+    state->running.erase(began);
     if (state->busy == 0 && state->waiting() == 0) state->idle.notify_all();
   }
 }
 
 void DriveThreads::enqueue(std::unique_ptr<Job> job, Order order) {
   std::unique_lock lock(state_->mutex);
-  if (state_->waiting() >= state_->queue_max) {
+  std::optional<Error> refused = state_->refusing;
+  if (!refused && state_->waiting() >= state_->queue_max)
+    refused = {Errc::unavailable, "the drive's queue is full"};
+  if (refused) {
     lock.unlock();
-    job->refuse({Errc::unavailable, "the drive's queue is full"});
+    job->refuse(std::move(*refused));
     return;
   }
   auto& queue = order == Order::begun ? state_->begun : state_->fresh;
@@ -91,19 +118,43 @@ void DriveThreads::enqueue(std::unique_ptr<Job> job, Order order) {
   state_->work_there.notify_one();
 }
 
-void DriveThreads::post(std::function<void()> work) {
-  struct PostedJob final : Job {
-    explicit PostedJob(std::function<void()> its_work) : work(std::move(its_work)) {}
-    void run() override { work(); }
-    void refuse(Error) override {}
-    std::function<void()> work;
-  };
+struct DriveThreads::PostedJob final : Job {
+  PostedJob(std::function<void()> its_work, std::function<void(Error)> its_refused)
+      : work(std::move(its_work)), refused(std::move(its_refused)) {}
+  void run() override { work(); }
+  void refuse(Error why) override { refused(std::move(why)); }
+  [[nodiscard]] bool may_be_refused() const override { return refused != nullptr; }
+  std::function<void()> work;
+  std::function<void(Error)> refused;
+};
+
+void DriveThreads::post(std::function<void()> work, std::function<void(Error)> refused) {
+  auto job = std::make_unique<PostedJob>(std::move(work), std::move(refused));
+  std::unique_lock lock(state_->mutex);
+  if (state_->refusing && job->may_be_refused()) {
+    const Error why = *state_->refusing;
+    lock.unlock();
+    job->refuse(why);
+    return;
+  }
+  state_->begun.push_back({std::move(job), std::chrono::steady_clock::now()});
+  lock.unlock();
+  state_->work_there.notify_one();
+}
+
+void DriveThreads::refuse(const Error& why) {
+  std::vector<std::unique_ptr<Job>> refused;
   {
     const std::lock_guard lock(state_->mutex);
-    state_->begun.push_back(
-        {std::make_unique<PostedJob>(std::move(work)), std::chrono::steady_clock::now()});
+    state_->refusing = why;
+    refused = state_->refusable();
   }
-  state_->work_there.notify_one();
+  for (const auto& job : refused) job->refuse(why);
+}
+
+void DriveThreads::accept() {
+  const std::lock_guard lock(state_->mutex);
+  state_->refusing.reset();
 }
 
 std::size_t DriveThreads::queued() const {
@@ -118,6 +169,18 @@ double DriveThreads::longest_wait() const {
   for (const auto* queue : {&state_->begun, &state_->fresh})
     if (!queue->empty()) longest = std::max(longest, {now - queue->front().since});
   return longest.count();
+}
+
+double DriveThreads::longest_run() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->running.empty()) return 0;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - state_->running.front())
+      .count();
+}
+
+std::uint64_t DriveThreads::completed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->completed;
 }
 
 bool DriveThreads::drain(double seconds) {

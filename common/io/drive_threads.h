@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -109,11 +110,20 @@ class DriveThreads {
     return pending;
   }
 
-  /// Work that nobody waits for and that may not be refused: unlinks, closes.
-  void post(std::function<void()> work);
+  /// Work that nobody waits for and that may not be refused: unlinks, closes. With `refused` it may
+  /// be while refuse() holds: that is called instead, from any thread.
+  void post(std::function<void()> work, std::function<void(Error)> refused = nullptr);
+  /// Until accept(): what waits, and whatever comes, is refused with `why` at once, but for posted
+  /// work that may not be. What runs goes on.
+  void refuse(const Error& why);
+  void accept();
   [[nodiscard]] std::size_t queued() const;
   /// Seconds that the oldest work in the queue has waited; 0 when none waits.
   [[nodiscard]] double longest_wait() const;
+  /// Seconds for which the oldest work has been running; 0 when none runs.
+  [[nodiscard]] double longest_run() const;
+  /// Work that has ended since the start.
+  [[nodiscard]] std::uint64_t completed() const;
   /// Blocks until the queue is empty and no thread works, at most `seconds`. True when it is so.
   bool drain(double seconds);
   /// The drive hangs and the process wants to end: threads are detached, what they hold is leaked.
@@ -124,6 +134,7 @@ class DriveThreads {
     virtual ~Job() = default;
     virtual void run() = 0;
     virtual void refuse(Error why) = 0;
+    [[nodiscard]] virtual bool may_be_refused() const { return true; }
   };
 
   template <class Work>
@@ -166,6 +177,7 @@ class DriveThreads {
   struct Waiting;
   struct State;
   void end();
+  struct PostedJob;
   void enqueue(std::unique_ptr<Job> job, Order order);
   static void serve(const std::shared_ptr<State>& state, const std::string& name);
 

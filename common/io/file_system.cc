@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -72,6 +73,12 @@ bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes) {
     if (errno == ENOSYS || errno == EPERM) has_cachestat = false;
   }
   return is_resident_by_mincore(fd, offset, bytes);
+}
+
+bool read_without_waiting(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  const iovec part{into.data(), into.size()};
+  const ssize_t got = ::preadv2(fd, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  return got >= 0 && static_cast<std::size_t>(got) == into.size();
 }
 
 Result<std::unique_ptr<FileSystem>> FileSystem::open(const std::string& root) {
@@ -155,6 +162,14 @@ Status FileSystem::truncate(int fd, std::uint64_t size) {
 void FileSystem::start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes) {
   ::sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     SYNC_FILE_RANGE_WRITE);
+}
+
+Status FileSystem::write_back(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  constexpr unsigned kAll =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  if (::sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes), kAll) == 0)
+    return {};
+  return fail_errno(errno, "write back");
 }
 
 void FileSystem::start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes) {

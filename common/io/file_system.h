@@ -58,6 +58,9 @@ class FileSystem {
   virtual Status truncate(int fd, std::uint64_t size);
   /// Asks the kernel to begin writing these bytes; does not wait.
   virtual void start_writeback(int fd, std::uint64_t offset, std::uint64_t bytes);
+  /// Writes these bytes from memory to the drive and waits for that; durable they are not before
+  /// sync(). An error is that of a sync.
+  virtual Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes);
   /// Asks the kernel to begin reading these bytes into the page cache; may wait for room in the
   /// drive's queue, not for the bytes.
   virtual void start_readahead(int fd, std::uint64_t offset, std::uint64_t bytes);
@@ -90,5 +93,11 @@ class FileSystem {
 /// Whether all pages of these bytes are in memory, so that reading them will not wait for the
 /// drive. cachestat where the kernel has it, else mincore over a mapping. Never blocks.
 [[nodiscard]] bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes);
+
+/// Reads these bytes if that does not mean waiting for the drive. False when it would, when the
+/// file ends before, and where the file system cannot promise it. That bytes are had does not mean
+/// that they were in memory: the kernel may have begun to read and found the drive quick; ask
+/// is_resident() first.
+[[nodiscard]] bool read_without_waiting(int fd, std::span<std::byte> into, std::uint64_t offset);
 
 }  // namespace tarn::io

@@ -98,12 +98,17 @@ std::map<std::string, DiskCounters> parse_diskstats(std::string_view text) {
     std::string name;
     if (!(words >> major >> minor >> name)) continue;
     const auto numbers = numbers_of(words);
-    out[name] = {at(numbers, 0), at(numbers, 2) * kSectorBytes, at(numbers, 4),
-                 at(numbers, 6) * kSectorBytes, at(numbers, 9)};
+    out[name] = {at(numbers, 0), at(numbers, 2) * kSectorBytes,
+                 at(numbers, 4), at(numbers, 6) * kSectorBytes,
+                 at(numbers, 9), at(numbers, 8)};
   }
   return out;
 }
 
+std::string read_boot_id() {
+  std::string text = read("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
+}
 Memory read_memory() { return parse_meminfo(read("/proc/meminfo")); }
 LoadAverage read_load_average() { return parse_loadavg(read("/proc/loadavg")); }
 CpuTicks read_cpu() { return parse_cpu(read("/proc/stat")); }

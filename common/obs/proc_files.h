@@ -11,6 +11,9 @@ namespace tarn::obs {
 /// what a text does not say is 0. The read functions open small files of /proc, which do not wait
 /// for any drive.
 
+/// A word that this start of the machine has and no other machine: without the newline.
+[[nodiscard]] std::string read_boot_id();
+
 struct Memory {  ///< bytes
   std::uint64_t total = 0;
   std::uint64_t free = 0;
@@ -57,6 +60,7 @@ struct DiskCounters {
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t busy_ms = 0;
+  std::uint64_t in_flight = 0;  ///< requests that it has now
 };
 /// By the name of the device, "nvme0n1".
 [[nodiscard]] std::map<std::string, DiskCounters> parse_diskstats(std::string_view text);

@@ -10,7 +10,6 @@
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 
@@ -18,6 +17,7 @@
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/base/unique_fd.h"
+#include "common/security/hmac.h"
 #include "common/security/secret_file.h"
 
 namespace tarn::security {
@@ -109,48 +109,9 @@ std::string hkdf_sha256(std::string_view secret, std::string_view salt, std::str
   return out;
 }
 
-namespace {
-
-/// HMAC-SHA256 of OpenSSL, looked up once: looking it up costs more than signing a redirect.
-EVP_MAC* hmac_algorithm() {
-  static EVP_MAC* const algorithm = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  TARN_CHECK(algorithm != nullptr);
-  return algorithm;
-}
-
-struct FreeMac {
-  void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
-};
-
-/// A context that knows its digest, one a thread: only the key is new at each use.
-EVP_MAC_CTX* hmac_context() {
-  thread_local const std::unique_ptr<EVP_MAC_CTX, FreeMac> context = [] {
-    std::unique_ptr<EVP_MAC_CTX, FreeMac> made(EVP_MAC_CTX_new(hmac_algorithm()));
-    std::string digest = "SHA256";
-    const std::array<OSSL_PARAM, 2> parameters{
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), digest.size()),
-        OSSL_PARAM_construct_end()};
-    TARN_CHECK(made != nullptr && EVP_MAC_CTX_set_params(made.get(), parameters.data()) == 1);
-    return made;
-  }();
-  return context.get();
-}
-
-}  // namespace
-
 std::string hmac_sha256(std::string_view key, std::string_view message) {
-  // OpenSSL takes a null key for "the key of before"; an empty one still needs an address.
-  const char* key_data = key.empty() ? "" : key.data();
-  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
-  std::size_t length = 0;
-  EVP_MAC_CTX* context = hmac_context();
-  const bool done = EVP_MAC_init(context, reinterpret_cast<const unsigned char*>(key_data),
-                                 key.size(), nullptr) == 1 &&
-                    EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(message.data()),
-                                   message.size()) == 1 &&
-                    EVP_MAC_final(context, out.data(), &length, out.size()) == 1;
-  TARN_CHECK(done && length == 32);
-  return {reinterpret_cast<const char*>(out.data()), length};
+  const auto mac = HmacKey(key).sign(message);
+  return {mac.data(), mac.size()};
 }
 
 bool equal_constant_time(std::string_view a, std::string_view b) {

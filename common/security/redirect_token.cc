@@ -4,8 +4,9 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <tuple>
-#include <vector>
+#include <utility>
+
+#include <boost/container/small_vector.hpp>
 
 #include "common/base/encoding.h"
 #include "common/security/cluster_secret.h"
@@ -22,11 +23,21 @@ bool is_mark(std::string_view key) {
   return std::find(kMarks.begin(), kMarks.end(), key) != kMarks.end();
 }
 
-std::string in_base36(std::uint64_t value) {
-  std::array<char, 16> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, kVersionBase).ptr;
-  return {text.data(), end};
-}
+/// A number as text, without memory of its own.
+class Digits {
+ public:
+  template <class Number>
+  explicit Digits(Number value, int base = 10) {
+    char* const begin = text_.data();
+    const auto end = std::to_chars(begin, begin + text_.size(), value, base).ptr;
+    length_ = static_cast<std::size_t>(end - begin);
+  }
+  [[nodiscard]] std::string_view view() const { return {text_.data(), length_}; }
+
+ private:
+  std::array<char, 20> text_{};  // 2^64 has 20 digits, and so has -2^63 with its sign
+  std::size_t length_ = 0;
+};
 
 std::optional<std::uint64_t> from_base36(std::string_view text) {
   std::uint64_t value = 0;
@@ -45,22 +56,39 @@ void append_field(std::string& out, std::string_view field) {
   out += field;
 }
 
+struct Item {
+  std::string_view key;
+  std::string_view value;
+};
+using Items = boost::container::small_vector<Item, 24>;
+
+/// Equal keys keep their order. There are few items, so each simply sinks to its place.
+void sort_by_key(Items& items) {
+  for (auto next = items.begin(); next != items.end(); ++next) {
+    const auto place = std::upper_bound(items.begin(), next, *next,
+                                        [](const Item& a, const Item& b) { return a.key < b.key; });
+    std::rotate(place, next, next + 1);
+  }
+}
+
+/// What is signed. `items` are all but the signature, in the order of the query.
 std::string signed_text(std::string_view method, std::string_view target_id, std::string_view uname,
-                        const api::Query& query) {
-  std::vector<std::tuple<std::string_view, std::size_t, std::string_view>> items;
-  for (const auto& [key, value] : query.items())
-    if (key != kSignature) items.emplace_back(key, items.size(), value);
-  std::sort(items.begin(), items.end());
+                        Items items) {
+  sort_by_key(items);
   std::string out;
   out.reserve(512);
   append_field(out, method == "HEAD" ? "GET" : method);
   append_field(out, target_id);
   append_field(out, uname);
-  for (const auto& [key, place, value] : items) {
-    append_field(out, key);
-    append_field(out, value);
+  for (const Item& item : items) {
+    append_field(out, item.key);
+    append_field(out, item.value);
   }
   return out;
+}
+
+std::string_view view_of(const std::array<char, SHA256_DIGEST_LENGTH>& mac) {
+  return {mac.data(), mac.size()};
 }
 
 /// The value of a mark that must be there.
@@ -91,20 +119,31 @@ Status check_marks_once(const api::Query& query) {
 
 }  // namespace
 
-void RedirectSigner::sign(const RedirectClaim& claim, api::Query& query) const {
-  api::Query out;
+RedirectSigner::RedirectSigner(std::string_view key, std::string_view previous_key) : key_(key) {
+  if (!previous_key.empty()) previous_key_.emplace(previous_key);
+}
+
+void RedirectSigner::append_signed(std::string& url, const RedirectClaim& claim,
+                                   const api::Query& query) const {
+  const Digits issued(claim.issued_ns);
+  const Digits expires(claim.expires_s);
+  const Digits map_version(claim.map_version, kVersionBase);
+  const Digits bmd_version(claim.bmd_version);
+  Items items;
   for (const auto& [key, value] : query.items())
-    if (!is_mark(key)) out.set(key, value);
-  out.set("pid", claim.proxy_id);
-  out.set("utm", std::to_string(claim.issued_ns));
-  out.set("vpams", in_base36(claim.map_version));
-  out.set("vbmd", std::to_string(claim.bmd_version));
-  if (!claim.length.empty()) out.set("len", claim.length);
-  if (!claim.request_id.empty()) out.set("rid", claim.request_id);
-  out.set("exp", std::to_string(claim.expires_s));
-  const std::string text = signed_text(claim.method, claim.target_id, claim.uname, out);
-  out.set(kSignature, base64url(hmac_sha256(key_, text)));
-  query = std::move(out);
+    if (!is_mark(key)) items.push_back({key, value});
+  items.push_back({"pid", claim.proxy_id});
+  items.push_back({"utm", issued.view()});
+  items.push_back({"vpams", map_version.view()});
+  items.push_back({"vbmd", bmd_version.view()});
+  if (!claim.length.empty()) items.push_back({"len", claim.length});
+  if (!claim.request_id.empty()) items.push_back({"rid", claim.request_id});
+  items.push_back({"exp", expires.view()});
+  for (const Item& item : items) api::Query::append_encoded(url, item.key, item.value);
+  const auto mac =
+      key_.sign(signed_text(claim.method, claim.target_id, claim.uname, std::move(items)));
+  url += "&u=";
+  append_base64url(url, view_of(mac));
 }
 
 Result<std::optional<RedirectClaim>> RedirectSigner::verify(std::string_view method,
@@ -126,11 +165,14 @@ Result<std::optional<RedirectClaim>> RedirectSigner::verify(std::string_view met
   if (!claim.length.empty() && !is_word && !parse_u64(claim.length))
     return fail(Errc::invalid_argument, "the redirect's mark len={} is malformed", claim.length);
 
-  const std::string text = signed_text(method, target_id, uname, query);
-  const auto signed_with = [&](const std::string& key) {
-    return equal_constant_time(given, base64url(hmac_sha256(key, text)));
+  Items items;
+  for (const auto& [key, value] : query.items())
+    if (key != kSignature) items.push_back({key, value});
+  const std::string text = signed_text(method, target_id, uname, std::move(items));
+  const auto signed_with = [&](const HmacKey& key) {
+    return equal_constant_time(given, base64url(view_of(key.sign(text))));
   };
-  if (!signed_with(key_) && (previous_key_.empty() || !signed_with(previous_key_)))
+  if (!signed_with(key_) && !(previous_key_ && signed_with(*previous_key_)))
     return fail(Errc::forbidden,
                 "the redirect's signature does not match this request: send it to a proxy again");
 

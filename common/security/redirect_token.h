@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "common/api/request_path.h"
 #include "common/base/error.h"
+#include "common/security/hmac.h"
 
 namespace tarn::security {
 
@@ -41,12 +41,13 @@ struct RedirectClaim {
 /// big-endian length and its bytes, so that no two requests have the same signed text.
 class RedirectSigner {
  public:
-  explicit RedirectSigner(std::string key, std::string previous_key = {})
-      : key_(std::move(key)), previous_key_(std::move(previous_key)) {}
-  /// Replaces pid, utm, exp, vpams, vbmd, len, rid and the signature u in `query` (a client's own
-  /// are dropped); all else in it (provider, namespace, ...) is covered by the signature too. `len`
-  /// and `rid` are left out when empty.
-  void sign(const RedirectClaim& claim, api::Query& query) const;
+  /// No previous key: only redirects of `key` are believed.
+  explicit RedirectSigner(std::string_view key, std::string_view previous_key = {});
+  /// Appends to `url`, which ends in '?', what the redirected request shall have as its query: what
+  /// is in `query` (provider, namespace, ..; a client's own marks are dropped), then pid, utm,
+  /// vpams, vbmd, len, rid, exp and the signature u of it all. `len` and `rid` are left out when
+  /// empty.
+  void append_signed(std::string& url, const RedirectClaim& claim, const api::Query& query) const;
   /// Nothing when the query bears no mark of a redirect (no pid). invalid_argument when a mark is
   /// missing, malformed or given twice, forbidden when the signature is not ours. Expiry is not
   /// judged here. The claim's method, target_id and uname are the caller's and become part of what
@@ -57,8 +58,8 @@ class RedirectSigner {
                                                             const api::Query& query) const;
 
  private:
-  std::string key_;
-  std::string previous_key_;
+  HmacKey key_;
+  std::optional<HmacKey> previous_key_;
 };
 
 }  // namespace tarn::security

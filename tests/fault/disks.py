@@ -8,26 +8,26 @@ Needs root, loop devices and (recording and faulty disks) FUSE with the programs
 `why_no_loop` and `why_no_fuse` say what is missing.
 """
 
-import bisect
 import contextlib
 import ctypes
 import fcntl
 import functools
 import json
-import mmap
 import os
 import pathlib
 import random
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import tempfile
 import time
 
-from harness.cluster import PROGRAMS
-from harness.waiting import scaled, wait_until
+from commands import copy_sparse, run, tool
+from crash_images import CrashImages
+from fuse_daemons import Daemon, FaultFs
+from harness.waiting import wait_until
+from latency import forget_pages
 
 MIB = 1024 * 1024
 PREFIX = "tarn-fault-"
@@ -39,22 +39,6 @@ _NO_LOG_FLUSH = 2  # without -f: what is only in the journal's memory is lost, a
 _FIEMAP = 0xC020660B
 _EXTENT_UNUSABLE = 0x02 | 0x04 | 0x08 | 0x80 | 0x200 | 0x400  # unknown, delayed, encoded, encrypted, inline, tail
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def run(*command, timeout=60):
-    """Runs a command and returns its output; raises with its words when it fails."""
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=scaled(timeout), check=False
-    )
-    if done.returncode != 0:
-        raise OSError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.returncode}")
-    return done.stdout.strip()
-
-
-def tool(name):
-    """The path of a program of tests/fault/tools, None where it was not built."""
-    path = PROGRAMS / name
-    return str(path) if os.access(path, os.X_OK) else None
 
 
 @functools.lru_cache(maxsize=None)
@@ -211,10 +195,6 @@ def make_image(path, fs, size, options=()):
     subprocess.run(["fallocate", "--dig-holes", str(path)], capture_output=True, check=False)
 
 
-def copy_sparse(source, target):
-    run("cp", "--sparse=always", "--reflink=auto", source, target)
-
-
 class LoopDisk:
     """A file system in an image behind a loop device, mounted at `mountpoint`."""
 
@@ -315,14 +295,7 @@ class LoopDisk:
             os.pwrite(image.fileno(), bytes([byte ^ 1 << bit]), place)
         self.forget(path)
 
-    def forget(self, path):
-        """Drops what the page cache holds of a file (clean pages only), so that the next read is real."""
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
+    forget = staticmethod(forget_pages)
 
     def close(self):
         if self.mounted:
@@ -333,93 +306,6 @@ class LoopDisk:
         self.detach()
         with contextlib.suppress(OSError):
             self.image.unlink()
-
-
-class Daemon:
-    """A running faultdisk or faultfs and its control socket."""
-
-    def __init__(self, mountpoint, control, command):
-        self.mountpoint = pathlib.Path(mountpoint)
-        self.mountpoint.mkdir(exist_ok=True)
-        self._control = control
-        self.process = subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-
-        def ready():
-            if self.process.poll() is not None:
-                raise OSError(f"{command[0]}: {self.process.stderr.read().strip()}")
-            return os.path.ismount(self.mountpoint)
-
-        try:
-            wait_until(ready, 10, f"{command[0]} has mounted {self.mountpoint}", every=0.005)
-        except BaseException:
-            self.close()
-            raise
-
-    def command(self, line, timeout=5.0):
-        """Sends one command and returns its answer without the leading `ok`."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
-            control.settimeout(timeout)
-            control.connect(str(self._control))
-            control.sendall(line.encode() + b"\n")
-            answer = b""
-            while not answer.endswith(b"\n"):
-                piece = control.recv(65536)
-                if not piece:
-                    raise OSError(f"the daemon hung up on {line!r}")
-                answer += piece
-        text = answer.decode().strip()
-        if not text.startswith("ok"):
-            raise ValueError(f"{line!r}: {text}")
-        return text[3:]
-
-    def rule(self, text):
-        self.command("rule " + text)
-
-    def clear(self):
-        self.command("clear")
-
-    def stats(self):
-        return json.loads(self.command("stats"))
-
-    def stop(self):
-        """SIGSTOP: the drive hangs."""
-        self.process.send_signal(signal.SIGSTOP)
-
-    def cont(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self):
-        """SIGKILL: the drive is yanked; everything on it fails from now on."""
-        self.process.kill()
-        self.process.wait(10)
-
-    def close(self):
-        if self.process.poll() is None:
-            self.cont()
-            with contextlib.suppress(OSError, ValueError):
-                self.clear()
-            subprocess.run(["umount", str(self.mountpoint)], capture_output=True, check=False)
-            self.process.terminate()
-            try:
-                self.process.wait(3)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        if os.path.ismount(self.mountpoint) or _is_dead_mount(self.mountpoint):
-            run("umount", "-l", self.mountpoint)
-        self.process.stderr.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._control)
-
-
-def _is_dead_mount(path):
-    """A FUSE mount whose daemon is gone answers ENOTCONN to everything."""
-    try:
-        os.stat(path)
-        return False
-    except OSError:
-        return True
 
 
 class RecordingDisk(LoopDisk):
@@ -462,138 +348,6 @@ class RecordingDisk(LoopDisk):
             self.daemon.close()
             for path in (self.log, self.base):
                 path.unlink(missing_ok=True)
-
-
-class FaultFs(Daemon):
-    """A directory behind `faultfs`. `directory` is what lies below, `mountpoint` where faults happen."""
-
-    def __init__(self, lab, name, directory, mountpoint):
-        self.name = name
-        self.directory = directory
-        control = lab.root / f"{name}.ctl"
-        super().__init__(mountpoint, control, [tool("faultfs"), mountpoint, directory, control])
-
-
-class CrashImages:
-    """What a recording disk may hold after the power failed at any point of its log.
-
-    A disk with a volatile cache keeps every write that was done before a flush arrived that has been
-    answered. Of the later ones it keeps any subset, and of the last of them any part, in sectors of 512
-    bytes. `build` makes one such image; all choices come from the `rng` that it is given.
-    """
-
-    _HEADER = struct.Struct("=IIQQQ")
-    WRITE, FLUSH, MARK = 1, 2, 3
-
-    def __init__(self, lab, name, fs, base, log):
-        self.lab = lab
-        self.name = name
-        self.fs = fs
-        self._base = base
-        self._file = open(log, "rb")  # closed with the lab
-        lab.adopt(self)
-        self._map = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
-        self.records = []  # (kind, time_ns, offset or writes covered, length, place of the data in the log)
-        self.writes = []  # the index in `records` of each write
-        self._flushes = []  # the index in `records` of each flush, and how many writes are durable after it
-        self._covered = []
-        place = 0
-        while place + self._HEADER.size <= len(self._map):
-            magic, kind, when, offset, length = self._HEADER.unpack_from(self._map, place)
-            if magic != 0x4B534446:
-                raise ValueError(f"{log}: no record at {place}")
-            place += self._HEADER.size
-            if place + length > len(self._map):
-                break
-            if kind == self.WRITE:
-                self.writes.append(len(self.records))
-            if kind == self.FLUSH:
-                # Flushes overlap, and one that arrived later may be answered earlier: what is covered grows.
-                self._flushes.append(len(self.records))
-                self._covered.append(max(offset, self._covered[-1] if self._covered else 0))
-            self.records.append((kind, when, offset, length, place))
-            place += length
-        self._durable_path = lab.root / f"{name}.durable"
-        self._durable_writes = None
-        self._count = 0
-
-    def __len__(self):
-        return len(self.records)
-
-    def cut_at(self, time_ns):
-        """The number of records that were done by this moment of CLOCK_MONOTONIC: a `cut` for `build`."""
-        return bisect.bisect_right(self.records, time_ns, key=lambda record: record[1])
-
-    def marks(self):
-        """(cut, text) of every mark."""
-        return [
-            (index, bytes(self._map[place : place + length]).decode())
-            for index, (kind, _, _, length, place) in enumerate(self.records)
-            if kind == self.MARK
-        ]
-
-    def durable_writes(self, cut):
-        """How many writes are certain to have survived a power cut after the first `cut` records."""
-        flushes = bisect.bisect_left(self._flushes, cut)
-        return self._covered[flushes - 1] if flushes else 0
-
-    def build(self, cut, rng, keep=None, torn=False):
-        """An image of the disk after a power cut behind the first `cut` records.
-
-        `keep` is the chance of each unflushed write to have reached the disk (default: drawn); with `torn`
-        one of them is kept in part. Returns (path, {"writes", "unflushed", "dropped", "torn"}).
-        """
-        done = bisect.bisect_left(self.writes, cut)
-        durable = min(self.durable_writes(cut), done)
-        self._make_durable(durable)
-        self._count += 1
-        path = self.lab.root / f"{self.name}.crash{self._count}"
-        copy_sparse(self._durable_path, path)
-
-        keep = rng.choice((0.0, 0.25, 0.5, 0.75, 1.0)) if keep is None else keep
-        unflushed = list(range(durable, done))
-        tearable = [number for number in unflushed if self.records[self.writes[number]][3] > 512]
-        victim = rng.choice(tearable) if torn and tearable else None
-        report = {"writes": done, "unflushed": len(unflushed), "dropped": 0, "torn": 0}
-        with open(path, "r+b") as image:
-            for number in unflushed:
-                _, _, offset, length, place = self.records[self.writes[number]]
-                data = self._map[place : place + length]
-                if number == victim:
-                    report["torn"] += 1
-                    _write_torn(image.fileno(), offset, data, rng)
-                elif rng.random() < keep:
-                    os.pwrite(image.fileno(), data, offset)
-                else:
-                    report["dropped"] += 1
-        return path, report
-
-    def _make_durable(self, count):
-        """Brings the working image to exactly the first `count` writes; cheap when cuts go forward."""
-        if self._durable_writes is None or self._durable_writes > count:
-            copy_sparse(self._base, self._durable_path)
-            self._durable_writes = 0
-        with open(self._durable_path, "r+b") as image:
-            for number in range(self._durable_writes, count):
-                _, _, offset, length, place = self.records[self.writes[number]]
-                os.pwrite(image.fileno(), self._map[place : place + length], offset)
-        self._durable_writes = count
-
-    def close(self):
-        self._map.close()
-        self._file.close()
-        self._durable_path.unlink(missing_ok=True)
-
-
-def _write_torn(fd, offset, data, rng):
-    """Half the time a prefix of whole sectors, half the time any set of sectors."""
-    sectors = len(data) // 512
-    if rng.random() < 0.5:
-        kept = set(range(rng.randrange(sectors)))
-    else:
-        kept = {sector for sector in range(sectors) if rng.random() < 0.5}
-    for sector in kept:
-        os.pwrite(fd, data[sector * 512 : (sector + 1) * 512], offset + sector * 512)
 
 
 def seeded(seed, *words):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import threading
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
@@ -30,6 +31,10 @@ class Group:
 
     def read(self, name):
         return int((self.place / name).read_text())
+
+    def kills(self):
+        """How many processes of a memory group the kernel has killed because its memory ran out."""
+        return int(re.search(r"^oom_kill (\d+)$", (self.place / "memory.oom_control").read_text(), re.MULTILINE)[1])
 
     @contextlib.contextmanager
     def births(self):

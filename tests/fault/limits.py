@@ -5,7 +5,7 @@ import select
 import socket
 import time
 
-from corpus import Seen, parse_answers
+from corpus_driver import Exchange
 
 HEADER_BYTES = 16 * 1024
 FIELDS = 100
@@ -54,39 +54,15 @@ def limits():
 
 def flood(address, wire, timeout=5.0):
     """Sends bytes for as long as the server takes them; how many it took and what came back."""
-    received = bytearray()
-    closed = False
-    sent = 0
-    with socket.create_connection(address, timeout=timeout) as connection:
-        connection.setblocking(False)
-        deadline = time.monotonic() + timeout
+    with Exchange(address, wire, timeout) as exchange:
         quiet_since = None
-        while time.monotonic() < deadline and not closed:
-            want = [connection] if sent < len(wire) else []
-            readable, writable, _ = select.select([connection], want, [], 0.05)
-            if writable:
-                try:
-                    sent += connection.send(wire[sent : sent + 16384])
-                except BlockingIOError:
-                    pass
-                except OSError:
-                    sent = len(wire)
-            if readable:
-                try:
-                    piece = connection.recv(65536)
-                    received += piece
-                    closed = not piece
-                except BlockingIOError:
-                    pass
-                except ConnectionResetError:
-                    closed = True
-            answers, _ = parse_answers(bytes(received))
-            if answers and not readable:  # an answer, and the connection stays open: do not wait for the deadline
+        while exchange.goes_on():
+            heard = exchange.step(0.05, most=16384)
+            if exchange.seen().answers and not heard:  # an answer, and the connection stays open: no need to wait
                 quiet_since = quiet_since or time.monotonic()
                 if time.monotonic() - quiet_since > 1.0:
                     break
-    answers, junk = parse_answers(bytes(received))
-    return Seen(answers, closed, junk, sent)
+        return exchange.seen()
 
 
 # --- slow clients --------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 import collections
 
 import corpus
-from corpus import ACCEPT, EITHER, REJECT, Seen
+from corpus_case import ACCEPT, EITHER, REJECT, Case
+from corpus_driver import Seen, parse_answers, readings
 
 
 def framed(case):
@@ -48,18 +49,18 @@ def test_the_bodies_of_accepted_puts_are_what_their_framing_says():
 
 
 def test_a_reading_is_what_the_answers_show():
-    case = corpus.Case("x/y", b"GET /healthz HTTP/1.1\r\n\r\n", REJECT)
-    assert corpus.readings(case, Seen([(400, {}, b"")], True)) == {REJECT}
-    assert corpus.readings(case, Seen([(200, {}, b""), (200, {}, b"")], True)) == {ACCEPT}
+    case = Case("x/y", b"GET /healthz HTTP/1.1\r\n\r\n", REJECT)
+    assert readings(case, Seen([(400, {}, b"")], True)) == {REJECT}
+    assert readings(case, Seen([(200, {}, b""), (200, {}, b"")], True)) == {ACCEPT}
     for wrong in (Seen([(400, {}, b"")], False), Seen([], True), Seen([(400, {}, b""), (200, {}, b"")], True),
                   Seen([(200, {}, b"")] * 3, True), Seen([(200, {}, b"")], True), Seen([], True, b"junk")):
-        assert isinstance(corpus.readings(case, wrong), str), wrong
-    lenient = corpus.Case("x/z", b"", EITHER, semantic=frozenset({400}), may_close=True)
-    assert corpus.readings(lenient, Seen([(400, {}, b"")], True)) == {REJECT, ACCEPT}
+        assert isinstance(readings(case, wrong), str), wrong
+    lenient = Case("x/z", b"", EITHER, semantic=frozenset({400}), may_close=True)
+    assert readings(lenient, Seen([(400, {}, b"")], True)) == {REJECT, ACCEPT}
 
 
 def test_answers_are_taken_apart_strictly():
     wire = (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
             b"HTTP/1.1 307 Go\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 204 None\r\n\r\nxx")
-    answers, junk = corpus.parse_answers(wire)
+    answers, junk = parse_answers(wire)
     assert [(status, body) for status, _, body in answers] == [(200, b"hi"), (307, b"ok"), (204, b"")] and junk == b"xx"

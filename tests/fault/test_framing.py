@@ -2,11 +2,13 @@
 
 import collections
 import concurrent.futures
+import dataclasses
 import urllib.parse
 
 import corpus
 import pytest
-from corpus import ACCEPT, REJECT, readings, send
+from corpus_case import ACCEPT, REJECT
+from corpus_driver import readings, send
 from harness import client as http
 
 DOORS = ("redirect", "relay", "target")
@@ -67,13 +69,13 @@ def verdicts():
 def as_the_door_sees_it(case, kind):
     """The redirecting listener never reads the body of a PUT: it answers 307, or 411 (chunks without Expect), and
     closes, which is as good as refused and as good as understood, whatever the body. A name without object is 404."""
-    changed = corpus.dataclasses.replace(case, semantic=case.semantic | {404})
+    changed = dataclasses.replace(case, semantic=case.semantic | {404})
     if kind == "redirect" and case.is_put:
-        changed = corpus.dataclasses.replace(changed, statuses=case.statuses | {307, 411}, may_close=True,
+        changed = dataclasses.replace(changed, statuses=case.statuses | {307, 411}, may_close=True,
                                              semantic=changed.semantic | {411})
     if kind == "target" and case.is_put and case.chunked and case.body == b"":
         # Chunks were announced to the proxy and none came: understood, and refused as lost in the redirect.
-        changed = corpus.dataclasses.replace(changed, semantic=changed.semantic | {400})
+        changed = dataclasses.replace(changed, semantic=changed.semantic | {400})
     return changed
 
 

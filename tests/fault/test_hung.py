@@ -1,6 +1,7 @@
 """A drive that answers nothing any more, and readers that take nothing any more: both cost only themselves (C12)."""
 
 import os
+import signal
 import threading
 import time
 
@@ -15,6 +16,7 @@ from stage import DRIVE_ERRORS, Churn, certain
 
 MIB = 1 << 20
 SECONDS = 0.1  # what 99 of 100 reads of the other drives may take
+needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
 needs_fuse = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 
 
@@ -112,6 +114,98 @@ def test_a_hung_drive_stops_only_its_own_readers(make_stage, fs, seed):
     assert {judge.put("data", name, 1000).status for name in its[:5]} == {200}
     stage.check(judge, names)
     assert stage.is_alive("t1")
+
+
+@needs_fuse
+@needs_ext4
+def test_a_drive_that_hangs_is_out_after_ten_seconds_and_comes_back(make_stage, seed):
+    """C12, for single copies: its names are answered 503 at once, nothing waits in its queue, and when it answers it is in again."""
+    rng = seeded(seed, "out")
+    stage = make_stage(targets=1, drives=2, fs="ext4", recording=True, settings={"http.idle_timeout": "120s"})
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    hung, other = stage.disks["t1"]
+    names = [f"n-{i:04}" for i in range(100)]
+    judge = stage.client("judge")
+    for name in names:
+        assert judge.put("data", name, rng.choice((100, 70_000, 300_000))).status == 200
+    its, others = (sorted(stage.objects_on("t1", disk.mountpoint)) for disk in (hung, other))
+    for path, _ in stage.data_files("t1", hung.mountpoint):
+        hung.forget(path)
+
+    def metric(name):
+        return cluster.metric("t1", f"tarn_drive_{name}", drive=str(hung.mountpoint))
+
+    hung.daemon.stop()
+    try:
+        began = time.monotonic()
+        waiting = Waiting(stage, [*(lambda client, name=name: client.get("data", name) for name in its),
+                                  *(lambda client, name=name: client.put("data", name, 300_000) for name in its[:16])])
+        wait_until(lambda: metric("hung") == 1, 30, "the drive is out")
+        took = time.monotonic() - began
+        wait_until(lambda: len(waiting.ops) >= len(its) + 16 - 8, 5, "all are answered but what the drive has in hand")
+        answered = [op.status for op in waiting.ops]
+        asked = [timed(call) for name in its[:20] for call in (
+            lambda name=name: judge.get("data", name), lambda name=name: judge.put("data", name, 1000),
+            lambda name=name: judge.delete("data", name))]
+        listed, _ = timed(lambda: judge.list("data"))
+        served = reads_of(judge, others, rng, 50, problems := [])
+        stored = [judge.put("data", name, 5000).status for name in others[:10]]
+        paths = http.request("GET", cluster.endpoint + "/v1/cluster?what=mountpaths").json()[cluster.nodes["t1"]["id"]]
+        still, up = metric("queue"), metric("up")
+    finally:
+        hung.daemon.cont()
+    wait_until(lambda: metric("hung") == 0, 20, "the drive is in again")
+    waiting.join()
+    slowest = max(seconds for _, seconds in asked)
+    print(f"injected: a drive stopped with {len(its)} of {len(names)} objects; detected: out after {took:.1f} s, "
+          f"{len(answered)} of {len(its) + 16} waiting calls answered then; 60 calls of its names took at most "
+          f"{slowest * 1000:.0f} ms, 50 reads of the other drive at most {max(served) * 1000:.0f} ms")
+    assert took >= 9, "ten seconds of patience"
+    assert up == 0 and still <= 8 + len(its) + 16, "what it has in hand, and files to be closed"
+    assert {op.status for op, _ in asked} == {503} and slowest < scaled(1), [op.line() for op, _ in asked][:5]
+    assert listed.status == 503
+    assert not problems and set(stored) == {200}
+    assert str(hung.mountpoint) not in paths["available"] and str(other.mountpoint) in paths["available"]
+    assert len(cluster.logs["t1"].matching("drive hangs, out until it answers")) == 1
+    assert len(cluster.logs["t1"].matching("drive answers again")) == 1
+    assert metric("up") == 1 and metric("hangs") == 1
+    assert {judge.put("data", name, 1000).status for name in its[:5]} == {200}
+    stage.check(judge, names)
+    stage.wait_tidy(len(names), seconds=20)
+
+
+@needs_fuse
+@needs_ext4
+def test_a_target_with_a_drive_that_hangs_stops_promptly(make_stage, seed):
+    """C12: asked to stop, it does all that a stop does. What the drive has in hand the kernel ends when it can."""
+    stage = make_stage(targets=1, drives=2, fs="ext4", recording=True, settings={"shutdown.grace": "1s"})
+    cluster, hung = stage.cluster, stage.disks["t1"][0]
+    cluster.expect_errors(DRIVE_ERRORS)
+    judge = stage.client("judge")
+    names = [f"n-{i:04}" for i in range(40)]
+    for name in names:
+        assert judge.put("data", name, 70_000).status == 200
+    its = sorted(stage.objects_on("t1", hung.mountpoint))
+    for path, _ in stage.data_files("t1", hung.mountpoint):
+        hung.forget(path)
+    hung.daemon.stop()
+    try:
+        waiting = Waiting(stage, [lambda client, name=name: client.get("data", name) for name in its])
+        wait_until(lambda: cluster.metric("t1", "tarn_drive_queue", drive=str(hung.mountpoint)) >= 4, 10, "it hangs")
+        began = time.monotonic()
+        os.kill(cluster.pid("t1"), signal.SIGTERM)
+        node_file = stage.directory / "t1" / "node.json"
+        wait_until(lambda: not node_file.exists(), 30, "all that a stop does is done")
+        took = time.monotonic() - began
+    finally:
+        hung.daemon.cont()
+    stage.wait_gone("t1")
+    waiting.join()
+    print(f"injected: SIGTERM with calls in the hands of a drive that hangs; detected: stopped after {took:.1f} s")
+    assert took < scaled(15)
+    stage.start("t1")
+    stage.check(judge, names)
 
 
 def test_readers_that_stop_do_not_keep_others_from_their_turns(make_stage, tmp_path):

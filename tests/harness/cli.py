@@ -10,6 +10,12 @@ from harness.cluster import PROGRAMS
 from harness.waiting import scaled
 
 
+XXH64_OF_HELLO = "26c7827d889f6da3"  # of b"hello"
+XXH64_OF_NOTHING = "ef46db3751d8e999"
+# What a target says of an object that is b"hello".
+HELLO = {"ETag": f'"{XXH64_OF_HELLO}-5"', "Ais-Checksum-Type": "xxhash2", "Ais-Checksum-Value": XXH64_OF_HELLO}
+
+
 class Cli:
     """Runs `tarn` against one endpoint."""
 

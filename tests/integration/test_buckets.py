@@ -61,7 +61,7 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
 
 @pytest.mark.parametrize("method, path, body, status", [
     ("POST", "/x", None, 400), ("POST", "/x", b"not json", 400), ("POST", "/x", {"action": 5}, 400),
-    ("POST", "/x", {"action": "move-bck"}, 501), ("POST", "/data", {"action": "copy-bck"}, 501),
+    ("POST", "/x", {"action": "move-bck"}, 400), ("POST", "/data", {"action": "copy-bck"}, 400),
     ("POST", "", {"action": "create-bck"}, 400), ("POST", "/", {"action": "create-bck"}, 400),
     ("POST", "/x?provider=s3", {"action": "create-bck"}, 501), ("POST", "/v1", {"action": "create-bck"}, 400),
     ("POST", "/x", {"action": "create-bck", "value": {"mirror": {"copies": 99}}}, 400),

@@ -2,31 +2,14 @@
 
 import json
 import os
-import signal
 import subprocess
-import threading
 import time
 
 import pytest
-from harness.cli import Cli, Liar, answer, taking
+from harness.cli import HELLO, XXH64_OF_HELLO, XXH64_OF_NOTHING, Cli, Liar, answer, taking
 from harness.waiting import scaled, wait_until
 
 DATA = bytes(i * 13 % 251 for i in range(5_000_001))
-XXH64_OF_HELLO = "26c7827d889f6da3"  # of b"hello"
-XXH64_OF_NOTHING = "ef46db3751d8e999"
-
-
-@pytest.fixture
-def cli(cluster):
-    return Cli(cluster.endpoint)
-
-
-@pytest.fixture
-def here(tmp_path):
-    """A directory that only the command under test writes to."""
-    directory = tmp_path / "here"
-    directory.mkdir()
-    return directory
 
 
 @pytest.fixture
@@ -83,6 +66,14 @@ def test_put_says_what_was_stored(cli, cluster, bucket, data_file):
     assert cluster.head(bucket, "x").headers["ETag"] == told["etag"]
 
 
+def test_get_says_what_came_and_where_it_is(cli, bucket, data_file, here):
+    data_file.write_bytes(b"hello")
+    cli.ok("put", data_file, f"{bucket}/dir/x")
+    told = json.loads(cli.ok("get", f"{bucket}/dir/x", here, "--json"))
+    assert told == {"bucket": bucket, "object": "dir/x", "file": str(here / "x"), "size": 5, "checksum": XXH64_OF_HELLO,
+                    "etag": f'"{XXH64_OF_HELLO}-5"'}
+
+
 def test_put_if_absent_leaves_what_is_there(cli, cluster, bucket, data_file):
     cli.ok("put", "--if-absent", data_file, f"{bucket}/x")
     cli.refuses(6, "put", "--if-absent", "-", f"{bucket}/x", input=b"other")
@@ -101,9 +92,10 @@ def test_the_relay_takes_the_same_commands(cluster, bucket, data_file):
 def test_what_is_not_there_is_3_and_leaves_no_file(cli, cluster, bucket, data_file, here):
     cli.refuses(3, "get", f"{bucket}/nothing", here / "x", says="does not exist")
     cli.refuses(3, "cat", "no-such-bucket/x", says="tarn bucket create no-such-bucket")
-    cli.refuses(3, "put", data_file, "no-such-bucket/x", says="tarn bucket create no-such-bucket")
+    refused = cli.refuses(3, "put", data_file, "no-such-bucket/x", says="make it with: tarn bucket create no-such-bucket")
+    assert "POST" not in refused.stderr
     cli.refuses(3, "put", here / "nothing", f"{bucket}/x", says="there is no file")
-    cli.refuses(3, "rm", f"{bucket}/nothing", says="does not exist")
+    assert "PUT" not in cli.refuses(3, "rm", f"{bucket}/nothing", says="does not exist").stderr
     cli.refuses(3, "ls", "no-such-bucket")
     assert os.listdir(here) == []
 
@@ -237,6 +229,8 @@ def test_usage_errors_are_one_line():
     for words in ([], ["frobnicate"], ["bucket"], ["bucket", "frobnicate"], ["put"], ["put", "x"], ["ls", "--nope"],
                   ["cluster", "wait", "--timeout", "soon"], ["--retry-for", "x", "ls"]):
         cli.refuses(2, *words)
+    cli.refuses(2, "ls", "b", "--nope", says="'--nope' is not expected here")
+    cli.refuses(2, "bucket", "rm", "b", "c", says="'c' is not expected here")
 
 
 def test_help_and_version():
@@ -244,6 +238,7 @@ def test_help_and_version():
     assert cli.ok("version") == cli.ok("--version")
     assert json.loads(cli.ok("version", "--json"))["version"] in cli.ok("version").decode()
     assert b"put" in cli.ok("--help") and b"--if-absent" in cli.ok("put", "--help")
+    assert cli.ok("help") == cli.ok("--help") and cli.ok("help", "bucket", "rm") == cli.ok("bucket", "rm", "--help")
 
 
 def test_a_full_standard_output_is_an_error(cli, bucket):
@@ -286,8 +281,6 @@ def test_a_write_waits_for_its_target(make_cluster, data_file):
 
 # --- servers that break the rules --------------------------------------------------------------------------------
 
-HELLO = {"ETag": f'"{XXH64_OF_HELLO}-5"', "Ais-Checksum-Type": "xxhash2", "Ais-Checksum-Value": XXH64_OF_HELLO}
-
 
 def test_wrong_bytes_are_8_and_leave_no_file(here):
     with Liar(answer(200, HELLO, b"hellO")) as liar:
@@ -310,13 +303,6 @@ def test_a_cut_answer_is_resumed_where_it_was(here):
         assert (here / "x").read_bytes() == b"hello"
         resumed = liar.requests[1][2]
         assert resumed["Range"] == "bytes=3-" and resumed["If-Match"] == HELLO["ETag"]
-
-
-def test_a_cut_answer_is_never_taken_for_a_short_object(here):
-    with Liar(answer(200, HELLO, b"hel", length=5), answer(503, {"Retry-After": "1"}, b"away")) as liar:
-        (here / "x").write_text("precious")
-        liar.cli.refuses(5, "get", "b/x", here / "x", "--retry-for", "1500ms", says="away")
-        assert (here / "x").read_text() == "precious" and os.listdir(here) == ["x"]
 
 
 def test_an_object_that_changed_is_read_anew(here):
@@ -371,24 +357,30 @@ def test_redirects_in_a_circle_end(tmp_path):
         liar.cli.refuses(1, "put", "-", "b/x", says="redirects", input=b"x")
 
 
-def test_interrupted_it_cleans_up(here):
-    held = threading.Event()
+# --- buckets -----------------------------------------------------------------------------------------------------
 
-    def hold(request):
-        answer(200, HELLO, b"hel", length=5)(request)
-        request.wfile.flush()
-        held.wait(scaled(60))
-
-    with Liar(hold) as liar:
-        reading = liar.cli.start("get", "b/x", here / "x")
-        try:
-            wait_until(lambda: os.listdir(here), 10, "a scratch file")
-            reading.send_signal(signal.SIGINT)
-            reading.communicate(timeout=scaled(10))
-        finally:
-            held.set()
-        assert reading.returncode == -signal.SIGINT
-        assert os.listdir(here) == []
+def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
+    for name in ("a/1", "a/2", "b"):
+        assert cluster.put(bucket, name, name.encode() * 1000).status == 200
+    goal, renamed = f"{bucket}-copy", f"{bucket}-renamed"
+    try:
+        told = json.loads(cli.ok("bucket", "cp", bucket, goal, "--prefix", "a/", "--prepend", "old/", "--json"))
+        assert told["objects"] == 2 and told["bytes"] == 6000 and len(told["job"]) >= 9
+        assert cluster.names(goal) == ["old/a/1", "old/a/2"]
+        assert cli.ok("bucket", "cp", bucket, goal, "--dry-run") == b"would copy 3 objects, 6.8KiB\n"
+        assert cli.ok("bucket", "cp", bucket, goal, "--sync") == b"copied 3 objects, 6.8KiB\n"
+        assert cluster.names(goal) == ["a/1", "a/2", "b"], "what is not in the source is gone"
+        job = cli.ok("bucket", "cp", bucket, goal, "--no-wait").decode().strip()
+        wait_until(lambda: cluster.list_page(goal).status == 200 and len(job) >= 9, 10, "it runs by itself")
+        cli.refuses(2, "bucket", "cp", bucket, bucket, says="onto itself")
+        cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
+        wait_until(lambda: cli("bucket", "mv", goal, renamed).returncode == 0, 20, "no copy is in the way any more")
+        assert cli.ok("cat", f"{renamed}/b") == b"b" * 1000
+        cli.ok("bucket", "mv", goal, renamed)  # again, as after an answer that was lost
+        cli.refuses(6, "bucket", "mv", bucket, renamed, says="already exists")
+    finally:
+        cluster.destroy_bucket(goal)
+        cluster.destroy_bucket(renamed)
 
 
 # --- export ------------------------------------------------------------------------------------------------------
@@ -417,6 +409,14 @@ def drives(make_cluster):
     cluster.create_bucket("twice")
     kept["twice/y"] = b"of the second"
     cluster.put("twice", "y", kept["twice/y"])
+    # A bucket that was renamed, and another one that has its old name now.
+    cluster.create_bucket("before")
+    kept["after/x"] = b"of the bucket that was renamed"
+    cluster.put("before", "x", kept["after/x"])
+    Cli(cluster.endpoint).ok("bucket", "mv", "before", "after")
+    cluster.create_bucket("before")
+    kept["before/x"] = b"of the one made later"
+    cluster.put("before", "x", kept["before/x"])
     paths = [drive for target in cluster.targets() for drive in cluster.drives(target)]
     cluster.down()
     return paths, kept

@@ -8,23 +8,9 @@ import signal
 import subprocess
 
 import pytest
-from harness.cli import Cli, Liar, answer
+from harness.cli import HELLO, XXH64_OF_HELLO, Cli, Liar, answer
 from harness.waiting import scaled, wait_until
-
-XXH64_OF_HELLO = "26c7827d889f6da3"
-HELLO = {"ETag": f'"{XXH64_OF_HELLO}-5"', "Ais-Checksum-Type": "xxhash2", "Ais-Checksum-Value": XXH64_OF_HELLO}
-
-
-@pytest.fixture
-def cli(cluster):
-    return Cli(cluster.endpoint)
-
-
-@pytest.fixture
-def here(tmp_path):
-    directory = tmp_path / "here"
-    directory.mkdir()
-    return directory
+from harness.wire import Wire
 
 
 @pytest.fixture
@@ -106,6 +92,34 @@ def test_cp_copies_one_or_many(cli, cluster, bucket, shards):
     cluster.put(bucket, "empty", b"")
     cli.ok("cp", f"{bucket}/empty", f"{bucket}/empty2")
     assert cluster.get(bucket, "empty2").status == 200
+
+
+def test_cp_moves_no_payload_through_the_client(cluster, bucket, rng):
+    body = rng.randbytes(8 << 20)
+    meta = {"Ais-Custom-Md": "label=cat"}
+    near, far = cluster.names_owned_by("t1", bucket, 2), cluster.names_owned_by("t2", bucket, 1)
+    assert cluster.put(bucket, near[0], body, headers=meta).status == 200
+    with Wire(cluster.relay) as wire:  # a relay answers all by itself: whatever the client gets or sends passes here
+        cli = Cli(wire.endpoint)
+        for goal in (near[1], far[0]):  # on the same target, and on another
+            told = json.loads(cli.ok("cp", "--json", f"{bucket}/{near[0]}", f"{bucket}/{goal}"))
+            assert (told["done"], told["bytes"]) == (1, len(body))
+        assert wire.there + wire.back < 8 * 1024
+    for goal in (near[1], far[0]):
+        copied = cluster.get(bucket, goal)
+        assert copied.body == body and copied.headers["Ais-Custom-Md"] == "label=cat"
+
+
+def test_cp_if_absent_is_decided_by_the_target_of_the_copy(cli, cluster, bucket):
+    source, near, missing = cluster.names_owned_by("t1", bucket, 3)
+    far = cluster.names_owned_by("t2", bucket, 1)[0]
+    cluster.put(bucket, source, b"new")
+    for goal in (near, far):
+        cluster.put(bucket, goal, b"old")
+        cli.refuses(6, "cp", "--if-absent", f"{bucket}/{source}", f"{bucket}/{goal}", says=goal)
+        assert cluster.get(bucket, goal).body == b"old"
+    cli.ok("cp", "--if-absent", f"{bucket}/{source}", f"{bucket}/{missing}")
+    assert cluster.get(bucket, missing).body == b"new"
 
 
 def test_cp_refuses_what_makes_no_sense(cli, cluster, bucket, shards):
@@ -306,6 +320,6 @@ def test_interrupted_in_the_midst_of_many_it_leaves_no_torn_file(cluster, cli, b
     getting.send_signal(signal.SIGINT)
     getting.communicate(timeout=scaled(20))
     assert getting.returncode in (-signal.SIGINT, 0)
-    assert all(path.read_bytes() == bodies[path.name] for path in here.iterdir())
+    assert all(path.read_bytes() == bodies[path.name] for path in here.iterdir() if not path.name.startswith("."))
     cli.ok("get", f"{bucket}/x{{0..11}}", here)
     assert {path.name: path.read_bytes() for path in here.iterdir()} == bodies

@@ -41,36 +41,46 @@ def test_bench_compares_drives_with_tarn(make_cluster):
     body = os.urandom(8 << 20)
     for i in range(24):
         assert cluster.put("data", f"s-{i}", body).status == 200
-    drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
-    words = [word for drive in drives for word in ("--drive", drive)]
-    told = json.loads(cli.ok("bench", *words, "--json"))
-    assert [each["drive"] for each in told["drives"]] == [str(drive) for drive in drives]
+    drives = [str(drive) for target in cluster.targets() for drive in cluster.drives(target)]
+    told = json.loads(cli.ok("bench", "--json"))  # it finds the drives itself
+    assert sorted(each["drive"] for each in told["drives"]) == sorted(drives) and told["drives_elsewhere"] == 0
     assert sum(each["bytes"] for each in told["drives"]) == told["tarn_bytes"] == 24 * len(body)
     assert told["ratio"] == pytest.approx(told["tarn_rate"] / told["drives_rate"])
     assert told["drives_rate"] == pytest.approx(sum(each["rate"] for each in told["drives"]))
     assert told["binds"] in ("drive", "processor", "none") and 0 <= told["processor_share"] <= 1
-    text = cli.ok("bench", *words).decode()
+    text = cli.ok("bench").decode()
     assert "ratio" in text and "what binds" in text and "through Tarn" in text
-    some = json.loads(cli.ok("bench", *words, "data/s-1", "--json"))
+    some = json.loads(cli.ok("bench", "data/s-1", "--json"))
     assert some["tarn_bytes"] == 11 * len(body)  # s-1 and s-10 to s-19
+    one = json.loads(cli.ok("bench", "--drive", drives[0], "--json"))
+    assert [each["drive"] for each in one["drives"]] == drives[:1] and 0 < one["tarn_bytes"] < 24 * len(body)
 
-    # From elsewhere there are no drives to compare with, and it says so.
-    far = cli.ok("bench", "data").decode()
+    # Without drives there is nothing to compare with, and it says so.
+    far = cli.ok("bench", "data", "--no-drives").decode()
     assert "through Tarn only" in far and "ratio" not in far
-    told = json.loads(cli.ok("bench", "data", "--bytes", "16MiB", "--json"))
+    told = json.loads(cli.ok("bench", "data", "--no-drives", "--bytes", "16MiB", "--json"))
     assert told["drives"] == [] and told["ratio"] is None and told["tarn_bytes"] == 2 * len(body)
 
 
 def test_bench_refuses_what_it_cannot_measure(make_cluster, tmp_path):
     cluster = make_cluster(targets=1, drives=1)
     cli = Cli(cluster.endpoint)
-    cli.refuses(2, "bench", says="--drive")
+    cli.refuses(2, "bench", "--no-drives", says="BUCKET")
+    cli.refuses(2, "bench", "--no-drives", "--drive", tmp_path, says="--drive")
+    cli.refuses(3, "bench", says="nothing to read")
     cli.refuses(3, "bench", "--drive", tmp_path, says="no drive of Tarn")
     cli.refuses(3, "bench", "--drive", cluster.drives("t1")[0], says="nothing to read")
-    cli.refuses(3, "bench", "data", says="no objects")
+    cli.refuses(3, "bench", "data", "--no-drives", says="no objects")
     cluster.put("data", "x", b"x" * 1000)
     other = make_cluster(targets=1, drives=1)
     Cli(other.endpoint).refuses(6, "bench", "--drive", cluster.drives("t1")[0], says="that cluster")
+
+    # As on a machine where the same directory belongs to somebody else.
+    label = cluster.drives("t1")[0] / ".tarn" / "drive.json"
+    label.write_text(label.read_text().replace(cluster.nodes["t1"]["id"], "t-of-elsewhere"))
+    cli.refuses(2, "bench", says="no drive")
+    told = json.loads(cli.ok("bench", "data", "--json"))
+    assert told["drives"] == [] and told["drives_elsewhere"] == 1
 
 
 # --- help and completions ----------------------------------------------------------------------------------------

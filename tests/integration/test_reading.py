@@ -2,12 +2,15 @@
 in memory is dropped behind its reader."""
 
 import concurrent.futures
+import contextlib
 import hashlib
+import json
 import os
 import random
 import subprocess
 
 import pytest
+from harness import client
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -90,3 +93,59 @@ def test_small_data_stays_in_memory(make_cluster):
     for name in digests:
         cluster.get("data", name)
     assert cached_bytes(data_files(cluster)) == 4 * 8 * MIB
+
+
+def open_data_files(cluster, node="t1"):
+    """Data files that the node has open: {path}; " (deleted)" ends those that are unlinked."""
+    held = set()
+    for entry in os.listdir(f"/proc/{cluster.pid(node)}/fd"):
+        with contextlib.suppress(OSError):
+            path = os.readlink(f"/proc/{cluster.pid(node)}/fd/{entry}")
+            if "/data/" in path:
+                held.add(path)
+    return held
+
+
+def test_what_stays_open_for_readers_is_never_out_of_date(make_cluster):
+    """An object stays open when it was read; every change of its name shows at once, and no replaced file takes room."""
+    cluster = make_cluster(targets=1, drives=2)
+    url = cluster.url("data", "x")
+    for turn in range(20):
+        for body in (b"small %d" % turn, random.Random(turn).randbytes(100_000)):
+            assert cluster.put("data", "x", body).status == 200
+            for _ in range(2):  # opened by the first, found open by the second
+                assert cluster.get("data", "x").body == body
+            assert cluster.get("data", "x", headers={"Range": "bytes=2-5"}).body == body[2:6]
+        action = json.dumps({"action": "", "name": "", "value": {"turn": str(turn)}}).encode()
+        assert client.request("PATCH", url, action, {"Content-Type": "application/json"}).status == 200
+        assert cluster.get("data", "x").headers["Ais-Custom-Md"] == f"turn={turn}"
+        assert any("/data/" in path for path in open_data_files(cluster)), "nothing stays open, so nothing is shown here"
+        if turn % 2:
+            rename = json.dumps({"action": "rename-obj", "name": "y"}).encode()
+            assert client.request("POST", url, rename, {"Content-Type": "application/json"}).status == 200
+            assert cluster.get("data", "y").body == body
+            cluster.delete("data", "y")
+            assert cluster.get("data", "y").status == 404
+        else:
+            cluster.delete("data", "x")
+        assert cluster.get("data", "x").status == 404
+    assert cluster.put("data", "x", b"last").status == 200
+    assert cluster.get("data", "x").body == b"last"
+    wait_until(lambda: not [path for path in open_data_files(cluster) if path.endswith("(deleted)")], 10,
+               "no unlinked file is open")
+
+
+def test_small_answers_to_a_client_that_does_not_read(make_cluster):
+    """What leaves with its head is cut anywhere when the client's buffers are full, and nothing is lost or doubled."""
+    cluster = make_cluster(targets=1, drives=1)
+    body = random.Random(3).randbytes(16 << 10)
+    assert cluster.put("data", "x", body).status == 200
+    url = cluster.get("data", "x", follow=False).headers["Location"]
+    firsts = [random.Random(i).randrange(6000) for i in range(600)]
+    with client.RawConnection(url) as connection:
+        requests = [f"GET {client.target_of(url)} HTTP/1.1\r\nHost: x\r\nRange: bytes={first}-\r\n\r\n" for first in firsts]
+        connection.send("".join(requests).encode())
+        assert cluster.get("data", "x").body == body  # others are served meanwhile
+        for first in firsts:
+            answer = connection.read_response()
+            assert (answer.status, answer.body == body[first:]) == (206, True), first

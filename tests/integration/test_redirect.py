@@ -1,11 +1,13 @@
 """The redirecting listener: which status, which Location, which line for a person, and what is refused before."""
 
+import re
 import subprocess
+import threading
 import urllib.parse
 
 import pytest
 from harness import client
-from harness.waiting import wait_until
+from harness.waiting import scaled, wait_until
 
 PUT_HEAD = {"Content-Length": "5", "Expect": "100-continue"}
 
@@ -131,6 +133,21 @@ def test_keep_alive_survives_redirects(cluster, bucket):
         for method, headers in (("GET", {}), ("HEAD", {}), ("PUT", {"Content-Length": "0"}), ("DELETE", {}), ("GET", {})):
             connection.send_head(method, f"/{bucket}/x", headers)
             assert connection.read_response(method).status in (302, 307)
+
+
+def test_a_client_that_reads_late_misses_no_redirect(cluster, bucket):
+    """More requests at once than the socket takes answers for: what it does not take has to wait, in order."""
+    count = 20000
+    with client.RawConnection(cluster.endpoint) as connection:
+        ask = "".join(f"GET /{bucket}/x{i} HTTP/1.1\r\nHost: h\r\n\r\n" for i in range(count - 1))
+        ask += f"GET /{bucket}/x{count - 1} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+        sender = threading.Thread(target=connection.send, args=(ask.encode(),), daemon=True)
+        sender.start()
+        sender.join(scaled(0.3))  # the proxy has to stop until somebody reads
+        received = connection.reader.read()
+        sender.join()
+    assert [int(i) for i in re.findall(rb"Location: [^\r]*/x(\d+)\?", received)] == list(range(count))
+    assert received.count(b"HTTP/1.1 302") == count
 
 
 def test_requests_and_redirects_are_counted(cluster, bucket):

@@ -4,6 +4,7 @@ import json
 import threading
 import urllib.parse
 
+import pytest
 from harness import client
 
 JSON = {"Content-Type": "application/json"}
@@ -14,9 +15,10 @@ def rename(cluster, bucket, name, new_name, base=None):
     return client.request("POST", cluster.url(bucket, name, base=base), body, JSON)
 
 
-def copy(cluster, bucket, name, new_name):
+def copy(cluster, bucket, name, new_name, base=None, **headers):
     goal = urllib.parse.quote(f"ais/@#/{bucket}/{new_name}")
-    return client.request("PUT", cluster.url(bucket, name) + f"&object_to={goal}", b"")
+    conditions = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client.request("PUT", cluster.url(bucket, name, base=base) + f"&object_to={goal}", b"", conditions)
 
 
 def in_threads(*functions):
@@ -86,6 +88,25 @@ def test_a_target_that_is_down_keeps_the_source(make_cluster):
     assert copy(cluster, "data", here, there).status == 200
     assert rename(cluster, "data", there, here).status == 200
     assert cluster.names("data") == [here] and cluster.get("data", here).body == b"content"
+
+
+@pytest.mark.parametrize("door", ["redirect", "relay"])
+def test_conditions_of_a_copy_are_about_what_it_overwrites(cluster, bucket, door):
+    base = cluster.relay if door == "relay" else None
+    source, near = cluster.names_owned_by("t1", bucket, 2)
+    far = cluster.names_owned_by("t2", bucket, 1)[0]
+    etag = cluster.put(bucket, source, b"new").headers["ETag"]
+    for goal in (near, far):
+        old = cluster.put(bucket, goal, b"old").headers["ETag"]
+        assert copy(cluster, bucket, source, goal, base, If_None_Match="*").status == 412
+        assert copy(cluster, bucket, source, goal, base, If_Match=etag).status == 412
+        assert cluster.get(bucket, goal).body == b"old"
+        copied = copy(cluster, bucket, source, goal, base, If_Match=old)
+        assert copied.status == 200 and copied.headers["ETag"] == etag
+        assert copied.headers["Ais-Checksum-Type"] == "xxhash2" and copied.headers["Ais-Checksum-Value"] == etag[1:17]
+        assert cluster.get(bucket, goal).body == b"new"
+    assert copy(cluster, bucket, source, source, base, If_None_Match="*").status == 412
+    assert copy(cluster, bucket, source, source, base).headers["ETag"] == etag
 
 
 def test_renames_keep_to_the_rules_of_names(cluster, bucket):

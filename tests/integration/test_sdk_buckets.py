@@ -156,3 +156,66 @@ def test_jobs_that_a_summary_leaves(sdk, filled):
     assert sdk.job(job_id=statuses[-1].uuid, job_kind="summary-bck").wait(timeout=10).success
     with pytest.raises(AISError):
         sdk.job(job_id="nosuchid123").status()
+
+
+def test_a_bucket_is_copied(sdk, filled):
+    bucket, names = filled
+    goal = sdk.bucket(f"{bucket.name}-copy")
+    try:
+        job = sdk.job(bucket.copy(goal, prefix_filter="dir/", prepend="new-", ext={"b": "c"}, num_workers=2), "copy-bck")
+        assert job.wait(timeout=20).success
+        assert job.wait_for_idle(timeout=20).success
+        assert [entry.name for entry in goal.list_all_objects_iter()] == ["new-dir/a", "new-dir/b", "new-dir/sub/c"]
+        assert goal.object("new-dir/a").get_reader().read_all() == b"dir/a" * 3
+        found = job.get_details().list_snapshots()
+        assert sum(int(snap.stats.objects) for snap in found) == 3 and all(snap.is_idle for snap in found)
+        # By the id alone the kind is found out; a dry run counts only.
+        dry = sdk.job(bucket.copy(goal, dry_run=True))
+        assert dry.wait(timeout=20).success and dry.job_kind == "copy-bck"
+        assert sum(int(snap.stats.objects) for snap in dry.get_details().list_snapshots()) == len(names)
+        assert sdk.job(bucket.copy(goal, sync=True)).wait(timeout=20).success
+        assert [entry.name for entry in goal.list_all_objects_iter()] == sorted(names)
+        with pytest.raises(AISError, match="onto itself"):
+            bucket.copy(bucket)
+    finally:
+        goal.delete(missing_ok=True)
+
+
+def test_a_bucket_is_renamed(sdk):
+    bucket = sdk.bucket("sdk-old-name").create(exist_ok=True)
+    try:
+        for name in ("a", "dir/b"):
+            bucket.object(name).get_writer().put_content(name.encode() * 5)
+        job = bucket.rename("sdk-new-name")
+        assert bucket.name == "sdk-new-name"
+        assert "sdk-old-name" not in [each.name for each in sdk.cluster().list_buckets()]
+        assert sdk.job(job).wait(timeout=10).success
+        assert [entry.name for entry in bucket.list_all_objects_iter()] == ["a", "dir/b"]
+        for direct in (False, True):  # the package looks for the target by itself, and by the new name
+            assert bucket.object("dir/b").get_reader(direct=direct).read_all() == b"dir/b" * 5
+        with pytest.raises(ErrBckNotFound):
+            sdk.bucket("sdk-old-name").list_objects()
+        other = sdk.bucket("sdk-other").create(exist_ok=True)
+        with pytest.raises(ErrBckAlreadyExists):
+            other.rename("sdk-new-name")
+    finally:
+        for name in ("sdk-old-name", "sdk-new-name", "sdk-other"):
+            sdk.bucket(name).delete(missing_ok=True)
+
+
+def test_a_running_copy_is_listed_and_stopped(make_cluster):
+    cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:50" for name in ("t1", "t2")})
+    sdk = Client(cluster.endpoint, timeout=(5, 28))
+    bucket = sdk.bucket("data")
+    for i in range(60):
+        assert cluster.put("data", f"n-{i}", b"x" * 100).status == 200
+    goal = sdk.bucket("copied")
+    job = sdk.job(bucket.copy(goal, num_workers=-1), "copy-bck")
+    assert sdk.cluster().list_running_jobs() == [f"copy-bck[{job.job_id}]"]
+    assert sdk.cluster().list_running_jobs(job_kind="copy-bck", target_id=cluster.nodes["t1"]["id"])
+    assert sdk.cluster().list_running_jobs(job_kind="lru") == []
+    job.abort()
+    for result in (job.wait(timeout=10), job.wait_for_idle(timeout=10)):
+        assert not result.success and result.error
+    assert sdk.cluster().list_running_jobs() == []
+    assert len(list(goal.list_all_objects_iter())) < 60

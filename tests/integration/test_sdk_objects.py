@@ -8,7 +8,8 @@ import pytest
 from aistore.sdk.archive_config import ArchiveConfig
 from aistore.sdk.errors import AISError, ErrBckNotFound, ErrObjNotFound
 from harness import client
-from harness.sdk import BreakingWire, client_of
+from harness.sdk import client_of
+from harness.wire import BreakingWire
 
 MIB = 1 << 20
 # Names that must come back as they went in.

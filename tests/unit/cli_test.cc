@@ -6,6 +6,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/export_files.h"
+#include "cli/partial_name.h"
 #include "cli/patience.h"
 #include "cli/place.h"
 #include "cli/printing.h"
@@ -137,6 +138,56 @@ TEST_CASE("export publishes verified bytes only", "[cli][export]") {
   CHECK(out->write("b", "x", found(directory / "source", "hell")).error().code == Errc::corrupt);
   CHECK(out->write("b", "x", found(directory / "source", "hellOO")).error().code == Errc::corrupt);
   CHECK(fs::is_empty(directory / "out/b"));
+}
+
+TEST_CASE("the name of a part tells file and content, and fits a file system", "[cli][get]") {
+  const Content content{11, "45ab6734b21e6968"};
+  CHECK(partial_name("x.tar", content) == ".x.tar.45ab6734b21e6968-11.tarn-part");
+  const std::string of_most_bytes(255, 'n');
+  const std::vector<std::string> files{"x",
+                                       "x.tar",
+                                       "x.45ab6734b21e6968-11",
+                                       ".x",
+                                       "x.45ab6734b21e6968-11.tarn-part",
+                                       of_most_bytes,
+                                       of_most_bytes.substr(1) + "m"};
+  const Content largest{UINT64_MAX, "ffffffffffffffff"};
+  for (const std::string& file : files) {
+    const std::string name = partial_name(file, largest);
+    INFO(name);
+    CHECK(name.size() <= 255);
+    for (const std::string& other : files) CHECK(is_partial_of(name, other) == (file == other));
+  }
+  for (const char* other : {"", ".x.tarn-part", ".x.45ab6734b21e6968-.tarn-part", "x", ".x.",
+                            ".x.45ab6734b21e696-11.tarn-part", ".x.45AB6734b21e6968-11.tarn-part"})
+    CHECK_FALSE(is_partial_of(other, "x"));
+}
+
+TEST_CASE("a part is written by one program at a time", "[cli][get]") {
+  const test::TemporaryDirectory temporary;
+  const fs::path directory = temporary.path();
+  write_file(directory / "part", "hel");
+  {
+    auto first = ScratchFile::create_partial(open_directory(directory), "x", "part");
+    REQUIRE(first.has_value());
+    Xxh64Stream hash;
+    CHECK((*first)->take_up(5, hash).value() == 3);
+    CHECK(hash.digest() == xxh64("hel"));
+    const auto second = ScratchFile::create_partial(open_directory(directory), "x", "part");
+    REQUIRE(second.has_value());
+    CHECK((*second)->keep().empty());  // it has a file of its own
+    ScratchFile::remove_partial(open_directory(directory).get(), "part");
+    CHECK(read_file(directory / "part") == "hel");
+    CHECK((*first)->keep() == "part");
+  }
+  {
+    const auto third = ScratchFile::create_partial(open_directory(directory), "x", "part");
+    REQUIRE(third.has_value());
+    Xxh64Stream hash;
+    CHECK((*third)->take_up(2, hash).value() == 0);  // more than there can be: begun anew
+    CHECK(read_file(directory / "part").empty());
+  }
+  CHECK(fs::is_empty(directory));
 }
 
 TEST_CASE("patience ends at once when nobody has answered, and with its time", "[cli]") {

@@ -51,6 +51,13 @@ class FailingFileSystem final : public io::FileSystem {
     if (fail_write) return fail_errno(write_error, "write");
     return io::FileSystem::write(fd, bytes, offset);
   }
+  bool fail_write_back = false;
+  std::function<void(std::uint64_t offset, std::uint64_t bytes)> on_write_back;
+  Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes) override {
+    if (on_write_back) on_write_back(offset, bytes);
+    if (fail_write_back) return fail_errno(EIO, "write back");
+    return io::FileSystem::write_back(fd, offset, bytes);
+  }
   std::function<void()> on_sync_directory;
   Status sync_directory(const std::string& path) override {
     if (on_sync_directory) on_sync_directory();
@@ -78,6 +85,7 @@ struct Fixture {
   std::unique_ptr<Drive> drive;
   std::uint64_t counter = 0;
   cluster::Durability durability = cluster::Durability::full;  // of what put() stores
+  std::optional<io::DriveKind> kind;                           // of the next open()
 
   Fixture() { open(); }
   void open(std::set<BucketId> dead = {}, std::vector<std::string> paths = {}) {
@@ -93,6 +101,8 @@ struct Fixture {
     options.threads = 2;
     options.dead_buckets = std::move(dead);
     options.all_paths = std::move(paths);
+    options.buckets[BucketId(1)].name = "b";
+    options.kind = kind;
     options.files = std::move(failing);
     auto opened = Drive::open(std::move(options), *memory);
     INFO((opened ? "" : opened.error().message));

@@ -73,3 +73,37 @@ TEST_CASE("drive: who asks for something new is refused when work has waited lon
   CHECK(f.drive->run_idle(10));
   CHECK(f.drive->not_overloaded());
 }
+
+TEST_CASE("drive threads: what waits can be refused, what may not be refused waits",
+          "[target][drive][health]") {
+  io::DriveThreads threads("test", 1, 100);
+  std::promise<void> go_on;
+  const std::shared_future<void> waited = go_on.get_future().share();
+  threads.post([waited] { waited.wait(); });
+  std::atomic<int> refused{0};
+  std::atomic<int> done{0};
+  const auto count = [&] { threads.post([&] { ++done; }, [&](Error) { ++refused; }); };
+  const auto run = [&]() -> Task<Status> {
+    co_return co_await threads.run([]() -> Status { return {}; });
+  };
+  asio::io_context context;
+  auto waiting = asio::co_spawn(context, run(), asio::use_future);
+  context.poll();
+  count();
+  threads.post([&] { ++done; });
+  CHECK(threads.longest_run() >= 0);
+  threads.refuse({Errc::unavailable, "it hangs"});
+  count();
+  CHECK(refused == 2);
+  context.run();
+  CHECK(waiting.get().error().code == Errc::unavailable);
+  CHECK_FALSE(wait_for(run()));
+  CHECK(done == 0);
+  go_on.set_value();
+  CHECK(threads.drain(10));
+  CHECK(done == 1);
+  CHECK(threads.longest_run() == 0);
+  threads.accept();
+  CHECK(wait_for(run()));
+  CHECK(threads.completed() == 3);
+}

@@ -82,7 +82,7 @@ TEST_CASE("drive: an index with a bad block is made again, whoever reads the blo
   CHECK(**f.get("a") == "one");
 }
 
-TEST_CASE("drive: adopted names of other drives are remembered as such",
+TEST_CASE("drive: names of other drives are remembered until a start finds none",
           "[target][drive][recovery]") {
   Fixture f;
   for (int i = 0; i < 20; ++i) REQUIRE(f.put("n" + std::to_string(i), "v"));
@@ -90,11 +90,21 @@ TEST_CASE("drive: adopted names of other drives are remembered as such",
   f.lose_index();
   f.open({}, {f.directory.path(), "/another/drive"});
   CHECK(f.drive->recovery().adopted == 20);
-  CHECK(f.drive->recovery().adopted_foreign > 0);
-  CHECK(f.drive->recovery().adopted_foreign < 20);
+  const std::uint64_t foreign = f.drive->recovery().foreign;
+  CHECK(foreign > 0);
+  CHECK(foreign < 20);
   CHECK(f.drive->may_hold_foreign());
-  f.open();  // written down
+  f.open();  // written down, for a start that cannot know
+  CHECK(f.drive->recovery().unplaced == 20);
   CHECK(f.drive->may_hold_foreign());
+  f.open({}, {f.directory.path(), "/another/drive"});  // the index tells as the files did
+  CHECK(f.drive->recovery().foreign == foreign);
+  CHECK(f.drive->may_hold_foreign());
+  f.open({}, {f.directory.path()});
+  CHECK(f.drive->recovery().foreign == 0);
+  CHECK_FALSE(f.drive->may_hold_foreign());
+  f.open();
+  CHECK_FALSE(f.drive->may_hold_foreign());
 }
 
 TEST_CASE("drive: a file without attribute is removed at the next start",
@@ -108,18 +118,34 @@ TEST_CASE("drive: a file without attribute is removed at the next start",
   CHECK(**f.get("a") == "one");
 }
 
+namespace {
+
+/// The file of the only object, kept under a second name: the unlink of a replaced or deleted file
+/// then does not destroy it.
+class KeptFile {
+ public:
+  explicit KeptFile(Fixture& f)
+      : file_(f.data_files().front()), kept_(f.directory.path() + "/kept") {
+    std::filesystem::create_hard_link(file_, kept_);
+  }
+  void bring_back() const { std::filesystem::create_hard_link(kept_, file_); }
+
+ private:
+  std::filesystem::path file_;
+  std::filesystem::path kept_;
+};
+
+}  // namespace
+
 TEST_CASE("drive: of two files of one name the higher generation wins, in either order",
           "[target][drive][recovery]") {
   Fixture f;
   REQUIRE(f.put("a", "old"));
-  const auto old = f.data_files().front();
-  const auto kept = f.directory.path() + "/kept";
-  // A second name for the same file: the unlink of the replaced file then does not destroy it.
-  std::filesystem::create_hard_link(old, kept);
+  const KeptFile old(f);
   REQUIRE(f.put("a", "new"));
   f.quiesce();
   REQUIRE(f.data_files().size() == 1);
-  std::filesystem::create_hard_link(kept, old);
+  old.bring_back();
   SECTION("with the index") {}
   SECTION("without the index") { f.lose_index(); }
   f.open();
@@ -131,11 +157,9 @@ TEST_CASE("drive: a deleted object does not come back when its file does",
           "[target][drive][recovery]") {
   Fixture f;
   REQUIRE(f.put("a", "gone"));
-  const auto file = f.data_files().front();
-  const auto kept = f.directory.path() + "/kept";
-  std::filesystem::create_hard_link(file, kept);
+  const KeptFile file(f);
   REQUIRE(f.remove("a"));
-  std::filesystem::create_hard_link(kept, file);
+  file.bring_back();
   f.open();
   CHECK_FALSE(f.get("a")->has_value());
   CHECK(f.data_files().empty());
@@ -145,13 +169,11 @@ TEST_CASE("drive: a record without its file gives way to an older file that is t
           "[target][drive][recovery]") {
   Fixture f;
   REQUIRE(f.put("a", "old"));
-  const auto old = f.data_files().front();
-  const auto kept = f.directory.path() + "/kept";
-  std::filesystem::create_hard_link(old, kept);
+  const KeptFile old(f);
   REQUIRE(f.put("a", "new"));
   f.quiesce();
   std::filesystem::remove(f.data_files().front());
-  std::filesystem::create_hard_link(kept, old);
+  old.bring_back();
   f.open();
   CHECK(f.drive->recovery().lost_records == 1);
   CHECK(**f.get("a") == "old");

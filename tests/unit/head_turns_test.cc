@@ -107,6 +107,30 @@ TEST_CASE("turns: a drive that is being read is not mistaken for slow readers", 
   CHECK(asked.started.size() == 1);
 }
 
+TEST_CASE("turns: of a drive that does not answer who waits is refused, and asks again later",
+          "[target][turns]") {
+  Asked asked({1, 8 * kMiB, 8 * kMiB, 256 * kMiB});
+  std::vector<std::string> refused;
+  const auto ask = [&](const std::string& who) {
+    asked.turns.ask(
+        0, [&, who](HeadTurns::Age) { asked.started.push_back(who); },
+        [&, who](const tarn::Error&) { refused.push_back(who); });
+  };
+  asked.ask("hangs", 8 * kMiB);
+  ask("waits");
+  asked.ask("index", 0);  // cannot be refused
+  asked.turns.refuse({tarn::Errc::unavailable, "it hangs"});
+  ask("comes");
+  CHECK(refused == std::vector<std::string>{"waits", "comes"});
+  CHECK(asked.turns.waiting() == 1);
+  asked.turns.done();
+  CHECK(asked.started == std::vector<std::string>{"hangs", "index"});
+  asked.turns.accept();
+  asked.turns.done();
+  ask("waits");
+  CHECK(asked.started.back() == "waits");
+}
+
 TEST_CASE("turns: windows shrink with the number of streams, not below the least",
           "[target][turns]") {
   HeadTurns turns({1, 8 * kMiB, 16 * kMiB, 256 * kMiB});

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/bucket_copy.h"
 #include "common/api/summary.h"
 #include "proxy/job_queries.h"
 
@@ -131,18 +132,107 @@ TEST_CASE("job queries: status, lists and snaps have AIStore's shapes", "[proxy]
   CHECK(job_snaps(all, on_node("t2"), {"t1", "t2"}).value().size() == 1);
 }
 
-TEST_CASE("a summary adds up objects and targets", "[api][summary]") {
+TEST_CASE("jobs: one that was asked to stop ends as aborted, unless it was done", "[proxy][jobs]") {
+  Jobs jobs(system_clock());
+  const std::string stopped = jobs.start(summary_job({"t1"})).value();
+  CHECK_FALSE(jobs.should_stop(stopped));
+  jobs.ask_to_stop(stopped);
+  CHECK(jobs.should_stop(stopped));
+  CHECK(jobs.find(stopped)->is_running());
+  jobs.end(stopped, "the copy was told to stop");
+  CHECK(jobs.find(stopped)->aborted);
+  CHECK(jobs.find(stopped)->error.empty());
+  jobs.end(stopped, "something else");
+  CHECK(jobs.find(stopped)->error.empty());
+
+  const std::string done = jobs.start(summary_job({"t1"})).value();
+  jobs.ask_to_stop(done);
+  jobs.end(done, "");
+  CHECK_FALSE(jobs.find(done)->aborted);
+  const std::string failed = jobs.start(summary_job({"t1"})).value();
+  jobs.end(failed, "a drive is away");
+  jobs.ask_to_stop(failed);
+  CHECK_FALSE(jobs.should_stop(failed));
+  jobs.forget(failed);
+  CHECK_FALSE(jobs.find(failed));
+}
+
+TEST_CASE("job queries: a copy shows both buckets, and what each target sent and received",
+          "[proxy][jobs]") {
+  Jobs jobs(system_clock());
+  Job copy = summary_job({"t1", "t2"});
+  copy.kind = "copy-bck";
+  copy.to = photos();
+  copy.to->name = "copied";
+  const std::string id = jobs.start(copy).value();
+  jobs.update(id, [](Job& job) {
+    job.parts["t1"] = {.objects = 5, .bytes = 50, .sent = {{"t2", {2, 20}}}};
+    job.parts["t2"] = {.objects = 1, .bytes = 10, .sent = {{"t1", {1, 10}}}};
+  });
+  const auto all = jobs.all();
+  const json snaps = job_snaps(all, with_id(id), {"t1", "t2"}).value();
+  CHECK(snaps["t1"][0]["stats"] == json{{"loc-objs", "5"},
+                                        {"loc-bytes", "50"},
+                                        {"out-objs", "2"},
+                                        {"out-bytes", "20"},
+                                        {"in-objs", "1"},
+                                        {"in-bytes", "10"}});
+  CHECK(snaps["t2"][0]["stats"]["in-bytes"] == "20");
+  CHECK(snaps["t1"][0]["src-bck"]["name"] == "photos");
+  CHECK(snaps["t1"][0]["dst-bck"]["name"] == "copied");
+  for (const char* body :
+       {R"({"bck":{"name":"photos"}})", R"({"Bck":{"name":"copied","provider":""}})",
+        R"({"buckets":[{"name":"no"},{"name":"copied"}]})", R"({"kind":"copy-bucket"})"})
+    CHECK(job_status_all(all, parse_job_query(std::string(body)).value()).size() == 1);
+  for (const char* body : {R"({"bck":{"name":"no"}})", R"({"kind":"mirror"})"})
+    CHECK(job_status_all(all, parse_job_query(std::string(body)).value()).empty());
+  CHECK(parse_job_query(std::string(R"({"bck":"photos"})")).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("a copy's message: what is chosen, what changes, and what contradicts itself",
+          "[api][copy]") {
+  const auto parsed = api::parse_bucket_copy(json::parse(
+      R"({"Prefix":"a/","prepend":"b-","ext":{".jpg":"txt"},"num-workers":-1,"non-recurs":true,
+          "latest-ver":true,"dry_run":true,"nobody-knows":5,"id":""})"));
+  REQUIRE(parsed);
+  CHECK(parsed->prefix == "a/");
+  CHECK_FALSE(parsed->recursive);
+  CHECK(parsed->dry_run);
+  CHECK(parsed->workers == -1);
+  CHECK(parsed->name_of_copy("a/x.jpg") == "b-a/x.txt");
+  CHECK(parsed->name_of_copy("a/x.jpeg") == "b-a/x.jpeg");
+  CHECK(parsed->name_of_copy("jpg") == "b-jpg");
+  CHECK(json(*parsed).get<api::BucketCopy>() == *parsed);
+  CHECK(api::parse_bucket_copy(nullptr).value() == api::BucketCopy());
+  for (const char* bad : {R"("x")", R"({"prefix":5})", R"({"dry_run":1})", R"({"num-workers":129})",
+                          R"({"num-workers":-2})", R"({"ext":{"a":""}})", R"({"ext":{"a":5}})",
+                          R"({"prepend":"../"})", R"({"synchronize":true,"prepend":"x"})",
+                          R"({"synchronize":true,"ext":{"a":"b"}})"})
+    CHECK(api::parse_bucket_copy(json::parse(bad)).error().code == Errc::invalid_argument);
+  CHECK(api::parse_bucket_copy(json::parse(R"({"id":"etl"})")).error().code == Errc::unsupported);
+
+  const api::CopyProgress progress{3, 30, 1, 2, {{"t2", {1, 10}}}, true, "why"};
+  CHECK(json(progress).get<api::CopyProgress>() == progress);
+  CHECK(api::parse_bucket_uname("ais/@#/photos/").value() == photos());
+  CHECK(api::parse_bucket_uname("ais/@u#n/photos")->ns_uuid == "u");
+  for (const char* bad :
+       {"", "photos", "ais/photos/", "ais/@#/", "ais/@#/a/b", "x/@#/a/", "/@#/a/"})
+    CHECK(api::parse_bucket_uname(bad).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("a summary adds up objects and targets, and each file system once", "[api][summary]") {
   api::BucketSummary one;
   one.add_object(10);
   one.add_object(5000);
+  one.disks = {{"m/a", 600'000}};
   api::BucketSummary two;
   two.add_object(1);
-  two.disk_bytes = 1'000'000;
+  two.disks = {{"m/a", 600'000}, {"m/b", 400'000}};
   api::BucketSummary sum;
   sum.add(one);
   sum.add(two);
   sum.add(api::BucketSummary{});
-  CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, 1'000'000});
+  CHECK(sum == api::BucketSummary{3, 5011, 1, 5000, 4096 + 8192 + 4096, two.disks});
   CHECK(json(sum).get<api::BucketSummary>() == sum);
   const json shown = api::aistore_summary(photos(), sum);
   CHECK(shown == json::parse(R"({

@@ -244,6 +244,42 @@ TEST_CASE("A follower sees changes as they happen and tells each to its listener
   CHECK(tasks.close(5));
 }
 
+TEST_CASE("A bucket is renamed: its id and where its names lie stay, and asking again is safe",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    return cluster.run(rename_bucket(cluster.flaky, cluster.view, bucket(from), bucket(to)));
+  };
+  const BucketRecord made = cluster.create("a").value();
+  CHECK(made.placement_name("x") == "ais/@#/a/x");
+  const auto once = rename("a", "b");
+  REQUIRE(once);
+  CHECK(once->id == made.id);
+  CHECK(once->placement_name("x") == "ais/@#/a/x");
+  CHECK(cluster.view.state()->bmd.find(bucket("a")) == nullptr);
+  CHECK(cluster.view.state()->bmd.find(bucket("b"))->id == made.id);
+  CHECK(cluster.view.state()->bmd.dead.empty());
+  // Nobody heard the answer.
+  const auto version = cluster.view.state()->bmd.version;
+  CHECK(rename("a", "b")->id == made.id);
+  CHECK(cluster.view.state()->bmd.version == version);
+  // The transaction was done and nobody can tell: not ours to be refused.
+  cluster.flaky.lost_answers = 1;
+  CHECK(rename("b", "c")->id == made.id);
+  CHECK(cluster.view.state()->bmd.find(bucket("c"))->first_name == bucket("a"));
+
+  CHECK(rename("no", "d").error().code == Errc::bucket_not_found);
+  CHECK(rename("c", "data").error().code == Errc::bucket_exists);
+  CHECK(rename("c", "a b").error().code == Errc::invalid_argument);
+  // Both names are taken again: that is no answer lost.
+  REQUIRE(cluster.create("b"));
+  CHECK(rename("b", "c").error().code == Errc::bucket_exists);
+  // Back to the first name: placed by it as ever, with nothing to remember.
+  CHECK_FALSE(rename("c", "a")->first_name);
+  CHECK(rename("a", "e")->placement_name("x") == "ais/@#/a/x");
+}
+
 TEST_CASE("A node joins, and a restart changes the map only when it moved",
           "[cluster][membership]") {
   Cluster cluster;

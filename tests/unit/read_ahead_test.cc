@@ -169,6 +169,33 @@ TEST_CASE("read ahead: a reader that leaves, and one whose pages vanish, hold no
   CHECK(read_whole(f, "big", kBig).bytes == content);
 }
 
+TEST_CASE("read ahead: what was held for pages that vanished is given back at once",
+          "[target][read_ahead]") {
+  Fixture f;
+  REQUIRE(f.put("big", some_bytes(kBig)));
+  f.open();
+  bool passed = false;
+  const auto lose_often = [&]() -> Task<void> {
+    auto object = co_await f.drive->open_object(BucketId(1), "big");
+    const auto ahead =
+        std::make_shared<ReadAhead>(*object, 0, kBig, ReadAhead::Options{true, true});
+    // Windows of 4 MiB at least: together four times what may be held.
+    for (int i = 0; i < 256; ++i) {
+      const auto ready = co_await ahead->ready(0);
+      CHECK(ready.has_value());
+      ahead->lost(0);
+    }
+    ahead->close();
+    passed = true;
+  };
+  asio::io_context context;
+  auto done = asio::co_spawn(context, lose_often(), asio::use_future);
+  context.run_for(std::chrono::seconds(60));
+  REQUIRE(passed);
+  done.get();
+  f.quiesce();
+}
+
 TEST_CASE("cache policy: keeps what fits or comes round soon, drops what does not", "[target]") {
   CachePolicy policy(1000);
   policy.note_stored(400);

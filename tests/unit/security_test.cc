@@ -128,9 +128,9 @@ RedirectClaim claim() {
 
 api::Query signed_query(const RedirectSigner& signer, const RedirectClaim& wanted,
                         const char* before = "provider=ais&archpath=a%2Fb") {
-  api::Query query = api::Query::parse(before).value();
-  signer.sign(wanted, query);
-  return api::Query::parse(query.encode()).value();  // as it arrives
+  std::string url = "/v1/objects/photos/cat.jpg?";
+  signer.append_signed(url, wanted, api::Query::parse(before).value());
+  return api::Query::parse(url.substr(url.find('?') + 1)).value();  // as it arrives
 }
 
 auto verify(const RedirectSigner& signer, const RedirectClaim& asked, const api::Query& query) {

@@ -89,6 +89,13 @@ TEST_CASE("A bucket's document is frozen, and its props are AIStore's tree", "[c
         R"({"bucket":{"name":"photos","namespace":{"name":"","uuid":""},"provider":"ais"},)"
         R"("created_ns":1755770000000000000,"durability":"full","id":7,"versioning":true})");
   CHECK(json(written.get<BucketRecord>()) == written);
+  BucketRecord renamed = bucket("photos", 7);
+  renamed.first_name = bucket("old", 0).name;
+  renamed.former_name = bucket("older", 0).name;
+  const auto read = json(renamed).get<BucketRecord>();
+  CHECK(read.first_name == renamed.first_name);
+  CHECK(read.former_name == renamed.former_name);
+  CHECK(read.placement_name("a/b") == "ais/@#/old/a/b");
   auto relaxed = written;
   relaxed["durability"] = "none";
   CHECK_THROWS(relaxed.get<BucketRecord>());

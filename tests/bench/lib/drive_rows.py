@@ -1,5 +1,6 @@
 """Drives: many readers of a rotating one, the sum of several, a second epoch, and a consumer that must not stall."""
 
+import concurrent.futures
 import contextlib
 import json
 import random
@@ -41,8 +42,9 @@ class FullDrive:
             for name in self.names:
                 nginx.serve(name, files[name])
 
-    def run(self, kind, streams, seconds):
-        """`streams` cold readers for some seconds, each of files of its own: through `tarn`, `nginx` or `plain`."""
+    def run(self, kind, streams, seconds, beside=None):
+        """`streams` cold readers for some seconds, each of files of its own: through `tarn`, `nginx` or `plain`. What `beside()`
+        does at the same time is in the answer's "beside"."""
         sources = {
             "tarn": lambda: self.tarn.target_urls(self.names),
             "plain": lambda: self.files,
@@ -51,7 +53,10 @@ class FullDrive:
         self.model(False)  # what still waits for the head, of an earlier run, ends now
         drop_from_cache(self.files)
         self.model(True)
-        run = self.stage.readers(self.stage.write_lines("readers.sources", sources), streams, seconds)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(beside) if beside else None
+            run = self.stage.readers(self.stage.write_lines("readers.sources", sources), streams, seconds)
+            run["beside"] = other.result() if other else None
         run["seeks"] = self.drive.head()["seeks"] if self.drive else 0
         self.model(False)
         return run
@@ -104,6 +109,38 @@ def measure_readers(stage, streams):
     yield Result(f"readers_{streams}_on_one_drive", median(ratios), stage.rounds, raw,
                  f"tarn-bench-readers, {seconds} s ({alone_seconds} s alone), a file of {96 if not stage.quick else 32} MiB a "
                  f"reader, over the faster of one plain reader and one through Tarn; {_drive_text(RATE, SEEK_MS, HALF_TURN_MS)}", COLD)
+
+
+UPLOADS, READERS_BESIDE = 4, 16
+
+
+def measure_uploads_beside(stage):
+    """Readers and uploads of one drive at once; what both get together counts, and that neither starves."""
+    stage.need_drive()
+    stage.need_space((2 if stage.quick else 10) << 30)
+    full = stage.shared("full drive", lambda: full_drive(stage))
+    seconds, size = (4, 16 * MIB) if stage.quick else (15, 64 * MIB)
+    runs = {"one reader, tarn": [], f"{READERS_BESIDE} readers, tarn": [], f"{READERS_BESIDE} readers beside uploads, tarn": [],
+            "these uploads": []}
+    ratios = []
+    for number in range(stage.rounds):
+        runs["one reader, tarn"].append(full.run("tarn", 1, 2 if stage.quick else 4))
+        runs[f"{READERS_BESIDE} readers, tarn"].append(full.run("tarn", READERS_BESIDE, seconds))
+        names = [f"upload-{number}-{i:03}.tar" for i in range(seconds * 200 * MIB // size)]
+        urls = stage.write_lines("uploads.urls", full.tarn.upload_urls(names, size))
+        both = full.run("tarn", READERS_BESIDE, seconds, lambda urls=urls: stage.tool(
+            "tarn-bench-load", "--urls", urls, "--method", "PUT", "--connections", UPLOADS, "--seconds", seconds, "--body", size,
+            "--warm-up", 0, burst=False))
+        uploaded = both["beside"]
+        runs[f"{READERS_BESIDE} readers beside uploads, tarn"].append(both)
+        runs["these uploads"].append({**uploaded, "seeks": both["seeks"]})
+        ratios.append(sum(mb_a_second(run) for run in (both, uploaded)) / mb_a_second(runs["one reader, tarn"][-1]))
+    raw = {side: {"MB/s": spread([mb_a_second(run) for run in its]), "seeks": median([run["seeks"] for run in its])}
+           | ({"longest wait of a stream, s": max(run["longest_wait_s"] for run in its)} if "readers" in side else {})
+           for side, its in runs.items()}
+    yield Result("readers_16_and_4_uploads", median(ratios), stage.rounds, raw,
+                 f"{READERS_BESIDE} readers and {UPLOADS} uploads of {size // MIB} MiB at once, {seconds} s; read and acknowledged "
+                 f"bytes together over one reader; {_drive_text(RATE, SEEK_MS, HALF_TURN_MS)}", COLD)
 
 
 # --- the sum of drives ------------------------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ ROWS = {row.name: row for row in [
     Row("readers_4_on_one_drive", "one reader", ">=", 0.8),
     Row("readers_16_on_one_drive", "one reader", ">=", 0.7),
     Row("readers_64_on_one_drive", "one reader", ">=", 0.7),
+    Row("readers_16_and_4_uploads", "one reader", ">=", 0.65),
     Row("drives_sum", "the drives alone", ">=", 0.95),
     Row("second_epoch", "the first epoch", "+-", 1.00, 0.03),
     Row("stall_200MBps", "points of time stalled more than with local files", "<=", 2),

@@ -267,11 +267,20 @@ class EmulatedDrive:
                        f"{self.mount} is mounted")
             if self.process.poll() is not None:
                 raise Unavailable("no FUSE file system can be mounted here")
+            self._as_dirty_as_a_drive()
             self.model(False)
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _as_dirty_as_a_drive(self):
+        """FUSE may have a hundredth of what a drive may have in memory to be written, or writers wait for the kernel."""
+        device = self.mount.stat().st_dev
+        place = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
+        for name, value in (("strict_limit", 0), ("max_ratio", 100)):
+            if os.access(place / name, os.W_OK):
+                (place / name).write_text(f"{value}\n")
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)

@@ -5,8 +5,8 @@
 // One head, first come first served. What does not begin where the last request ended, in the same
 // file, costs a seek and half a turn; then bytes cost bytes/rate. A sync costs one seek. With
 // --seek-ms 0 --half-turn-ms 0 it is a drive with a rate and nothing else. The kernel's page cache
-// is on, as over a real drive, with its usual read-ahead: drop the caches before a cold run. Time
-// that the directory below needs is part of the model's time, not added to it.
+// is on, as over a real drive, with its usual read-ahead and write-back: drop the caches before a
+// cold run. Time that the directory below needs is part of the model's time, not added to it.
 //
 // Runs in the foreground until SIGTERM. Two attributes of the mount point steer it, with setfattr
 // and getfattr:
@@ -21,21 +21,23 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "bench.h"
-#include <dirent.h>
+#include "passthrough.h"
 #include <fuse.h>
 
 namespace {
+
+namespace passthrough = tarn::passthrough;
+using passthrough::below;
+using passthrough::fd_of;
+using passthrough::result;
 
 constexpr const char* kModelAttribute = "user.bench.model";
 constexpr const char* kHeadAttribute = "user.bench.head";
@@ -95,11 +97,6 @@ class Head {
 };
 
 Head head;
-std::string root;
-
-std::string below(const char* path) { return root + path; }
-int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
-int fd_of(const fuse_file_info* file) { return static_cast<int>(file->fh & 0xffffffffU); }
 
 void wait_until(double when) {
   timespec time{};
@@ -111,11 +108,13 @@ void wait_until(double when) {
 
 /// fh: the descriptor, and above it the low half of the inode number, which tells files apart.
 int open_file(const char* path, int flags, mode_t mode, fuse_file_info* file) {
-  const int fd = ::open(below(path).c_str(), (flags & ~(O_DIRECT | O_APPEND)) | O_CLOEXEC, mode);
-  if (fd < 0) return -errno;
+  // With write-back the kernel reads what a write does not fill.
+  if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
+  const int failed = passthrough::open_file(path, flags & ~(O_DIRECT | O_APPEND), mode, file);
+  if (failed != 0) return failed;
   struct stat info{};
-  ::fstat(fd, &info);
-  file->fh = static_cast<std::uint64_t>(info.st_ino) << 32U | static_cast<std::uint64_t>(fd);
+  ::fstat(fd_of(file), &info);
+  file->fh |= static_cast<std::uint64_t>(info.st_ino) << 32U;
   file->keep_cache = 1;
   return 0;
 }
@@ -138,33 +137,16 @@ int do_write(const char*, const char* buffer, std::size_t length, off_t offset,
 
 int do_fsync(const char*, int data_only, fuse_file_info* file) {
   const double done = head.reserve_sync();
-  const int answer = result(data_only != 0 ? ::fdatasync(fd_of(file)) : ::fsync(fd_of(file)));
+  const int answer = passthrough::sync_file(file, data_only);
   wait_until(done);
   return answer;
 }
 
 int do_fsync_directory(const char* path, int, fuse_file_info*) {
   const double done = head.reserve_sync();
-  const int fd = ::open(below(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return -errno;
-  const int answer = result(::fsync(fd));
-  ::close(fd);
+  const int answer = passthrough::sync_directory(path);
   wait_until(done);
   return answer;
-}
-
-int do_read_directory(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*,
-                      fuse_readdir_flags) {
-  DIR* directory = ::opendir(below(path).c_str());
-  if (directory == nullptr) return -errno;
-  while (const dirent* entry = ::readdir(directory)) {
-    struct stat info{};
-    info.st_ino = entry->d_ino;
-    info.st_mode = static_cast<mode_t>(entry->d_type << 12);
-    fill(buffer, entry->d_name, &info, 0, fuse_fill_dir_flags{});
-  }
-  ::closedir(directory);
-  return 0;
 }
 
 int do_set_attribute(const char* path, const char* name, const char* value, std::size_t size,
@@ -185,7 +167,8 @@ int do_get_attribute(const char* path, const char* name, char* value, std::size_
   return static_cast<int>(report.copy(value, size));
 }
 
-void add_file_operations(fuse_operations& ops) {
+fuse_operations operations() {
+  fuse_operations ops = passthrough::operations();
   ops.open = [](const char* path, fuse_file_info* file) {
     return open_file(path, file->flags, 0, file);
   };
@@ -195,60 +178,17 @@ void add_file_operations(fuse_operations& ops) {
   ops.read = do_read;
   ops.write = do_write;
   ops.fsync = do_fsync;
-  ops.release = [](const char*, fuse_file_info* file) { return result(::close(fd_of(file))); };
-  ops.truncate = [](const char* path, off_t size, fuse_file_info* file) {
-    return result(file != nullptr ? ::ftruncate(fd_of(file), size)
-                                  : ::truncate(below(path).c_str(), size));
-  };
-  ops.fallocate = [](const char*, int mode, off_t offset, off_t length, fuse_file_info* file) {
-    return result(::fallocate(fd_of(file), mode, offset, length));
-  };
-  ops.flock = [](const char*, fuse_file_info* file, int operation) {
-    return result(::flock(fd_of(file), operation));
-  };
-}
-
-void add_name_operations(fuse_operations& ops) {
-  ops.getattr = [](const char* path, struct stat* info, fuse_file_info* file) {
-    return result(file != nullptr ? ::fstat(fd_of(file), info)
-                                  : ::lstat(below(path).c_str(), info));
-  };
-  ops.readdir = do_read_directory;
   ops.fsyncdir = do_fsync_directory;
-  ops.unlink = [](const char* path) { return result(::unlink(below(path).c_str())); };
-  ops.mkdir = [](const char* path, mode_t mode) {
-    return result(::mkdir(below(path).c_str(), mode));
-  };
-  ops.rmdir = [](const char* path) { return result(::rmdir(below(path).c_str())); };
-  ops.rename = [](const char* from, const char* to, unsigned flags) {
-    return flags != 0 ? -EINVAL : result(::rename(below(from).c_str(), below(to).c_str()));
-  };
-  ops.link = [](const char* from, const char* to) {
-    return result(::link(below(from).c_str(), below(to).c_str()));
-  };
-  ops.chmod = [](const char* path, mode_t mode, fuse_file_info*) {
-    return result(::chmod(below(path).c_str(), mode));
-  };
-  ops.utimens = [](const char* path, const timespec times[2], fuse_file_info*) {
-    return result(::utimensat(AT_FDCWD, below(path).c_str(), times, AT_SYMLINK_NOFOLLOW));
-  };
-  ops.statfs = [](const char* path, struct statvfs* info) {
-    return result(::statvfs(below(path).c_str(), info));
-  };
   ops.setxattr = do_set_attribute;
   ops.getxattr = do_get_attribute;
-  ops.listxattr = [](const char* path, char* list, std::size_t size) {
-    return result(::llistxattr(below(path).c_str(), list, size));
-  };
-  ops.removexattr = [](const char* path, const char* name) {
-    return result(::lremovexattr(below(path).c_str(), name));
-  };
+  return ops;
 }
 
 void* init(fuse_conn_info* connection, fuse_config* config) {
   connection->max_write = kRequestBytesMax;
   connection->max_read = kRequestBytesMax;
   connection->max_background = kThreads;
+  connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   config->use_ino = 1;
   config->entry_timeout = 60;
   config->attr_timeout = 60;
@@ -257,10 +197,8 @@ void* init(fuse_conn_info* connection, fuse_config* config) {
 }
 
 int serve(const std::string& mount_point) {
-  fuse_operations ops{};
+  fuse_operations ops = operations();
   ops.init = init;
-  add_file_operations(ops);
-  add_name_operations(ops);
   ::umask(0);
   std::array<std::string, 3> words{
       "tarn-bench-drive", "-o",
@@ -286,7 +224,7 @@ int serve(const std::string& mount_point) {
 int main(int argc, char** argv) {
   tarn::bench::Words words(argc, argv);
   const std::string mount_point = words.value();
-  root = words.value();
+  passthrough::root = words.value();
   while (const auto word = words.next()) {
     if (*word == "--rate") {
       head.rate = std::stod(words.value());

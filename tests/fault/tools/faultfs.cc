@@ -29,9 +29,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <thread>
 #include <unistd.h>
@@ -39,9 +37,15 @@
 #include <vector>
 
 #include "faults.h"
-#include <dirent.h>
+#include "passthrough.h"
 
 namespace {
+
+namespace passthrough = tarn::passthrough;
+using passthrough::below;
+using passthrough::fd_of;
+using passthrough::open_file;
+using passthrough::result;
 
 /// The rules, and how often each was used. Shared by all threads of FUSE and the control socket.
 class Faults {
@@ -76,10 +80,6 @@ class Faults {
 };
 
 Faults faults;
-std::string root;
-
-std::string below(const char* path) { return root + path; }
-int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
 
 /// The error that a rule asks for, or 0.
 int fault(std::string_view op, const char* path) {
@@ -95,18 +95,6 @@ int fault(std::string_view op, const char* path) {
   }
   return 0;
 }
-
-/// Opens the file below. O_APPEND is the kernel's business: it gives every write its offset.
-int open_file(const char* path, int flags, mode_t mode, fuse_file_info* file) {
-  const int fd = ::open(below(path).c_str(), (flags & ~(O_DIRECT | O_APPEND)) | O_CLOEXEC, mode);
-  if (fd < 0) {
-    return -errno;
-  }
-  file->fh = static_cast<std::uint64_t>(fd);
-  return 0;
-}
-
-int fd_of(const fuse_file_info* file) { return static_cast<int>(file->fh); }
 
 int do_open(const char* path, fuse_file_info* file) {
   const int failed = fault("open", path);
@@ -144,40 +132,18 @@ int do_fsync(const char* path, int data_only, fuse_file_info* file) {
   if (const int failed = fault("fsync", path); failed != 0) {
     return failed;
   }
-  return result(data_only != 0 ? ::fdatasync(fd_of(file)) : ::fsync(fd_of(file)));
+  return passthrough::sync_file(file, data_only);
 }
 
 int do_fsync_directory(const char* path, int, fuse_file_info*) {
   if (const int failed = fault("fsync", path); failed != 0) {
     return failed;
   }
-  const int fd = ::open(below(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return -errno;
-  }
-  const int synced = result(::fsync(fd));
-  ::close(fd);
-  return synced;
-}
-
-int do_read_directory(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*,
-                      fuse_readdir_flags) {
-  DIR* directory = ::opendir(below(path).c_str());
-  if (directory == nullptr) {
-    return -errno;
-  }
-  while (const dirent* entry = ::readdir(directory)) {
-    struct stat info{};
-    info.st_ino = entry->d_ino;
-    info.st_mode = static_cast<mode_t>(entry->d_type << 12);
-    fill(buffer, entry->d_name, &info, 0, fuse_fill_dir_flags{});
-  }
-  ::closedir(directory);
-  return 0;
+  return passthrough::sync_directory(path);
 }
 
 fuse_operations operations() {
-  fuse_operations ops{};
+  fuse_operations ops = passthrough::operations();
   ops.init = [](fuse_conn_info*, fuse_config* config) -> void* {
     config->use_ino = 1;
     config->entry_timeout = 0;
@@ -185,66 +151,25 @@ fuse_operations operations() {
     config->negative_timeout = 0;
     return nullptr;
   };
-  ops.getattr = [](const char* path, struct stat* info, fuse_file_info* file) {
-    return result(file != nullptr ? ::fstat(fd_of(file), info)
-                                  : ::lstat(below(path).c_str(), info));
-  };
-  ops.readdir = do_read_directory;
   ops.fsyncdir = do_fsync_directory;
   ops.open = do_open;
   ops.create = do_create;
   ops.read = do_read;
   ops.write = do_write;
   ops.fsync = do_fsync;
-  ops.release = [](const char*, fuse_file_info* file) { return result(::close(fd_of(file))); };
   ops.unlink = [](const char* path) {
     const int failed = fault("unlink", path);
     return failed != 0 ? failed : result(::unlink(below(path).c_str()));
   };
-  ops.mkdir = [](const char* path, mode_t mode) {
-    return result(::mkdir(below(path).c_str(), mode));
-  };
-  ops.rmdir = [](const char* path) { return result(::rmdir(below(path).c_str())); };
-  ops.rename = [](const char* from, const char* to, unsigned flags) {
-    return flags != 0 ? -EINVAL : result(::rename(below(from).c_str(), below(to).c_str()));
-  };
-  ops.link = [](const char* from, const char* to) {
-    return result(::link(below(from).c_str(), below(to).c_str()));
-  };
-  ops.chmod = [](const char* path, mode_t mode, fuse_file_info*) {
-    return result(::chmod(below(path).c_str(), mode));
-  };
-  ops.utimens = [](const char* path, const timespec times[2], fuse_file_info*) {
-    return result(::utimensat(AT_FDCWD, below(path).c_str(), times, AT_SYMLINK_NOFOLLOW));
-  };
-  ops.truncate = [](const char* path, off_t size, fuse_file_info* file) {
-    return result(file != nullptr ? ::ftruncate(fd_of(file), size)
-                                  : ::truncate(below(path).c_str(), size));
-  };
   ops.fallocate = [](const char* path, int mode, off_t offset, off_t length, fuse_file_info* file) {
     const int failed = fault("write", path);
     return failed != 0 ? failed : result(::fallocate(fd_of(file), mode, offset, length));
-  };
-  ops.flock = [](const char*, fuse_file_info* file, int operation) {
-    return result(::flock(fd_of(file), operation));
-  };
-  ops.statfs = [](const char* path, struct statvfs* info) {
-    return result(::statvfs(below(path).c_str(), info));
   };
   ops.setxattr = [](const char* path, const char* name, const char* value, std::size_t size,
                     int flags) {
     const int failed = fault("setxattr", path);
     return failed != 0 ? failed
                        : result(::lsetxattr(below(path).c_str(), name, value, size, flags));
-  };
-  ops.getxattr = [](const char* path, const char* name, char* value, std::size_t size) {
-    return result(::lgetxattr(below(path).c_str(), name, value, size));
-  };
-  ops.listxattr = [](const char* path, char* list, std::size_t size) {
-    return result(::llistxattr(below(path).c_str(), list, size));
-  };
-  ops.removexattr = [](const char* path, const char* name) {
-    return result(::lremovexattr(below(path).c_str(), name));
   };
   return ops;
 }
@@ -256,7 +181,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: faultfs MOUNTPOINT DIRECTORY CONTROL\n");
     return 2;
   }
-  root = argv[2];
+  passthrough::root = argv[2];
   ControlSocket control([](const std::string& line) { return faults.command(line); });
   if (!control.listen(argv[3])) {
     std::perror("faultfs: control");

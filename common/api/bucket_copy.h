@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/bucket.h"
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// Which objects of a bucket are copied, to which names, and how: AIStore's CopyMsg
+/// (aistore-api.md, section 2.10).
+struct BucketCopy {
+  std::string prefix;                      ///< only names that begin so
+  std::string prepend;                     ///< goes before each new name
+  std::map<std::string, std::string> ext;  ///< "jpg" to "txt": extensions that are replaced
+  bool dry_run = false;                    ///< counts, and writes nothing
+  bool force = false;                      ///< although such a copy runs already
+  bool synchronize = false;  ///< what the source does not have is deleted from the destination
+  bool continue_on_error = false;
+  bool recursive = true;     ///< false: nothing below a further '/' behind the prefix
+  std::int64_t workers = 0;  ///< objects at a time on each target; 0: Tarn chooses, -1: one
+
+  static constexpr std::int64_t kWorkersMax = 128;
+
+  bool operator==(const BucketCopy&) const = default;
+  [[nodiscard]] std::string name_of_copy(std::string_view name) const;
+};
+/// Reads the "value" of a copy-bck: keys in any case, unknown ones ignored, null for all defaults.
+/// invalid_argument for what is wrong or contradicts itself, unsupported for transforms.
+[[nodiscard]] Result<BucketCopy> parse_bucket_copy(const nlohmann::json& value);
+/// As nodes send it to each other.
+void to_json(nlohmann::json& out, const BucketCopy& copy);
+void from_json(const nlohmann::json& in, BucketCopy& copy);
+
+/// What one target has done of a copy so far.
+struct CopyProgress {
+  struct Sent {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+    bool operator==(const Sent&) const = default;
+  };
+  std::uint64_t objects = 0;  ///< of this target, copied (on a dry run: to be copied)
+  std::uint64_t bytes = 0;
+  std::uint64_t deleted = 0;         ///< from the destination, by `synchronize`
+  std::uint64_t failed = 0;          ///< objects
+  std::map<std::string, Sent> sent;  ///< of `objects`, those that went to another target
+  bool done = false;
+  std::string error;  ///< when done: why it is not complete; else empty
+
+  bool operator==(const CopyProgress&) const = default;
+};
+void to_json(nlohmann::json& out, const CopyProgress& progress);
+void from_json(const nlohmann::json& in, CopyProgress& progress);
+
+/// "ais/@#/photos/" as it stands in `bck_to=`; the last slash may be missing. The name is checked.
+[[nodiscard]] Result<Bucket> parse_bucket_uname(std::string_view text);
+
+}  // namespace tarn::api

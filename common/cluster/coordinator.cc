@@ -1,0 +1,101 @@
+#include "common/cluster/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/fail_point.h"
+
+namespace tarn::cluster {
+namespace {
+
+CoordinatorStep step_from(const OwnershipState& state) {
+  CoordinatorStep step;
+  step.map_version = state.map->version;
+  step.settled_before = state.settled;
+  return step;
+}
+
+bool may_settle(const OwnershipState& state) {
+  if (!SAFETY("safety.settle_waits")) return true;
+  return std::all_of(state.live.begin(), state.live.end(), [&](const TargetWord& word) {
+    return word.map_version >= state.map->version;
+  });
+}
+
+/// What the flags of a member are to be.
+std::uint64_t flags_for(const Member& member, bool live, std::chrono::nanoseconds absent,
+                        const AbsenceLimits& limits) {
+  if (live) return member.flags & ~(kDown | kOut);
+  return member.flags | kDown | (absent >= limits.out_after ? kOut : 0);
+}
+
+/// Who came and who went, all in one version.
+std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
+                                               const AbsentFor& absent_for,
+                                               const AbsenceLimits& limits) {
+  CoordinatorStep step = step_from(state);
+  std::vector<Member> members = state.map->members;
+  for (Member& member : members) {
+    const bool live = state.find(member.id) != nullptr;
+    const auto absent = live ? std::chrono::nanoseconds(0) : absent_for(member.id);
+    const std::uint64_t flags = flags_for(member, live, absent, limits);
+    if (flags == member.flags) continue;
+    member.flags = flags;
+    (live ? step.present : step.absent).push_back(member.id);
+  }
+  if (step.present.empty() && step.absent.empty()) return std::nullopt;
+  step.publish = with_members(*state.map, std::move(members));
+  return step;
+}
+
+bool in_a_past_set(const Ownership& map, const std::string& id) {
+  return std::any_of(map.past.begin(), map.past.end(),
+                     [&](const PastSet& set) { return set.nodes.contains(id); });
+}
+
+/// Members that have gone for good: away too long, or decommissioned and empty.
+std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
+                                             const AbsentFor& absent_for,
+                                             const AbsenceLimits& limits) {
+  for (const Member& member : state.map->members) {
+    const bool live = state.find(member.id) != nullptr;
+    const bool fenced =
+        !live && (member.flags & kOut) != 0 && absent_for(member.id) >= limits.tombstone_keep;
+    const bool left = (member.flags & kDecommission) != 0 && !in_a_past_set(*state.map, member.id);
+    if (!fenced && !left) continue;
+    CoordinatorStep step = step_from(state);
+    step.publish = without_member(*state.map, member.id);
+    if (fenced) step.absent.push_back(member.id);
+    return step;
+  }
+  return std::nullopt;
+}
+
+std::optional<CoordinatorStep> forget_sets(const OwnershipState& state) {
+  const auto done = [&](const std::string& id) {
+    const TargetWord* word = state.find(id);
+    return word != nullptr && word->moved >= state.map->version;
+  };
+  auto next = without_done_sets(*state.map, done);
+  if (!next) return std::nullopt;
+  CoordinatorStep step = step_from(state);
+  step.publish = std::move(next);
+  return step;
+}
+
+}  // namespace
+
+std::optional<CoordinatorStep> next_step(const OwnershipState& state, const AbsentFor& absent_for,
+                                         const AbsenceLimits& limits) {
+  if (auto step = publish_changes(state, absent_for, limits)) return step;
+  if (state.settled < state.map->version) {
+    if (!may_settle(state)) return std::nullopt;
+    CoordinatorStep step = step_from(state);
+    step.settle = state.map->version;
+    return step;
+  }
+  if (auto step = remove_member(state, absent_for, limits)) return step;
+  return forget_sets(state);
+}
+
+}  // namespace tarn::cluster

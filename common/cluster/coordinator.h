@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/cluster/hand_over.h"
+
+namespace tarn::cluster {
+
+/// When a target that is away counts as what.
+struct AbsenceLimits {
+  std::chrono::nanoseconds out_after = std::chrono::minutes(15);
+  std::chrono::nanoseconds tombstone_keep = std::chrono::hours(24 * 7);
+};
+
+/// One change of the meta store: a transaction that must fail when the map is no longer of
+/// `map_version`, `settled` no longer what it was, a node of `absent` has a lease, or one of
+/// `present` has none.
+struct CoordinatorStep {
+  std::uint64_t map_version = 0;
+  std::uint64_t settled_before = 0;
+  std::optional<std::uint64_t> settle;
+  std::optional<Ownership> publish;
+  std::vector<std::string> absent;
+  std::vector<std::string> present;
+};
+
+/// How long a target has had no lease, as far as who asks has seen.
+using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>;
+
+/// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
+/// the map version that all live targets have put in force; publishes who went down, came back, is
+/// out, is to be fenced; forgets past sets whose members hold nothing of others. Pure. Two
+/// coordinators at the same time do no harm, since each step is a compare-and-swap and `state` is
+/// one consistent reading of the store, however old.
+[[nodiscard]] std::optional<CoordinatorStep> next_step(const OwnershipState& state,
+                                                       const AbsentFor& absent_for,
+                                                       const AbsenceLimits& limits);
+
+}  // namespace tarn::cluster

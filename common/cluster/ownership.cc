@@ -1,0 +1,155 @@
+#include "common/cluster/ownership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/fail_point.h"
+
+namespace tarn::cluster {
+namespace {
+
+NodeSet owning(const std::vector<Member>& members) {
+  NodeSet out;
+  for (const Member& member : members)
+    if (member.owns()) out.add(member.id, member.digest, member.weight, member.drives);
+  return out;
+}
+
+NodeSet without(const NodeSet& set, std::string_view id, const std::vector<Member>& members) {
+  NodeSet out;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (set.id(i) == id) continue;
+    const auto member = std::find_if(members.begin(), members.end(),
+                                     [&](const Member& m) { return m.id == set.id(i); });
+    if (member != members.end()) out.add(set.id(i), member->digest, set.weight(i), set.drives(i));
+  }
+  return out;
+}
+
+/// Of equal sets the newest stays: it says all that the older ones say.
+void forget_repeated(Ownership& map) {
+  std::vector<PastSet> kept;
+  for (PastSet& set : map.past) {
+    const bool repeated = set.nodes.empty() || set.nodes == map.current ||
+                          std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
+                            return newer.nodes == set.nodes;
+                          });
+    if (!repeated) kept.push_back(std::move(set));
+  }
+  map.past = std::move(kept);
+}
+
+std::vector<std::string> ids_of(const NodeSet& set, const std::vector<Home>& homes) {
+  std::vector<std::string> out;
+  for (const Home& home : homes)
+    if (home.drive == 0) out.push_back(set.id(home.node));
+  return out;
+}
+
+}  // namespace
+
+const Member* Ownership::find(std::string_view id) const {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == id; });
+  return found == members.end() ? nullptr : &*found;
+}
+
+Ownership with_members(const Ownership& map, std::vector<Member> members) {
+  Ownership next;
+  next.version = map.version + 1;
+  next.members = std::move(members);
+  next.current = owning(next.members);
+  next.past = map.past;
+  next.past.insert(next.past.begin(), PastSet{map.version, map.current});
+  forget_repeated(next);
+  return next;
+}
+
+std::optional<Ownership> with_flags(const Ownership& map, std::string_view id, std::uint64_t set,
+                                    std::uint64_t clear) {
+  std::vector<Member> members = map.members;
+  for (Member& member : members) {
+    if (member.id != id) continue;
+    const std::uint64_t flags = (member.flags & ~clear) | set;
+    if (flags == member.flags) return std::nullopt;
+    member.flags = flags;
+    return with_members(map, std::move(members));
+  }
+  return std::nullopt;
+}
+
+Ownership with_member(const Ownership& map, Member member) {
+  std::vector<Member> members = map.members;
+  const auto at = std::lower_bound(members.begin(), members.end(), member,
+                                   [](const Member& a, const Member& b) { return a.id < b.id; });
+  if (at != members.end() && at->id == member.id) {
+    *at = std::move(member);
+  } else {
+    members.insert(at, std::move(member));
+  }
+  return with_members(map, std::move(members));
+}
+
+std::optional<Ownership> without_member(const Ownership& map, std::string_view id) {
+  if (map.find(id) == nullptr) return std::nullopt;
+  std::vector<Member> members = map.members;
+  std::erase_if(members, [&](const Member& member) { return member.id == id; });
+  Ownership next = with_members(map, std::move(members));
+  for (PastSet& set : next.past) set.nodes = without(set.nodes, id, map.members);
+  forget_repeated(next);
+  return next;
+}
+
+const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
+  return map.current.owner(name_digest);
+}
+
+std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
+                                  std::uint64_t name_digest, std::size_t pieces,
+                                  std::uint64_t found) {
+  std::vector<ReadGroup> out;
+  for (const PastSet& set : map.past) {
+    if (found > set.last) break;  // sets are sorted: all further ones are older still
+    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+    if (std::find(homes.begin(), homes.end(), self) != homes.end()) continue;
+    const bool asked = std::any_of(out.begin(), out.end(),
+                                   [&](const ReadGroup& group) { return group.homes == homes; });
+    if (!asked) out.push_back({set.last, homes});
+  }
+  return out;
+}
+
+std::vector<std::string> may_hold_any(const Ownership& map) {
+  std::vector<std::string> out;
+  const auto take = [&](const NodeSet& set) {
+    for (std::size_t i = 0; i < set.size(); ++i) out.push_back(set.id(i));
+  };
+  take(map.current);
+  for (const PastSet& set : map.past) take(set.nodes);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64_t name_digest,
+                        std::size_t pieces, bool others_confirmed) {
+  if (!SAFETY("safety.keep_tombstones")) return true;
+  const auto present = ids_of(map.current, map.current.homes(name_digest, pieces));
+  if (std::find(present.begin(), present.end(), self) == present.end()) return false;
+  if (!others_confirmed) return false;
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+    return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
+      return std::find(present.begin(), present.end(), home) != present.end();
+    });
+  });
+}
+
+bool accepts_copy(const Ownership& map, std::string_view self, std::uint64_t name_digest,
+                  std::size_t pieces, const CopySender& sender) {
+  if (SAFETY("safety.refuse_old_copies") && sender.map_version < map.version) return false;
+  if (SAFETY("safety.refuse_fenced") && map.find(sender.id) == nullptr) return false;
+  return map.current.is_home(self, name_digest, pieces);
+}
+
+}  // namespace tarn::cluster

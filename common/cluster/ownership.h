@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/cluster/node_set.h"
+
+namespace tarn::cluster {
+
+// Who may own, hold and read a name while the cluster changes (docs/decisions/011). Pure values and
+// functions: no clock, no I/O, no locks.
+
+/// What keeps a target from owning names. The first two are AIStore's; several may be set.
+enum : std::uint64_t {
+  kMaintenance = 4,   ///< put aside by an operator: alive, its names move away
+  kDecommission = 8,  ///< leaves for good: alive, its names move away
+  kDown = 1U << 16U,  ///< its lease ended: others take its writes, nothing is moved for that
+  kOut = 1U << 17U,   ///< down for `out_after`, or put out: what it held is made again elsewhere
+};
+
+/// A target in the map.
+struct Member {
+  std::string id;
+  std::uint64_t digest = 0;  ///< placement_digest(id)
+  double weight = 1.0;
+  std::uint32_t drives = 1;
+  std::uint64_t flags = 0;
+
+  [[nodiscard]] bool owns() const {
+    return (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
+  }
+};
+
+/// Targets that owned names in map versions up to `last` and may still hold some.
+struct PastSet {
+  std::uint64_t last = 0;
+  NodeSet nodes;
+};
+
+/// The part of the cluster map that says whose a name is. Immutable once published.
+///
+/// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
+/// all below `version`; no two sets are equal. A past set stays until each of its members has said
+/// that it holds no name that is not its own: so whatever was acknowledged lies at a home of
+/// `current` or of some past set, and what a past set took has a generation whose map version is at
+/// most its `last`.
+struct Ownership {
+  std::uint64_t version = 0;
+  std::vector<Member> members;  ///< by id
+  NodeSet current;
+  std::vector<PastSet> past;
+
+  [[nodiscard]] const Member* find(std::string_view id) const;
+};
+
+/// The map after `map`, with these members. Its version is one higher; the set that owned until now
+/// becomes a past set when it is another.
+[[nodiscard]] Ownership with_members(const Ownership& map, std::vector<Member> members);
+/// Sets and clears flags of one member. Nothing when that changes nothing, or there is no such one.
+[[nodiscard]] std::optional<Ownership> with_flags(const Ownership& map, std::string_view id,
+                                                  std::uint64_t set, std::uint64_t clear);
+/// A target joins, or comes with another weight or number of drives; its flags are as given.
+[[nodiscard]] Ownership with_member(const Ownership& map, Member member);
+/// The map without `id`, also in past sets: what only it held is given up. It is fenced by that: a
+/// target that is not in the map may join only when it is empty. Nothing when it is not a member.
+[[nodiscard]] std::optional<Ownership> without_member(const Ownership& map, std::string_view id);
+/// The map without the past sets of which `done` (called with an id) is true for every member.
+/// Nothing when there is no such set.
+template <class Done>
+[[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
+
+/// The target that takes the writes of a name, once it may (hand_over.h). Empty: nobody.
+[[nodiscard]] const std::string& writer_of(const Ownership& map, std::uint64_t name_digest);
+
+/// Targets that may hold what the ones asked before them do not have.
+struct ReadGroup {
+  /// A record whose generation has a higher map version than this is newer than anything here.
+  std::uint64_t last = 0;
+  /// What was acknowledged lies on each of them: the word of one is enough. In HRW order.
+  std::vector<std::string> homes;
+};
+/// Whom the owner must ask before it vouches for an answer, newest set first: those past sets in
+/// which `self` has no home of the name. `found`: the map version of the best generation seen so
+/// far, 0 for none; groups that cannot have anything newer are left out. Empty: what `self` has is
+/// the answer, a miss as well.
+[[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
+                                                std::uint64_t name_digest, std::size_t pieces,
+                                                std::uint64_t found);
+
+/// All that may hold any name: who must answer before a list is complete. Sorted.
+[[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
+
+/// Whether a tombstone at home `self` may be forgotten: nobody but the present homes may hold the
+/// name, and `others_confirmed`, all other present homes have this tombstone or something newer.
+/// Since the map in which that is so is a later one than that of any copy still on its way, such
+/// copies are refused (accepts_copy).
+[[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
+                                      std::uint64_t name_digest, std::size_t pieces,
+                                      bool others_confirmed);
+/// Who sends a moved copy, and the map version by which it does.
+struct CopySender {
+  std::string id;
+  std::uint64_t map_version = 0;
+};
+/// Whether `self`, which knows `map`, takes a copy from `sender`: not when that acted on an older
+/// map, or is fenced. A receiver that is behind fetches the newer map first.
+[[nodiscard]] bool accepts_copy(const Ownership& map, std::string_view self,
+                                std::uint64_t name_digest, std::size_t pieces,
+                                const CopySender& sender);
+
+template <class Done>
+std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done) {
+  Ownership next = map;
+  std::erase_if(next.past, [&](const PastSet& set) {
+    for (std::size_t i = 0; i < set.nodes.size(); ++i)
+      if (!done(set.nodes.id(i))) return false;
+    return true;
+  });
+  if (next.past.size() == map.past.size()) return std::nullopt;
+  ++next.version;
+  return next;
+}
+
+}  // namespace tarn::cluster

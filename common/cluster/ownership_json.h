@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/cluster/ownership.h"
+
+namespace tarn::cluster {
+
+/// The map as it lies in the meta store: members in full, past sets as differences from the present
+/// one, so that its size hardly depends on how many there are.
+///
+///   {"version":9,"members":[{"id":"t1"},{"id":"t2","weight":2.0,"drives":24,"flags":4}],
+///    "past":[{"last":8,"without":["t1"],"with":[{"id":"t3"}]}]}
+///
+/// Left out: a weight of 1, one drive, no flags.
+[[nodiscard]] std::string encode(const Ownership& map);
+/// corrupt, with what is wrong, when that is not what encode() makes of a map.
+[[nodiscard]] Result<Ownership> decode_ownership(const std::string& text);
+
+}  // namespace tarn::cluster

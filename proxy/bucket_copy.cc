@@ -1,0 +1,268 @@
+#include "proxy/bucket_copy.h"
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/bucket_copy.h"
+#include "common/api/status.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "proxy/assign.h"
+#include "proxy/named_error.h"
+#include "proxy/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCopy = "copy-bck";
+constexpr const char* kRename = "move-bck";
+constexpr std::string_view kPath = "/v1/internal/copy";
+/// A target sends a line four times a second, whatever its drives do.
+constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(20)};
+constexpr std::size_t kLineBytesMax = 1U << 20U;
+/// Longer than a lease: a target that does not acknowledge has lost its own by then.
+constexpr std::chrono::seconds kAcknowledgeWait{15};
+
+/// The bucket in bck_to=, which must be one of ours.
+Result<api::Bucket> destination_of(const http::Request& request) {
+  const auto text = request.query().get("bck_to");
+  if (text.empty())
+    return fail(Errc::invalid_argument,
+                "bck_to= is missing: the destination, such as bck_to=ais/@#/photos/ (encoded)");
+  TRY(api::Bucket to, api::parse_bucket_uname(text));
+  if (to.provider != "ais" || !to.ns_uuid.empty())
+    return fail(Errc::unsupported,
+                "bucket \"{}\" cannot be the destination: upstream buckets belong to later work",
+                to.display());
+  return to;
+}
+
+/// What is shared by those that follow the targets of one copy; they run on one loop.
+struct Watch {
+  std::string job;
+  std::string order;  ///< the body for each target
+  bool failed = false;
+};
+
+/// Takes a target's line into the job. True behind its last one.
+Result<bool> take_line(const Services& services, const std::string& target, const Watch& watch,
+                       const std::string& line) {
+  api::CopyProgress progress;
+  try {
+    json::parse(line).get_to(progress);
+  } catch (const json::exception& problem) {
+    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
+  }
+  const auto now = progress.done ? services.clock.wall_time().count() : 0;
+  services.jobs.update(watch.job, [&](Job& job) {
+    if (job.is_running())
+      job.parts[target] = {progress.objects, progress.bytes, now, std::move(progress.sent)};
+  });
+  if (!progress.error.empty()) return fail(Errc::io, "target t[{}]: {}", target, progress.error);
+  return progress.done;
+}
+
+Task<Result<http::ClientStream>> begin_on(const Services& services, const cluster::Node& target,
+                                          const std::string& order) {
+  CO_TRY(http::Url address, http::parse_url(target.internal_url));
+  http::ClientRequest request;
+  request.method = http::Method::post;
+  request.target = kPath;
+  request.fields.push_back(
+      {std::string(security::NodeAuth::kHeader), services.auth.sign("POST", kPath)});
+  CO_TRY(auto stream, co_await services.client.open(std::move(address), std::move(request),
+                                                    order.size(), kLimits));
+  CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(order))));
+  CO_TRY_OK(co_await stream.finish());
+  co_return stream;
+}
+
+/// Has one target do its part and reads how far it is, to its end. Tells it to stop when a user
+/// says so or another target has failed.
+Task<Status> read_progress(const Services& services, const cluster::Node& target, Watch& watch) {
+  CO_TRY(http::ClientStream stream, co_await begin_on(services, target, watch.order));
+  CO_TRY(const http::ClientResponse head, co_await stream.read_head());
+  std::string text;
+  std::array<std::byte, 4096> piece{};
+  for (bool told = false;;) {
+    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    if (got == 0 && head.status != 200)
+      co_return fail(api::errc_of_status(head.status), "{}", api::error_message_of(text));
+    if (got == 0) co_return fail(Errc::unavailable, "it ended before its part was done");
+    text.append(reinterpret_cast<const char*>(piece.data()), got);
+    if (text.size() > kLineBytesMax)
+      co_return fail(Errc::internal, "an answer of more than {} bytes", kLineBytesMax);
+    if (head.status != 200) continue;
+    for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
+      CO_TRY(const bool last, take_line(services, target.id, watch, text.substr(0, end)));
+      if (last) co_return Status();
+      text.erase(0, end + 1);
+    }
+    if (told || (!watch.failed && !services.jobs.should_stop(watch.job))) continue;
+    told = true;
+    const std::string path = std::string(kPath) + "?job=" + watch.job;
+    const auto answer = co_await call_node(services, target, http::Method::del, path);
+    if (!answer) co_return fail(answer.error());
+  }
+}
+
+Task<Status> follow_target(const Services& services, const cluster::Node& target, Watch& watch) {
+  Status done = co_await read_progress(services, target, watch);
+  if (done) co_return done;
+  watch.failed = true;
+  // A target says itself what went wrong; that it went away is for us to say.
+  if (done.error().message.starts_with("target t[")) co_return done;
+  co_return fail(
+      Errc::unavailable,
+      "target t[{}] went away during the copy: {}. What was copied is there, the rest is "
+      "not: copy again",
+      target.id, done.error().message);
+}
+
+Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
+                    std::string job, std::string order) {
+  Watch watch{job, std::move(order)};
+  try {
+    std::vector<Task<Status>> follows;
+    for (const cluster::Node* target : state->map.placeable_targets())
+      follows.push_back(follow_target(services, *target, watch));
+    const auto ends = co_await gather(std::move(follows));
+    std::string error;
+    for (const Status& end : ends)
+      if (!end && (error.empty() || error.ends_with("told to stop"))) error = end.error().message;
+    services.jobs.end(job, error);
+    if (error.empty())
+      obs::log("proxy").info("bucket copied job={}", job);
+    else
+      obs::log("proxy").warn("bucket not copied job={} err={}", job, error);
+  } catch (...) {  // cancelled: the task group sees to it
+    services.jobs.end(job, "the proxy is stopping");
+    throw;
+  }
+}
+
+/// The destination, made with the source's properties when it is not there.
+Task<Result<KnownBucket>> find_or_make(const Services& services, api::Bucket name,
+                                       const cluster::BucketRecord& source) {
+  auto found = co_await find_bucket(services, name);
+  if (found || found.error().code != Errc::bucket_not_found) co_return found;
+  const auto made = co_await cluster::create_bucket(services.store, services.view, name,
+                                                    source.props, services.clock);
+  if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
+  if (made)
+    obs::log("proxy").info("bucket created for a copy bucket={} id={}", name.display(),
+                           raw(made->id));
+  auto now = co_await find_bucket(services, name);
+  co_return now;
+}
+
+/// Why a job of `kind` from and to these buckets may not begin now; empty when it may.
+std::string busy_with(const Services& services, const char* kind, const api::Bucket& from,
+                      const api::Bucket& to) {
+  for (const Job& job : services.jobs.all()) {
+    if (!job.is_running() || job.kind != kCopy) continue;
+    const bool same = job.bucket == from && job.to == to;
+    const bool touches = job.bucket == from || job.bucket == to || job.to == from || job.to == to;
+    if (kind == kCopy ? same : touches)
+      return fmt::format(
+          "{}[{}] ({}) is currently running, cannot run \"{}\"({} => {}) concurrently", job.kind,
+          job.id, job.about, kind, from.display(), to.display());
+  }
+  return "";
+}
+
+std::string about_copy(const api::Bucket& from, const api::Bucket& to,
+                       const api::BucketCopy& what) {
+  const auto part = [](const std::string& prefix) { return prefix.empty() ? "" : "/" + prefix; };
+  return fmt::format("cp {}{}=>{}{}{}", from.display(), part(what.prefix), to.display(),
+                     part(what.prepend), what.dry_run ? " (dry run)" : "");
+}
+
+Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, std::string about,
+            const cluster::ClusterState& state) {
+  Job job;
+  job.kind = kind;
+  job.bucket = from;
+  job.to = to;
+  job.about = std::move(about);
+  for (const cluster::Node* target : state.map.placeable_targets()) job.parts[target->id] = {};
+  return job;
+}
+
+}  // namespace
+
+Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
+                         Action action) {
+  CO_TRY(const api::Bucket to, destination_of(request));
+  CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
+  CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
+  if (from == to && !what.dry_run)
+    co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
+  std::string busy = busy_with(services, kCopy, from, to);
+  if (!busy.empty() && !what.force) {
+    const Status sent = co_await refuse_as(services, request, {Errc::conflict, std::move(busy)},
+                                           kLimitedCoexistence);
+    co_return sent;
+  }
+  CO_TRY(const KnownBucket goal, co_await find_or_make(services, to, *source.record));
+  const auto& state = *goal.state;
+  CO_TRY(const std::string id,
+         services.jobs.start(new_job(kCopy, from, to, about_copy(from, to, what), state)));
+  const json order{{"job", id},
+                   {"from", raw(source.record->id)},
+                   {"to", raw(goal.record->id)},
+                   {"bmd", state.bmd.version},
+                   {"what", what}};
+  const auto executor = co_await asio::this_coro::executor;
+  if (!services.tasks.spawn(executor, run_copy(services, goal.state, id, order.dump())))
+    co_return fail(Errc::unavailable, "this proxy is stopping");
+  obs::log("proxy").info("bucket copy begun req={} job={} from={} to={}",
+                         request.exchange.request_id(), id, from.display(), to.display());
+  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
+  co_return sent;
+}
+
+Task<Status> rename_bucket(const Services& services, http::Request& request, api::Bucket from) {
+  CO_TRY(const api::Bucket to, destination_of(request));
+  if (from == to)
+    co_return fail(Errc::invalid_argument, "bucket \"{}\" has that name", from.display());
+  if (from.provider != "ais" || !from.ns_uuid.empty())
+    co_return fail(Errc::unsupported,
+                   "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
+                   from.display());
+  std::string busy = busy_with(services, kRename, from, to);
+  if (!busy.empty()) {
+    const Status sent = co_await refuse_as(services, request, {Errc::conflict, std::move(busy)},
+                                           kLimitedCoexistence);
+    co_return sent;
+  }
+  const std::string about = fmt::format("mv {}=>{}", from.display(), to.display());
+  CO_TRY(const std::string id,
+         services.jobs.start(new_job(kRename, from, to, about, *services.view.state())));
+  const auto renamed = co_await cluster::rename_bucket(services.store, services.view, from, to);
+  if (!renamed) {
+    services.jobs.forget(id);
+    if (renamed.error().code == Errc::bucket_not_found) co_return fail(bucket_not_found(from));
+    co_return fail(renamed.error());
+  }
+  const std::uint64_t version = services.view.state()->bmd.version;
+  const Status seen =
+      co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
+  CO_FAIL_POINT("rename_bucket.before_reply");
+  services.jobs.end(id, seen ? "" : seen.error().message);
+  if (!seen)
+    co_return fail(Errc::unavailable,
+                   "bucket \"{}\" is \"{}\" now, but not all targets know yet: {}", from.display(),
+                   to.display(), seen.error().message);
+  obs::log("proxy").info("bucket renamed req={} from={} to={} id={} bmd={}",
+                         request.exchange.request_id(), from.display(), to.display(),
+                         raw(renamed->id), version);
+  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
+  co_return sent;
+}
+
+}  // namespace tarn::proxy

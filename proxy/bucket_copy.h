@@ -1,0 +1,23 @@
+#pragma once
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+#include "proxy/action.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// POST /v1/buckets/B?bck_to= {"action":"copy-bck"}: makes the destination when it is not there,
+/// answers with the id of a job, and has every target copy its own objects (target/bucket_copy.cc).
+/// The job lives in this proxy: it ends with an error when the proxy or a target does. 409 while
+/// such a copy runs.
+Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
+                         Action action);
+
+/// POST /v1/buckets/B?bck_to= {"action":"move-bck"}: renames the bucket in one transaction and
+/// answers with the id of a job that has ended (docs/decisions/009). 409 when the destination
+/// exists or a job works on one of the two.
+Task<Status> rename_bucket(const Services& services, http::Request& request, api::Bucket from);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+// Names that AIStore's clients look for and that no Errc stands for.
+inline constexpr std::string_view kJobNotFound = "ErrXactNotFound";
+inline constexpr std::string_view kNodeNotFound = "errNodeNotFound";
+inline constexpr std::string_view kLimitedCoexistence = "ErrLimitedCoexistence";
+
+/// `error` as an answer whose "tcode" is `tcode`.
+[[nodiscard]] http::Response named_error(const Services& services, const http::Request& request,
+                                         const Error& error, std::string_view tcode);
+/// Answers with it.
+Task<Status> refuse_as(const Services& services, http::Request& request, Error error,
+                       std::string_view tcode);
+
+}  // namespace tarn::proxy

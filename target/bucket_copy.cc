@@ -1,0 +1,291 @@
+// One target's part of a bucket copy: it walks its own indexes page by page and copies each object
+// to the owner of the new name, several at a time, as a PUT with object_to= does. The proxy that
+// runs the job reads a line of progress several times a second; when it goes away, or says so, the
+// copy stops. Nothing of it outlives the process.
+
+#include "common/api/bucket_copy.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/peer_copy.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kPageEntries = 1000;
+constexpr std::size_t kOrderBytesMax = 1U << 20U;
+constexpr auto kReportEvery = 250ms;
+constexpr std::size_t kWorkersOfSolidDrive = 4;
+constexpr std::size_t kWorkersMax = 32;
+/// What is unavailable (a drive behind with its work, a target that starts again) is tried again
+/// after 0.25, 0.5, 1, 2 and 4 s.
+constexpr int kRetriesMax = 5;
+
+/// What the proxy asks for.
+struct CopyOrder {
+  std::string job;
+  BucketId from{};
+  BucketId to{};
+  std::uint64_t bmd_version = 0;  ///< at which both buckets exist
+  api::BucketCopy what;
+};
+
+Result<CopyOrder> parse_order(const std::string& body) {
+  try {
+    const json in = json::parse(body);
+    CopyOrder order;
+    in.at("job").get_to(order.job);
+    order.from = BucketId{in.at("from").get<std::uint64_t>()};
+    order.to = BucketId{in.at("to").get<std::uint64_t>()};
+    in.at("bmd").get_to(order.bmd_version);
+    in.at("what").get_to(order.what);
+    return order;
+  } catch (const json::exception& problem) {
+    return fail(Errc::invalid_argument, "copy: {}", problem.what());
+  }
+}
+
+/// One copy under way. All of it runs on the loop of its request, so nothing is locked.
+class CopyRun {
+ public:
+  CopyRun(TargetNode& node, CopyOrder order, asio::any_io_executor executor)
+      : node_(node), order_(std::move(order)), wake_(std::move(executor)) {}
+
+  [[nodiscard]] std::stop_source stop() const { return stop_; }
+  /// Copies, and says in the progress how it ended.
+  Task<Status> run();
+  /// Sends lines of progress until the copy has ended.
+  Task<Status> report(http::Exchange& exchange);
+
+ private:
+  using Step = Task<Status> (CopyRun::*)(const ObjectStore::Listed&);
+
+  Task<Status> walk(BucketId bucket, Step step);
+  Task<Result<ObjectStore::Page>> next_page(BucketId bucket, const std::string& after);
+  Task<Status> take_entries(Step step);
+  Task<Status> patiently(Step step, const ObjectStore::Listed& entry);
+  Task<Status> copy_one(const ObjectStore::Listed& entry);
+  Task<Status> delete_if_gone(const ObjectStore::Listed& entry);
+  Task<Result<Destination>> place_of(BucketId bucket, std::string object);
+  Task<bool> again(const Error& error, int& attempts);
+  [[nodiscard]] std::size_t workers() const;
+
+  TargetNode& node_;
+  const CopyOrder order_;
+  std::stop_source stop_;
+  asio::steady_timer wake_;  // of the reporter
+  api::CopyProgress progress_;
+  ObjectStore::Page page_;
+  std::size_t next_ = 0;  // of page_.entries that no worker has taken
+  bool broken_ = false;   // an error that ends the copy
+  std::string first_error_;
+};
+
+Task<Status> CopyRun::run() {
+  Status result = co_await walk(order_.from, &CopyRun::copy_one);
+  if (result && order_.what.synchronize && !order_.what.dry_run)
+    result = co_await walk(order_.to, &CopyRun::delete_if_gone);
+  if (result && progress_.failed > 0)
+    result = fail(Errc::io, "{} objects could not be copied, the first: {}", progress_.failed,
+                  first_error_);
+  if (!result) progress_.error = result.error().message;
+  progress_.done = true;
+  wake_.cancel();
+  obs::log("target").info("bucket copy ended job={} objects={} bytes={} deleted={} err={}",
+                          order_.job, progress_.objects, progress_.bytes, progress_.deleted,
+                          progress_.error);
+  co_return Status();
+}
+
+Task<Status> CopyRun::report(http::Exchange& exchange) {
+  while (true) {
+    const bool last = progress_.done;
+    const Status sent = co_await exchange.write(json(progress_).dump() + "\n");
+    if (!sent || exchange.closing()) stop_.request_stop();
+    if (!sent) co_return sent;
+    if (last) co_return co_await exchange.finish();
+    if (progress_.done) continue;
+    wake_.expires_after(kReportEvery);
+    static_cast<void>(co_await wake_.async_wait(kTuple));
+  }
+}
+
+std::size_t CopyRun::workers() const {
+  if (order_.what.workers < 0) return 1;
+  if (order_.what.workers > 0) return static_cast<std::size_t>(order_.what.workers);
+  // A rotational drive's head would be moved between them.
+  std::size_t sum = 0;
+  for (const auto& drive : node_.store.drives())
+    sum += drive->kind() == io::DriveKind::rotational ? 1 : kWorkersOfSolidDrive;
+  return std::clamp<std::size_t>(sum, 1, kWorkersMax);
+}
+
+/// Shows `step` every object of `bucket` that this target holds and the order is about.
+Task<Status> CopyRun::walk(BucketId bucket, Step step) {
+  std::string after;
+  for (bool more = true; more;) {
+    CO_TRY(page_, co_await next_page(bucket, after));
+    more = page_.more && !page_.entries.empty();
+    if (more) after = page_.entries.back().name;
+    next_ = 0;
+    std::vector<Task<Status>> takers;
+    for (std::size_t i = 0; i < std::min(workers(), page_.entries.size()); ++i)
+      takers.push_back(take_entries(step));
+    const auto taken = co_await gather(std::move(takers));
+    for (const Status& each : taken) CO_TRY_OK(each);
+    // The records of a destroyed bucket go after its entry: an empty list may be theirs.
+    if (node_.view.state()->bmd.find(bucket) == nullptr)
+      co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
+  }
+  co_return Status();
+}
+
+Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::string& after) {
+  for (int attempts = 0;;) {
+    auto page = co_await node_.store.list(bucket, order_.what.prefix, after, kPageEntries,
+                                          !order_.what.recursive);
+    if (page) co_return page;
+    if (!co_await again(page.error(), attempts)) co_return page;
+  }
+}
+
+/// One worker: takes entries of the page until there are none left.
+Task<Status> CopyRun::take_entries(Step step) {
+  while (next_ < page_.entries.size() && !broken_) {
+    const ObjectStore::Listed& entry = page_.entries[next_++];
+    if (entry.drive == nullptr) continue;  // a virtual directory
+    if (stop_.stop_requested()) {
+      broken_ = true;
+      co_return fail(Errc::cancelled, "the copy was told to stop");
+    }
+    const Status done = co_await patiently(step, entry);
+    if (done) continue;
+    const bool is_end = done.error().code == Errc::cancelled ||
+                        done.error().code == Errc::bucket_not_found ||
+                        !order_.what.continue_on_error;
+    if (is_end) broken_ = true;
+    if (is_end) co_return done;
+    if (progress_.failed++ == 0) first_error_ = done.error().message;
+  }
+  co_return Status();
+}
+
+Task<Status> CopyRun::patiently(Step step, const ObjectStore::Listed& entry) {
+  for (int attempts = 0;;) {
+    Status done = co_await (this->*step)(entry);
+    if (done) co_return done;
+    if (!co_await again(done.error(), attempts)) co_return done;
+  }
+}
+
+/// Whether to try again what failed with `error`; waits before it says so.
+Task<bool> CopyRun::again(const Error& error, int& attempts) {
+  if (error.code != Errc::unavailable && error.code != Errc::timeout) co_return false;
+  if (attempts >= kRetriesMax) co_return false;
+  const auto until = std::chrono::steady_clock::now() + 250ms * (1 << attempts++);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (std::chrono::steady_clock::now() < until && !stop_.stop_requested()) {
+    timer.expires_after(50ms);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return !stop_.stop_requested();
+}
+
+/// Where an object of one of the two buckets lives, whatever the bucket is called now.
+Task<Result<Destination>> CopyRun::place_of(BucketId bucket, std::string object) {
+  auto state = node_.view.state();
+  if (state->bmd.find(bucket) == nullptr) {
+    CO_TRY(state, co_await node_.view.fresh());
+  }
+  const auto* record = state->bmd.find(bucket);
+  if (record == nullptr)
+    co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
+  CO_TRY(auto place,
+         co_await find_destination(node_, api::ObjectAddress{record->name, std::move(object)}));
+  if (place.object.name.bucket != bucket)
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed and made anew meanwhile",
+                   record->name.display());
+  co_return place;
+}
+
+Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
+  const std::string new_name = order_.what.name_of_copy(entry.name);
+  CO_TRY_OK(api::check_object_name(new_name));
+  CO_FAIL_POINT("copy_bucket.object");
+  std::uint64_t bytes = entry.record.size;
+  std::string owner = node_.id;
+  if (!order_.what.dry_run) {
+    CO_TRY(const Destination from, co_await place_of(order_.from, entry.name));
+    CO_TRY(const auto object, co_await node_.store.open_object(from.object.name));
+    if (!object) co_return Status();  // deleted since it was listed
+    CO_TRY(const Destination to, co_await place_of(order_.to, new_name));
+    CO_TRY_OK(co_await copy_to(node_, order_.job, *object, to, {.stop = stop_.get_token()}));
+    bytes = object->record().size;
+    owner = to.owner->id;
+  }
+  ++progress_.objects;
+  progress_.bytes += bytes;
+  if (owner != node_.id) {
+    auto& sent = progress_.sent[owner];
+    ++sent.objects;
+    sent.bytes += bytes;
+  }
+  co_return Status();
+}
+
+/// For an object of the destination: deletes it when the source has none of that name and it is
+/// still what was listed.
+Task<Status> CopyRun::delete_if_gone(const ObjectStore::Listed& entry) {
+  CO_TRY(const Destination source, co_await place_of(order_.from, entry.name));
+  CO_TRY(const bool there, co_await is_there(node_, order_.job, source));
+  if (there) co_return Status();
+  CO_TRY(const Destination here, co_await place_of(order_.to, entry.name));
+  const ObjectRequest& wanted = here.object;
+  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
+  CO_TRY(auto present, co_await node_.store.find_all(wanted.name));
+  if (present.empty() || present.front().record.generation != entry.record.generation)
+    co_return Status();
+  if (!node_.membership.lease().valid())
+    co_return fail(Errc::unavailable, "this target has no lease now and deletes nothing");
+  CO_TRY_OK(co_await delete_present(node_, wanted, std::move(present)));
+  ++progress_.deleted;
+  co_return Status();
+}
+
+}  // namespace
+
+Task<Status> copy_bucket(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const CopyOrder order, parse_order(body));
+  CO_TRY(const auto state, co_await node.view.at_least(0, order.bmd_version));
+  for (const BucketId bucket : {order.from, order.to})
+    if (state->bmd.find(bucket) == nullptr)
+      co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
+  CopyRun run(node, order, co_await asio::this_coro::executor);
+  const auto known = node.copies.add(order.job, run.stop());
+  if (!known) co_return fail(Errc::conflict, "copy {} runs here already", order.job);
+  CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
+                                            std::nullopt));
+  std::vector<Task<Status>> both;
+  both.push_back(run.run());
+  both.push_back(run.report(request.exchange));
+  const auto results = co_await gather(std::move(both));
+  co_return results.back();
+}
+
+Task<Status> stop_copy(TargetNode& node, http::Request& request) {
+  node.copies.stop(std::string(request.query().get("job")));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target

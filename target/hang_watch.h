@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace tarn::target {
+
+/// Tells a drive that hangs from one that is slow (docs/decisions/007). Shown once a second what
+/// the drive has done. Pure.
+class HangWatch {
+ public:
+  /// Looks, a second apart, that a drive may do nothing while work waits for it.
+  static constexpr int kLooksMax = 10;
+  /// A drive whose oldest work runs for less than this needs no look at its disk.
+  static constexpr double kSlowSeconds = 1;
+
+  struct Progress {
+    double longest_run = 0;       ///< seconds that the oldest work has been running
+    std::uint64_t completed = 0;  ///< work that has ended
+    /// What the disk below has done since the machine started, and whether it has something to do.
+    /// Where the kernel counts that it decides: a call may take long while the disk works, and
+    /// what is in memory is served while it does not.
+    struct Disk {
+      std::uint64_t operations = 0;
+      std::uint64_t in_flight = 0;
+    };
+    std::optional<Disk> disk;
+  };
+  /// Whether the drive hangs.
+  bool look(const Progress& progress);
+
+ private:
+  int looks_ = 0;  // in which nothing was done
+  std::uint64_t completed_ = 0;
+  std::uint64_t operations_ = 0;
+};
+
+}  // namespace tarn::target

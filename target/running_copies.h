@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+namespace tarn::target {
+
+/// The bucket copies under way at this target, by the id of their job, so that they can be told to
+/// stop. Thread-safe.
+class RunningCopies {
+ public:
+  /// Keeps a copy known as long as it lives.
+  class Known {
+   public:
+    Known(RunningCopies& all, std::string job) : all_(all), job_(std::move(job)) {}
+    ~Known() {
+      const std::lock_guard lock(all_.mutex_);
+      all_.running_.erase(job_);
+    }
+    Known(const Known&) = delete;
+    Known& operator=(const Known&) = delete;
+
+   private:
+    RunningCopies& all_;
+    std::string job_;
+  };
+
+  /// Null when there is one with this id already.
+  [[nodiscard]] std::unique_ptr<Known> add(const std::string& job, std::stop_source stop) {
+    const std::lock_guard lock(mutex_);
+    if (!running_.emplace(job, std::move(stop)).second) return nullptr;
+    return std::make_unique<Known>(*this, job);
+  }
+  /// Asks it to stop; does nothing when it is not known (any more).
+  void stop(const std::string& job) {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = running_.find(job); at != running_.end()) at->second.request_stop();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::stop_source> running_;
+};
+
+}  // namespace tarn::target

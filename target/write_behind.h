@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/base/unique_fd.h"
+
+namespace tarn::target {
+
+class Drive;
+
+/// The way of an unfinished file's bytes from memory to a rotational drive: window by window, each
+/// in a turn (docs/decisions/007), so that the head writes one long run and goes back to the
+/// readers. One window is on its way while the next gathers in the page cache.
+///
+/// written() is for the drive's threads, the rest for one coroutine. Keeps itself alive while a
+/// window is on its way.
+class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
+ public:
+  explicit WriteBehind(Drive& drive) : drive_(drive) {}
+  ~WriteBehind();
+  WriteBehind(const WriteBehind&) = delete;
+  WriteBehind& operator=(const WriteBehind&) = delete;
+
+  /// All before `end` is in the page cache of `fd`. Sends a window on its way when it is full.
+  void written(int fd, std::uint64_t end);
+  /// Waits until the next window has room. An error of the drive: the file is lost.
+  Task<Status> room();
+  /// Waits until everything is on the drive, but for a rest that the sync of `fd` may take along.
+  Task<Status> finish(int fd);
+  /// The file was cut to `size`. Only when nothing is written meanwhile.
+  Task<Status> cut(std::uint64_t size);
+
+ private:
+  struct Window {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  std::optional<Window> next(int fd, std::uint64_t least);
+  void send(Window window);
+  void bring(Window window);
+  void brought(Status result);
+  Task<Status> wait_while(std::function<bool()> condition);
+
+  Drive& drive_;
+  std::mutex mutex_;        // guards what follows
+  UniqueFd fd_;             // of our own: the file may be closed while a window is on its way
+  std::uint64_t end_ = 0;   // all before it is written
+  std::uint64_t sent_ = 0;  // all before it is on the drive, or on its way
+  bool on_its_way_ = false;
+  std::optional<Error> error_;
+  std::function<void()> waiter_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,104 @@
+"""kill -9 of any node at any step of renaming a bucket (faults.md A3): all of it, or nothing; asking again is safe."""
+
+import json
+import threading
+import time
+import urllib.parse
+
+import pytest
+from harness import client
+
+JSON = {"Content-Type": "application/json"}
+ROUNDS = 10
+POINTS = ("rename_bucket.before_commit", "rename_bucket.before_acknowledged", "rename_bucket.before_reply")
+
+
+def rename(cluster, source, goal):
+    """The status of the answer; None when there was none."""
+    goal = urllib.parse.quote(f"ais/@#/{goal}/", safe="")
+    body = json.dumps({"action": "move-bck", "name": "", "value": None}).encode()
+    url = f"{cluster.endpoint}/v1/buckets/{source}?provider=ais&bck_to={goal}"
+    try:
+        return client.request("POST", url, body, JSON, expect=False).status
+    except (OSError, client.ProtocolError):
+        return None
+
+
+def fill(cluster, bucket, count=24):
+    made = {f"n-{i}": bytes([i]) * 5000 for i in range(count)}
+    for name, body in made.items():
+        assert cluster.put(bucket, name, body).status == 200
+    return made
+
+
+def name_now(cluster, made, one, other):
+    """Which of two names the bucket has: exactly one, with everything in it."""
+    there = [name for name in (one, other) if cluster.list_page(name).status == 200]
+    assert len(there) == 1, f"of {one} and {other} there are {there}"
+    assert cluster.names(there[0]) == sorted(made)
+    assert {name: cluster.get(there[0], name).body for name in made} == made
+    return there[0]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point):
+    cluster = make_cluster(targets=2, drives=1)
+    cluster.create_bucket("old")
+    made = fill(cluster, "old")
+    cluster.kill("p1")
+    cluster.start("p1", fail_points=f"{point}=kill@1")
+    assert rename(cluster, "old", "new") is None
+    cluster.wait_exit("p1")
+    cluster.start("p1")
+    found = name_now(cluster, made, "old", "new")
+    print(f"injected: kill at {point}; found: {found}")
+    assert found == ("old" if point.endswith("before_commit") else "new")
+    # Who got no answer asks again, however it ended; and what is stored now is stored under the new name.
+    assert rename(cluster, "old", "new") == 200
+    assert name_now(cluster, made, "old", "new") == "new"
+    made |= {"later": b"later"}
+    assert cluster.put("new", "later", b"later").status == 200
+    cluster.kill("t1", "t2", "p1")
+    cluster.start("p1", "t1", "t2")
+    assert name_now(cluster, made, "old", "new") == "new"
+
+
+def test_nodes_killed_at_any_instant_of_a_rename(make_cluster, seed, rng):
+    """Proxy, targets or all at once, within the time that a rename takes."""
+    cluster = make_cluster(targets=2, drives=1)
+    cluster.create_bucket("a-0")
+    made = fill(cluster, "a-0")
+    now, answered, undone = "a-0", 0, 0
+    for number in range(1, ROUNDS + 1):
+        goal = f"a-{number}"
+        victims = rng.choice([["p1"], ["p1"], ["t1"], ["t2"], ["p1", "t1", "t2"]])
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(rename(cluster, now, goal)))
+        asking.start()
+        time.sleep(rng.uniform(0, 0.03))
+        cluster.kill(*victims)
+        asking.join()
+        cluster.start(*victims)
+        found = name_now(cluster, made, now, goal)
+        if answers[0] == 200:
+            answered += 1
+            assert found == goal, "an acknowledged rename was undone"
+        undone += found == now
+        assert rename(cluster, now, goal) == 200
+        assert name_now(cluster, made, now, goal) == goal
+        now = goal
+    print(f"injected: {ROUNDS} kills; {answered} renames were answered, {undone} had not happened")
+
+
+def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cluster):
+    """What it holds is asked for under the new name as soon as it is back; the old one is gone there, too."""
+    cluster = make_cluster(targets=2, drives=1)
+    cluster.create_bucket("old")
+    made = fill(cluster, "old")
+    cluster.kill("t2")
+    assert rename(cluster, "old", "new") == 200
+    cluster.start("t2")
+    assert name_now(cluster, made, "old", "new") == "new"
+    for name in made:
+        answer = client.request("GET", cluster.url("old", name, base=cluster.url_of("t2")))
+        assert answer.status == 404 and answer.json()["tcode"] == "ErrBckNotFound"

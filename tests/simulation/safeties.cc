@@ -1,0 +1,54 @@
+#include "tests/simulation/safeties.h"
+
+#include <array>
+#include <string>
+
+#include "common/base/fail_point.h"
+
+namespace tarn::simulation {
+namespace {
+
+constexpr std::array kSafeties{
+    Safety{"safety.settle_waits", "settling waits for live targets"},
+    Safety{"safety.keep_tombstones", "a tombstone is kept while someone may hold the name"},
+    Safety{"safety.incarnation", "the incarnation in generations"},
+    Safety{"safety.lease_from_send", "a lease counts from the sending of its renewal"},
+    Safety{"safety.wait_for_listed", "a new owner waits for writes that are listed as under way"},
+    Safety{"safety.version_of_owner",
+           "a write that outlives its ownership keeps the old map version"},
+    Safety{"safety.same_lease",
+           "a write is committed and acknowledged under the lease it began with"},
+    Safety{"safety.learn_before_lease",
+           "a new lease counts once the state of its registration is known"},
+    Safety{"safety.refuse_old_copies", "moved copies sent under an older map are refused"},
+    Safety{"safety.refuse_fenced", "copies of a fenced target are refused"},
+    Safety{"safety.same_map", "who asks and who answers act on the same map"},
+    Safety{"safety.look_again", "the last look at one's own record after others were asked"},
+    Safety{"safety.list_foreign_first", "a list asks first for what is not at home"},
+};
+
+std::string_view g_left_out;
+std::uint64_t g_count = 0;
+
+}  // namespace
+
+std::span<const Safety> safeties() { return kSafeties; }
+
+void leave_out(std::string_view name) {
+  g_left_out = name;
+  g_count = 0;
+}
+
+std::uint64_t left_out_count() { return g_count; }
+
+}  // namespace tarn::simulation
+
+namespace tarn::fail_point {
+
+bool is_off(std::string_view name) {
+  const bool off = name == simulation::g_left_out;
+  if (off) ++simulation::g_count;
+  return off;
+}
+
+}  // namespace tarn::fail_point

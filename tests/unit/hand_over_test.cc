@@ -1,0 +1,193 @@
+#include "common/cluster/hand_over.h"
+
+#include <chrono>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "common/cluster/coordinator.h"
+#include "tests/simulation/history.h"
+#include "tests/unit/ownership_fixture.h"
+
+namespace tarn::cluster {
+namespace {
+
+using Verdict = HandOver::Verdict;
+constexpr std::int64_t kLease = 5;
+
+struct Fixture {
+  Ownership before = map_of({"t1", "t2"});
+  Ownership after = with_member(before, member("t3"));
+  std::string moved = name_that_moves(before, after, "t1", "t3");
+  std::string stays = name_that_moves(before, after, "t1", "t1");
+};
+
+TEST_CASE("hand-over: a new owner waits until its version has settled", "[ownership]") {
+  const Fixture f;
+  HandOver next("t3");
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::stale);
+  next.learn(state_of(f.after, f.before.version, 10));
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::wait);
+  CHECK(next.may_begin(f.stays, kLease) == Verdict::not_owner);
+  next.learn(state_of(f.after, f.after.version, 11));
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::yes);
+  next.learn(state_of(f.before, f.before.version, 3));  // old news
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::yes);
+}
+
+TEST_CASE("hand-over: names that stay are written all the time", "[ownership]") {
+  const Fixture f;
+  HandOver last("t1");
+  last.learn(state_of(f.before, f.before.version, 9));
+  CHECK(last.may_begin(f.moved, kLease) == Verdict::yes);
+  last.learn(state_of(f.after, f.before.version, 10));
+  CHECK(last.may_begin(f.stays, kLease) == Verdict::yes);
+  CHECK(last.may_begin(f.moved, kLease) == Verdict::not_owner);
+}
+
+TEST_CASE("hand-over: a write under way is listed, and its new owner waits for the word",
+          "[ownership]") {
+  const Fixture f;
+  HandOver last("t1");
+  last.learn(state_of(f.before, f.before.version, 9));
+  const auto write = last.begin(f.moved, kLease);
+  const auto other = last.begin(f.stays, kLease);
+  CHECK(last.word(true).moved == f.before.version);
+  last.learn(state_of(f.after, f.before.version, 10));
+  const TargetWord word = last.word(true);
+  CHECK(word.map_version == f.after.version);
+  CHECK(word.under_way == std::vector<std::string>{f.moved});
+  CHECK(word.moved == 0);
+
+  HandOver next("t3");
+  next.learn(state_of(f.after, f.after.version, 11, {word}));
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::wait);
+  // The older write keeps the version under which it was ours; the other goes along.
+  CHECK(last.map_version(write) == f.before.version);
+  CHECK(last.map_version(other) == f.after.version);
+  last.end(write);
+  next.learn(state_of(f.after, f.after.version, 12, {last.word(true)}));
+  CHECK(next.may_begin(f.moved, kLease) == Verdict::yes);
+  CHECK(last.word(true).moved == f.after.version);
+}
+
+TEST_CASE("hand-over: away and back between two looks is away", "[ownership]") {
+  const Ownership all = map_of({"t1", "t2"});
+  const Ownership away = with_flags(all, "t1", kDown, 0).value();
+  const Ownership back = with_flags(away, "t1", 0, kDown).value();
+  const std::string name = name_that_moves(all, away, "t1", "t2");
+  HandOver target("t1");
+  target.learn(state_of(all, all.version, 9));
+  const auto write = target.begin(name, kLease);
+  target.learn(state_of(back, away.version, 20));
+  CHECK(target.map_version(write) == all.version);
+  CHECK(target.may_begin(name, kLease) == Verdict::wait);
+  target.learn(state_of(back, back.version, 21));
+  CHECK(target.may_begin(name, kLease) == Verdict::yes);
+}
+
+TEST_CASE("hand-over: a write ends under the lease under which it began", "[ownership]") {
+  const Fixture f;
+  HandOver target("t1");
+  target.learn(state_of(f.before, f.before.version, 9));
+  const auto write = target.begin(f.moved, kLease);
+  CHECK(target.may_go_on(write, kLease));
+  CHECK_FALSE(target.may_go_on(write, 0));
+  CHECK_FALSE(target.may_go_on(write, kLease + 1));
+  // A lease counts once what was known at its registration is known here.
+  CHECK(target.may_begin(f.moved, 10) == Verdict::stale);
+}
+
+TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
+  const Fixture f;
+  const Ownership moved_on = with_flags(f.after, "t3", kMaintenance, 0).value();
+  HandOver next("t3");
+  next.learn(state_of(f.after, f.after.version, 10));
+  CHECK_FALSE(next.begin_copy(f.moved, 1, {"t1", f.before.version}));
+  const auto copy = next.begin_copy(f.moved, 1, {"t1", f.after.version});
+  REQUIRE(copy);
+  CHECK(next.word(true).moved == f.after.version);
+  next.learn(state_of(moved_on, moved_on.version, 11));
+  CHECK(next.word(true).moved == 0);
+  CHECK(next.word(true).under_way.empty());
+  CHECK_FALSE(next.idle());
+  next.end(*copy);
+  CHECK(next.idle());
+  CHECK(next.word(true).moved == moved_on.version);
+}
+
+std::vector<TargetWord> words(const std::vector<std::string>& ids, std::uint64_t version) {
+  std::vector<TargetWord> out;
+  for (const std::string& id : ids) out.push_back({id, version, {}, version});
+  return out;
+}
+
+TEST_CASE("coordinator: settles when every live target has the version in force", "[ownership]") {
+  const Fixture f;
+  const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
+  auto live = words({"t1", "t2", "t3"}, f.after.version);
+  live[0].map_version = live[0].moved = f.before.version;
+  CHECK_FALSE(next_step(*state_of(f.after, f.before.version, 10, live), absent, {}));
+  live[0].map_version = f.after.version;
+  const auto settle = next_step(*state_of(f.after, f.before.version, 11, live), absent, {});
+  REQUIRE(settle);
+  CHECK(settle->settle == f.after.version);
+  CHECK_FALSE(settle->publish);
+  // Not yet moved: t1 still holds names of t3.
+  CHECK_FALSE(next_step(*state_of(f.after, f.after.version, 12, live), absent, {}));
+  live[0].moved = f.after.version;
+  const auto forget = next_step(*state_of(f.after, f.after.version, 13, live), absent, {});
+  REQUIRE(forget);
+  REQUIRE(forget->publish);
+  CHECK(forget->publish->past.empty());
+}
+
+TEST_CASE("coordinator: down, out, back, fenced", "[ownership]") {
+  using namespace std::chrono_literals;
+  const Ownership map = map_of({"t1", "t2"});
+  std::chrono::nanoseconds away = 0s;
+  const auto absent = [&](const std::string&) { return away; };
+  const auto step = [&](const Ownership& now, const std::vector<std::string>& live) {
+    return next_step(*state_of(now, now.version, 10, words(live, now.version)), absent, {});
+  };
+  const auto down = step(map, {"t2"});
+  REQUIRE(down);
+  REQUIRE(down->publish);
+  CHECK(down->absent == std::vector<std::string>{"t1"});
+  CHECK(down->publish->find("t1")->flags == kDown);
+  CHECK_FALSE(step(*down->publish, {"t2"}));
+  away = 15min;
+  const auto out = step(*down->publish, {"t2"});
+  REQUIRE(out);
+  CHECK(out->publish->find("t1")->flags == (kDown | kOut));
+  const auto back = step(*out->publish, {"t1", "t2"});
+  REQUIRE(back);
+  CHECK(back->present == std::vector<std::string>{"t1"});
+  CHECK(back->publish->find("t1")->flags == 0);
+  away = 24h * 7;
+  const auto fenced = step(*out->publish, {"t2"});
+  REQUIRE(fenced);
+  CHECK_FALSE(fenced->publish->find("t1"));
+}
+
+TEST_CASE("simulation: the checker takes registers and nothing else", "[ownership]") {
+  using simulation::linearizable;
+  using simulation::Operation;
+  using Kind = Operation::Kind;
+  const Operation put1{Kind::put, 1, 0, 10};
+  const Operation put2{Kind::put, 2, 20, 30};
+  CHECK(linearizable({put1, put2, {Kind::read, 2, 40, 50}}));
+  CHECK(linearizable({put1, put2, {Kind::read, 1, 25, 50}}));
+  CHECK_FALSE(linearizable({put1, put2, {Kind::read, 1, 40, 50}}));
+  CHECK_FALSE(linearizable({put1, {Kind::read, 0, 40, 50}}));
+  // An unknown outcome: any time later, or never, but not there and back.
+  const Operation unknown{Kind::put, 3, 5, Operation::kNever};
+  CHECK(linearizable({put1, unknown, {Kind::read, 1, 40, 50}, {Kind::read, 3, 60, 70}}));
+  CHECK_FALSE(linearizable({put1, unknown, {Kind::read, 3, 40, 50}, {Kind::read, 1, 60, 70}}));
+  // Of two creates one is refused.
+  CHECK_FALSE(linearizable({{Kind::create, 1, 0, 10}, {Kind::create, 2, 5, 12}}));
+  CHECK(linearizable({{Kind::create, 1, 0, 10}, {Kind::exists, 2, 5, 12}}));
+}
+
+}  // namespace
+}  // namespace tarn::cluster

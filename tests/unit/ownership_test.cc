@@ -1,0 +1,200 @@
+#include "common/cluster/ownership.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "common/cluster/ownership_json.h"
+#include "common/cluster/rebalance_plan.h"
+#include "tests/unit/ownership_fixture.h"
+
+namespace tarn::cluster {
+namespace {
+
+std::uint64_t digest_of(int i) { return placement_digest("ais/@#/data/" + std::to_string(i)); }
+
+NodeSet set_of(int nodes, std::uint32_t drives) {
+  NodeSet out;
+  for (int i = 0; i < nodes; ++i) {
+    const std::string id = "t" + std::to_string(i);
+    out.add(id, placement_digest(id), 1.0, drives);
+  }
+  return out;
+}
+
+TEST_CASE("ownership: pieces lie on distinct nodes while there are enough", "[ownership]") {
+  const NodeSet set = set_of(12, 8);
+  for (int i = 0; i < 100; ++i) {
+    const auto homes = set.homes(digest_of(i), 10);
+    std::set<std::size_t> nodes;
+    for (const Home& home : homes) nodes.insert(home.node);
+    CHECK(nodes.size() == 10);
+    CHECK(set.id(homes.front().node) == set.owner(digest_of(i)));
+  }
+}
+
+TEST_CASE("ownership: 8+2 on two machines of eight drives spreads evenly over drives",
+          "[ownership]") {
+  const NodeSet set = set_of(2, 8);
+  for (int i = 0; i < 20; ++i) {
+    const auto homes = set.homes(digest_of(i), 10);
+    CHECK(std::set<Home>(homes.begin(), homes.end()).size() == 10);
+    std::map<std::size_t, int> of_node;
+    for (const Home& home : homes) ++of_node[home.node];
+    CHECK(of_node[0] == 5);
+    CHECK(of_node[1] == 5);
+  }
+  CHECK(set.homes(digest_of(1), 20).size() == 16);
+  CHECK(NodeSet{}.homes(digest_of(1), 2).empty());
+}
+
+TEST_CASE("ownership: a set that owned stays until all of it has moved", "[ownership]") {
+  const Ownership one = map_of({"t1", "t2"});
+  const Ownership two = with_member(one, member("t3"));
+  CHECK(two.version == one.version + 1);
+  REQUIRE(two.past.size() == 1);
+  CHECK(two.past.front().last == one.version);
+  CHECK(two.past.front().nodes == one.current);
+  CHECK(may_hold_any(two) == std::vector<std::string>{"t1", "t2", "t3"});
+  const auto not_yet = without_done_sets(two, [](const std::string& id) { return id == "t1"; });
+  CHECK_FALSE(not_yet);
+  const auto done = without_done_sets(two, [](const std::string&) { return true; });
+  REQUIRE(done);
+  CHECK(done->past.empty());
+  CHECK(done->version == two.version + 1);
+}
+
+TEST_CASE("ownership: a restart leaves one past set, however often it comes", "[ownership]") {
+  const Ownership all = map_of({"t1", "t2", "t3"});
+  Ownership map = all;
+  for (int i = 0; i < 5; ++i) {
+    map = with_flags(map, "t2", kDown, 0).value();
+    REQUIRE(map.past.size() == 1);
+    CHECK(map.past.front().nodes == all.current);
+    map = with_flags(map, "t2", 0, kDown).value();
+    REQUIRE(map.past.size() == 1);
+    CHECK_FALSE(map.past.front().nodes.contains("t2"));
+    CHECK(map.past.front().last == map.version - 1);
+  }
+  CHECK_FALSE(with_flags(map, "t2", 0, kDown));
+  CHECK_FALSE(with_flags(map, "nobody", kDown, 0));
+}
+
+TEST_CASE("ownership: the owner asks older owners only for what may be newer", "[ownership]") {
+  const Ownership before = map_of({"t1", "t2"});
+  const Ownership after = with_member(before, member("t3"));
+  const auto moved = placement_digest(name_that_moves(before, after, "t1", "t3"));
+  const auto stays = placement_digest(name_that_moves(before, after, "t1", "t1"));
+  CHECK(readers_of(after, "t1", stays, 1, 0).empty());
+  const auto groups = readers_of(after, "t3", moved, 1, 0);
+  REQUIRE(groups.size() == 1);
+  CHECK(groups.front().homes == std::vector<std::string>{"t1"});
+  CHECK(readers_of(after, "t3", moved, 1, before.version).size() == 1);
+  CHECK(readers_of(after, "t3", moved, 1, after.version).empty());
+  // Two copies: t3 lacks what it was no home of; one word of t1 or t2 is enough.
+  const auto copies = readers_of(after, "t3", moved, 2, 0);
+  REQUIRE(copies.size() == 1);
+  CHECK(copies.front().homes == std::vector<std::string>{"t1", "t2"});
+  CHECK(readers_of(after, "t1", stays, 2, 0).empty());
+}
+
+TEST_CASE("ownership: a node that returns asks who wrote while it was away", "[ownership]") {
+  const Ownership all = map_of({"t1", "t2"});
+  const Ownership away = with_flags(all, "t1", kDown, 0).value();
+  const Ownership back = with_flags(away, "t1", 0, kDown).value();
+  const auto name = placement_digest(name_that_moves(all, away, "t1", "t2"));
+  CHECK(writer_of(away, name) == "t2");
+  CHECK(writer_of(back, name) == "t1");
+  CHECK(readers_of(away, "t2", name, 1, 0).size() == 1);
+  CHECK(readers_of(back, "t1", name, 1, all.version).size() == 1);
+  CHECK(readers_of(back, "t1", name, 1, back.version).empty());
+}
+
+TEST_CASE("ownership: a tombstone stays while another may hold the name", "[ownership]") {
+  const Ownership before = map_of({"t1", "t2"});
+  const Ownership after = with_member(before, member("t3"));
+  const auto moved = placement_digest(name_that_moves(before, after, "t1", "t3"));
+  CHECK_FALSE(may_drop_tombstone(after, "t3", moved, 1, true));
+  const auto done = without_done_sets(after, [](const std::string&) { return true; }).value();
+  CHECK(may_drop_tombstone(done, "t3", moved, 1, true));
+  CHECK_FALSE(may_drop_tombstone(done, "t3", moved, 2, false));
+  CHECK_FALSE(may_drop_tombstone(done, "t1", moved, 1, true));
+}
+
+TEST_CASE("ownership: copies of an older map and of fenced nodes are refused", "[ownership]") {
+  const Ownership before = map_of({"t1", "t2"});
+  const Ownership after = with_member(before, member("t3"));
+  const auto moved = placement_digest(name_that_moves(before, after, "t1", "t3"));
+  CHECK(accepts_copy(after, "t3", moved, 1, {"t1", after.version}));
+  CHECK_FALSE(accepts_copy(after, "t3", moved, 1, {"t1", before.version}));
+  CHECK_FALSE(accepts_copy(after, "t2", moved, 1, {"t1", after.version}));
+  const auto fenced = without_member(after, "t1").value();
+  CHECK_FALSE(fenced.find("t1"));
+  for (const PastSet& set : fenced.past) CHECK_FALSE(set.nodes.contains("t1"));
+  CHECK_FALSE(accepts_copy(fenced, "t3", moved, 1, {"t1", fenced.version}));
+}
+
+TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
+  Ownership map = map_of({"t1", "t2", "t3"});
+  map = with_member(map, member("t4", 2.5, 24));
+  map = with_flags(map, "t2", kDown, 0).value();
+  map = with_flags(map, "t1", kMaintenance, 0).value();
+  const auto again = decode_ownership(encode(map));
+  REQUIRE(again);
+  CHECK(again->version == map.version);
+  CHECK(again->current == map.current);
+  REQUIRE(again->past.size() == map.past.size());
+  for (std::size_t i = 0; i < map.past.size(); ++i) {
+    CHECK(again->past[i].last == map.past[i].last);
+    CHECK(again->past[i].nodes == map.past[i].nodes);
+  }
+  CHECK(encode(*again) == encode(map));
+  for (const char* wrong :
+       {"", "{}", R"({"version":1,"members":[{"id":"b"},{"id":"a"}],"past":[]})",
+        R"({"version":1,"members":[{"id":"a","weight":0}],"past":[]})",
+        R"({"version":1,"members":[{"id":"a"}],"past":[{"last":1}]})"})
+    CHECK_FALSE(decode_ownership(wrong));
+}
+
+TEST_CASE("rebalance: a join moves its share and nothing else", "[ownership]") {
+  Ownership before;
+  for (int i = 0; i < 20; ++i) before = with_member(before, member("t" + std::to_string(100 + i)));
+  before.past.clear();
+  const Ownership after = with_member(before, member("t200"));
+  MoveCount count;
+  for (int i = 0; i < 20'000; ++i) {
+    count_move(count, before.current, after.current, digest_of(i));
+    const std::string from = before.current.owner(digest_of(i));
+    const auto plan = plan_name(after, from, digest_of(i), 1);
+    const bool moved = after.current.owner(digest_of(i)) != from;
+    CHECK(plan.keep != moved);
+    CHECK(plan.send == (moved ? std::vector<std::string>{"t200"} : std::vector<std::string>{}));
+  }
+  const double least = least_share(before.current, after.current);
+  CHECK(least == Approx(1.0 / 21));
+  CHECK(static_cast<double>(count.moved) / 20'000 == Approx(least).margin(0.005));
+}
+
+TEST_CASE("rebalance: nothing moves when a node is down, copies are made when it is out",
+          "[ownership]") {
+  const Ownership all = map_of({"t1", "t2", "t3"});
+  const Ownership down = with_flags(all, "t1", kDown, 0).value();
+  const Ownership out = with_flags(down, "t1", kOut, 0).value();
+  int rebuilt = 0;
+  for (int i = 0; i < 200; ++i) {
+    int senders = 0;
+    for (const char* self : {"t2", "t3"}) {
+      CHECK(plan_name(down, self, digest_of(i), 2).send.empty());
+      senders += plan_name(out, self, digest_of(i), 2).send.empty() ? 0 : 1;
+    }
+    const bool was_home = all.current.is_home("t1", digest_of(i), 2);
+    CHECK(senders == (was_home ? 1 : 0));
+    rebuilt += senders;
+  }
+  CHECK(rebuilt > 100);
+}
+
+}  // namespace
+}  // namespace tarn::cluster
