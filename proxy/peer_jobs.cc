@@ -115,8 +115,9 @@ Task<KnownJobs> all_jobs(const Services& services) {
     }
     out.jobs.insert(out.jobs.end(), answer->begin(), answer->end());
   }
-  std::stable_sort(out.jobs.begin(), out.jobs.end(),
-                   [](const Job& a, const Job& b) { return a.started_ns < b.started_ns; });
+  std::sort(out.jobs.begin(), out.jobs.end(), [](const Job& a, const Job& b) {
+    return std::pair(a.started_ns, a.id) < std::pair(b.started_ns, b.id);
+  });
   co_return out;
 }
 
