@@ -76,7 +76,7 @@ Exit wait(Session& session, const std::string& timeout, bool json) {
 }  // namespace
 
 void add_cluster_commands(const CommandLine& line) {
-  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it");
+  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it, care for its state");
   group->require_subcommand(1);
 
   auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
@@ -94,6 +94,7 @@ void add_cluster_commands(const CommandLine& line) {
   line.on_session(settle, "cluster wait", [timeout, &options = line.options](Session& session) {
     return wait(session, *timeout, options.json);
   });
+  add_metadata_commands(line, *group);
 }
 
 }  // namespace tarn::cli

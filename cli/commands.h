@@ -32,6 +32,8 @@ void add_get_commands(const CommandLine& line);      ///< get, cat
 void add_list_command(const CommandLine& line);      ///< ls
 void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
+/// cluster move-metadata, recover
+void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
 void add_export_command(const CommandLine& line);    ///< export
 void add_shards_command(const CommandLine& line);    ///< shards
 void add_plan_command(const CommandLine& line);      ///< plan

@@ -11,7 +11,7 @@ constexpr std::array kLater{"mv",      "du",       "cmp",       "tarls",  "redun
                             "archive", "index",    "rebalance", "scrub",  "rebuild",    "resilver",
                             "evict",   "download", "auth",      "etl"};
 constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
-constexpr std::array kLaterOfCluster{"recover", "move-metadata", "add", "rebalance", "drain"};
+constexpr std::array kLaterOfCluster{"add", "rebalance", "drain"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {
   auto* command = group.add_subcommand(word, "belongs to later work")->group("");

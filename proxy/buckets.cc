@@ -62,16 +62,15 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   const Status seen = co_await cluster::wait_acknowledged(services.store, services.view,
                                                           state->bmd.version, kAcknowledgeWait);
   if (!seen)
-    co_return fail(Errc::unavailable,
-                   "bucket \"{}\" is destroyed, but not all targets know yet: {}", name.display(),
-                   seen.error().message);
+    co_return fail(Errc::unavailable, "bucket \"{}\" is destroyed, but not all nodes know yet: {}",
+                   name.display(), seen.error().message);
   obs::log("proxy").info("bucket destroyed req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), state->bmd.version);
   const Status sent = co_await answer_empty(exchange);
   co_return sent;
 }
 
-/// Answers when every live target acts by the new properties.
+/// Answers when every live node acts by the new properties.
 Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
                           cluster::PropsChange change) {
   auto changed = co_await cluster::change_bucket(services.store, services.view, name, change);
@@ -83,7 +82,7 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
       co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
   if (!seen)
     co_return fail(Errc::unavailable,
-                   "the properties of bucket \"{}\" are set, but not all targets know yet: {}",
+                   "the properties of bucket \"{}\" are set, but not all nodes know yet: {}",
                    name.display(), seen.error().message);
   obs::log("proxy").info("bucket properties set req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), version);

@@ -4,6 +4,7 @@
 
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
+#include "proxy/peer_jobs.h"
 
 namespace tarn::proxy {
 namespace {
@@ -62,6 +63,13 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
   if (query.id.empty() && query.kind.empty())
     co_return fail(Errc::invalid_argument, "stop needs the id or the kind of a job");
   if (!query.id.empty() && !services.jobs.find(query.id)) {
+    const KnownJobs known = co_await all_jobs(services);
+    for (const Job& job : known.jobs)
+      if (job.id == query.id)
+        co_return fail(Errc::unsupported,
+                       "{} is held by another proxy: stop it at the one that was asked for it",
+                       name_of(query));
+    if (!known.unanswered.empty()) co_return fail(known.missing(unknown));
     unknown.message = name_of(query) + " does not exist";
     const Status sent = co_await refuse_as(services, request, unknown, kJobNotFound);
     co_return sent;

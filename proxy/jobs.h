@@ -43,9 +43,8 @@ struct Job {
   [[nodiscard]] bool is_running() const { return ended_ns == 0; }
 };
 
-/// The jobs of this proxy, those that run and the last that ended, in memory: with the embedded
-/// meta store there is one proxy, so whoever asks later asks this one. A restart forgets them, and
-/// ends those that ran. Thread-safe.
+/// The jobs of this proxy, those that run and the last that ended, in memory; other proxies ask it
+/// for them (peer_jobs.h). A restart forgets them, and ends those that ran. Thread-safe.
 class Jobs {
  public:
   static constexpr std::size_t kRunningMax = 100;

@@ -66,6 +66,7 @@ int run_program(int argc, char** argv) {
   CLI::App app{"tarn-proxy: sends each request to the storage target that owns the object"};
   std::vector<std::string> assignments;
   std::string dir;
+  std::string meta = "embedded";
   bool help_settings = false;
   app.set_version_flag("--version", std::string("tarn-proxy ") + TARN_VERSION);
   auto* dir_option =
@@ -78,6 +79,14 @@ int run_program(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--advertise", options.advertise,
                  "URL by which clients reach --listen (default: what is bound)");
+  app.add_option("--meta", meta,
+                 "where the cluster's state lives: embedded (in --dir; one proxy, one machine), or "
+                 "etcd's URLs, http://a:2379,http://b:2379")
+      ->capture_default_str();
+  options.etcd.bind(app);
+  app.add_option("--secret-file", options.secret_file,
+                 "the cluster's secret (default: cluster.secret in --dir, made when missing); with "
+                 "etcd every node needs a copy of the same file");
   app.add_option("--threads", options.threads, "event loops (default: one a core)")
       ->check(CLI::Range(0, 1024));
   app.add_option("--set", assignments, "KEY=VALUE, may be repeated; see --help-settings")
@@ -95,6 +104,10 @@ int run_program(int argc, char** argv) {
   }
   if (dir_option->count() == 0) return complain("--dir is required", kUsage);
   options.dir = std::filesystem::absolute(dir);
+  if (const auto chosen = options.choose_meta(meta); !chosen)
+    return complain(chosen.error().message, kUsage);
+  if (!options.secret_file.empty())
+    options.secret_file = std::filesystem::absolute(options.secret_file);
   if (const auto applied = settings.apply(assignments); !applied)
     return complain(applied.error().message, kUsage);
   if (const auto leveled = tarn::obs::set_log_level(options.service.log_level); !leveled)

@@ -1,5 +1,7 @@
 #include "proxy/options.h"
 
+#include <utility>
+
 #include "common/api/bucket.h"
 
 namespace tarn::proxy {
@@ -25,6 +27,30 @@ void Options::bind(Settings& settings) {
       },
       "bucket that is made with the cluster and holds objects whose path has one segment only");
   service.bind(settings);
+}
+
+Status Options::choose_meta(const std::string& meta) {
+  const bool embedded = meta == "embedded";
+  if (!embedded) {
+    auto endpoints = cluster::parse_endpoints(meta);
+    if (!endpoints)
+      return fail(Errc::invalid_argument,
+                  "--meta {}: want embedded, or the URLs of etcd, http://a:2379,http://b:2379: {}",
+                  meta, endpoints.error().message);
+    etcd.endpoints = std::move(*endpoints);
+    if (secret_file.empty())
+      return fail(Errc::invalid_argument,
+                  "--meta {} needs --secret-file: every node of the cluster has a copy of the same "
+                  "file (openssl rand -hex 32 > FILE && chmod 600 FILE)",
+                  meta);
+  }
+  const cluster::EtcdOptions none;
+  if (embedded &&
+      !(etcd.tls.ca == none.tls.ca && etcd.tls.certificate == none.tls.certificate &&
+        etcd.tls.key == none.tls.key && etcd.user.empty() && etcd.password_file.empty()))
+    return fail(Errc::invalid_argument,
+                "the flags that begin with --meta- are for etcd: give its URLs with --meta");
+  return {};
 }
 
 }  // namespace tarn::proxy

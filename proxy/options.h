@@ -5,13 +5,16 @@
 #include <string>
 
 #include "common/base/settings.h"
+#include "common/cluster/etcd_options.h"
 #include "common/http/service_settings.h"
 
 namespace tarn::proxy {
 
 /// How a proxy was told to run: the flags of its command line and the settings behind --set.
 struct Options {
-  std::filesystem::path dir;  ///< absolute; its state: identity, secret, embedded store
+  std::filesystem::path dir;          ///< absolute; its state: identity, secret, embedded store
+  cluster::EtcdOptions etcd;          ///< without endpoints: the embedded store
+  std::filesystem::path secret_file;  ///< empty: cluster.secret in `dir`, made when missing
   std::string listen = "127.0.0.1:8080";
   std::string relay = "127.0.0.1:8081";
   std::string internal = "127.0.0.1:8180";
@@ -24,6 +27,9 @@ struct Options {
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
+  /// Takes the word of `--meta`: "embedded", or etcd's URLs. invalid_argument for anything else,
+  /// and when the flags do not go together.
+  Status choose_meta(const std::string& meta);
 };
 
 }  // namespace tarn::proxy

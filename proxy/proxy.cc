@@ -1,18 +1,25 @@
 #include "proxy/proxy.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <iterator>
+#include <sys/file.h>
 #include <system_error>
 #include <thread>
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/patience.h"
+#include "common/cluster/primary.h"
+#include "common/cluster/secret_check.h"
 #include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
 #include "common/obs/log.h"
 #include "common/security/purposes.h"
 #include "proxy/meta_gateway.h"
+#include "proxy/peer_jobs.h"
 #include "proxy/redirect.h"
 #include "proxy/relay.h"
 #include "proxy/routes.h"
@@ -21,6 +28,16 @@ namespace tarn::proxy {
 namespace {
 
 constexpr double kStopSeconds = 10;
+
+/// Held as long as it is open. conflict when another process holds it.
+Result<UniqueFd> lock_directory(const std::filesystem::path& directory) {
+  const std::string name = (directory / "lock").string();
+  UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid()) return fail_errno(errno, "open " + name);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  return fail(Errc::conflict, "another proxy runs in {}: give every proxy a --dir of its own",
+              directory.string());
+}
 
 /// What the cluster map says of this proxy.
 cluster::Node node_of(const std::string& id, const Options& options, const http::Server& listener,
@@ -51,32 +68,74 @@ Status Proxy::start() {
   return publish();
 }
 
-/// Whoever has the store open is the one proxy of this directory: only then is anything in it
-/// touched.
+/// Whoever has the embedded store open, or the lock, is the one proxy of this directory: only then
+/// is anything in it touched.
 Status Proxy::open_store() {
   std::error_code error;
   std::filesystem::create_directories(options_.dir, error);
   if (error) return fail(Errc::io, "--dir {}: {}", options_.dir.string(), error.message());
-  TRY(store_, cluster::EmbeddedStore::open(options_.dir / "meta", clock_));
+  const bool embedded = options_.etcd.endpoints.empty();
+  TRY_OK(embedded ? open_embedded() : open_shared());
   TRY_OK(remove_node_file(options_.dir));
   TRY(id_, load_or_create_node_id(options_.dir, "proxy"));
-  TRY(const auto secret, security::ClusterSecret::load_or_create(options_.dir / "cluster.secret"));
+  TRY(const auto secret,
+      options_.secret_file.empty()
+          ? security::ClusterSecret::load_or_create(options_.dir / "cluster.secret")
+          : security::ClusterSecret::load(options_.secret_file));
+  if (!embedded) secret_check_ = cluster::fingerprint(secret);
   signer_.emplace(secret.derive(security::kRedirectPurpose));
   auth_.emplace(secret.derive(security::kNodeAuthPurpose), id_, clock_);
   return {};
 }
 
+Status Proxy::open_embedded() {
+  TRY(auto opened, cluster::EmbeddedStore::open(options_.dir / "meta", clock_));
+  embedded_ = opened.get();
+  store_ = std::move(opened);
+  return {};
+}
+
+Status Proxy::open_shared() {
+  TRY(lock_, lock_directory(options_.dir));
+  TRY(store_, cluster::open_etcd(options_.etcd));
+  return {};
+}
+
+/// A proxy that knows its cluster never makes another one: a store without it has lost its data.
+Task<Status> Proxy::enter_cluster() {
+  const std::string known = embedded_ != nullptr ? "" : known_cluster(options_.dir);
+  if (known.empty()) {
+    CO_TRY_OK(co_await cluster::bootstrap(*store_, options_.default_bucket, clock_, secret_check_));
+  }
+  if (embedded_ == nullptr) {
+    const Status ours = co_await cluster::check_secret(*store_, secret_check_);
+    if (!ours && ours.error().code == Errc::not_found && !known.empty())
+      co_return fail(Errc::not_found,
+                     "the meta store has lost cluster {}, or is another one (tarn cluster recover)",
+                     known);
+    CO_TRY_OK(ours);
+  }
+  CO_TRY_OK(co_await view_->load());
+  const std::string uuid = view_->state()->uuid;
+  if (!known.empty() && known != uuid)
+    co_return fail(
+        Errc::conflict,
+        "{} belongs to cluster {}, the meta store holds cluster {}: give another --dir, or "
+        "the right --meta",
+        options_.dir.string(), known, uuid);
+  if (embedded_ == nullptr && known.empty()) CO_TRY_OK(remember_cluster(options_.dir, uuid));
+  co_return Status();
+}
+
 Status Proxy::load_cluster() {
   const auto loop = loops_->at(0).executor();
-  TRY(const std::string uuid,
-      run_blocking(loop, cluster::bootstrap(*store_, options_.default_bucket, clock_)));
   view_.emplace(*store_, clock_);
-  TRY_OK(run_blocking(loop, view_->load()));
+  TRY_OK(run_blocking(loop, cluster::patiently([this] { return enter_cluster(); })));
   suspects_.emplace(*view_, client_, *auth_, metrics_);
   suspects_->start(loops_->at(0));
   followers_ = std::make_unique<http::TaskGroup>();
   followers_->spawn(loop, view_->follow());
-  obs::log("proxy").info("cluster loaded node={} cluster={} smap={}", id_, uuid,
+  obs::log("proxy").info("cluster loaded node={} cluster={} smap={}", id_, view_->state()->uuid,
                          view_->state()->map.version);
   return {};
 }
@@ -132,6 +191,8 @@ Status Proxy::join() {
   TRY_OK(run_blocking(loop, membership_->join()));
   keeper_ = std::make_unique<http::TaskGroup>();
   keeper_->spawn(loop, membership_->keep());
+  if (embedded_ == nullptr)
+    keeper_->spawn(loop, cluster::keep_primary(*store_, *view_, *membership_));
   return {};
 }
 
@@ -156,7 +217,10 @@ void Proxy::open_routes() {
     std::move(routes.begin(), routes.end(), std::back_inserter(all));
     return all;
   };
-  open(internal_, with_node_routes(meta_gateway_routes(*store_)));
+  auto internal = peer_job_routes(*services_);
+  if (embedded_ != nullptr)
+    for (auto& route : meta_gateway_routes(*embedded_)) internal.push_back(std::move(route));
+  open(internal_, with_node_routes(std::move(internal)));
   open(public_, with_node_routes(client_routes(*services_, redirect_object, redirect_at_once)));
   open(relay_, with_node_routes(client_routes(*services_, relay_object, nullptr)));
 }
@@ -195,7 +259,7 @@ void Proxy::stop() {
   if (membership_ && loops_) run_blocking(loops_->at(0).executor(), membership_->leave());
   if (suspects_) suspects_->stop();
   if (followers_) followers_->close(kStopSeconds);
-  if (store_) store_->end_watches();
+  if (embedded_ != nullptr) embedded_->end_watches();
   if (internal_.server) internal_.server->stop(std::chrono::milliseconds(0));
   if (loops_) {
     loops_->run_on_each([this](http::Loop&) { client_.close_idle(); });

@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/unique_fd.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/membership.h"
@@ -50,6 +51,9 @@ class Proxy {
   };
 
   Status open_store();
+  Status open_embedded();
+  Status open_shared();
+  Task<Status> enter_cluster();
   Status load_cluster();
   Status listen();
   Status listen_on(Front& front, const std::string& name, const std::string& address);
@@ -64,7 +68,10 @@ class Proxy {
   Clock& clock_;
   std::string id_;
   obs::Metrics metrics_;
-  std::unique_ptr<cluster::EmbeddedStore> store_;
+  UniqueFd lock_;  ///< of `dir`, over etcd
+  std::string secret_check_;
+  std::unique_ptr<cluster::MetaStore> store_;
+  cluster::EmbeddedStore* embedded_ = nullptr;  ///< store_, if it is one
   std::optional<security::RedirectSigner> signer_;
   std::optional<security::NodeAuth> auth_;
   std::unique_ptr<http::Loops> loops_;

@@ -9,6 +9,7 @@
 #include "common/cluster/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/node_calls.h"
+#include "proxy/peer_jobs.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -104,13 +105,22 @@ Task<Result<std::string>> start(const Services& services,
   co_return id;
 }
 
-Result<Job> find_job(const Services& services, const std::string& id) {
+/// Of this proxy, or of another one that was asked to begin.
+Task<Result<Job>> find_job(const Services& services, std::string id) {
   auto job = services.jobs.find(id);
-  if (!job || job->kind != kKind)
-    return fail(Errc::not_found, "there is no summary with the id '{}'", id);
-  if (job->aborted) return fail(Errc::conflict, "summary {} was stopped by a user", id);
-  if (!job->error.empty()) return fail(Errc::unavailable, "summary {}: {}", id, job->error);
-  return std::move(*job);
+  if (!job) {
+    const KnownJobs known = co_await all_jobs(services);
+    for (const Job& each : known.jobs)
+      if (each.id == id) job = each;
+    if (!job)
+      co_return fail(
+          known.missing({Errc::not_found, "there is no summary with the id '" + id + "'"}));
+  }
+  if (job->kind != kKind)
+    co_return fail(Errc::not_found, "there is no summary with the id '{}'", id);
+  if (job->aborted) co_return fail(Errc::conflict, "summary {} was stopped by a user", id);
+  if (!job->error.empty()) co_return fail(Errc::unavailable, "summary {}: {}", id, job->error);
+  co_return std::move(*job);
 }
 
 http::Response results_answer(const Job& job) {
@@ -157,7 +167,7 @@ Task<Status> summarize(const Services& services, http::Request& request, std::st
     CO_TRY(const std::string job, co_await start(services, state, std::move(buckets), prefix));
     response = http::Response(202, http::kText, job);
   } else {
-    CO_TRY(const Job job, find_job(services, id));
+    CO_TRY(const Job job, co_await find_job(services, id));
     response = results_answer(job);
   }
   const Status sent = co_await request.exchange.respond(std::move(response));
@@ -172,7 +182,7 @@ Task<Status> bucket_info(const Services& services, http::Request& request, Known
   if (id.empty()) {
     CO_TRY(id, co_await start(services, bucket.state, {bucket.record->name}, prefix));
   } else {
-    CO_TRY(const Job job, find_job(services, id));
+    CO_TRY(const Job job, co_await find_job(services, id));
     if (!job.is_running()) {
       response = http::Response(200);
       response.set("Ais-Bucket-Summ", job.results.at(0));

@@ -11,6 +11,14 @@ namespace {
 
 constexpr auto kBeat = std::chrono::seconds(1);
 
+/// Whether readers may be sent here. Not a question of the lease: without one a target serves what
+/// it has, marked as stale, and refuses writes itself.
+Status can_serve(const TargetNode& node) {
+  for (const auto& drive : node.store.drives())
+    if (drive->usable()) return {};
+  return fail(Errc::unavailable, "no drive is usable");
+}
+
 }  // namespace
 
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
@@ -19,7 +27,7 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (!request.exchange.closing()) {
     const auto state = node.view.state();
-    const Status ready = readiness(node);
+    const Status ready = can_serve(node);
     nlohmann::json line{
         {"ready", ready.has_value()}, {"map", state->map.version}, {"bmd", state->bmd.version}};
     if (!ready) line["why"] = ready.error().message;

@@ -17,8 +17,11 @@
 #include "common/base/process.h"
 #include "common/base/random.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/cluster_file.h"
 #include "common/cluster/gateway_store.h"
 #include "common/cluster/node_routes.h"
+#include "common/cluster/patience.h"
+#include "common/cluster/secret_check.h"
 #include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
@@ -27,6 +30,7 @@
 #include "common/security/cluster_secret.h"
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
+#include "target/cluster_history.h"
 #include "target/drive_identity.h"
 #include "target/drive_reports.h"
 #include "target/node.h"
@@ -59,6 +63,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     files[path] = std::move(file_system);
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
+  for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
   OpenedDrives opened{plan.node, {}, plan.missing};
   const auto cache_policy = std::make_shared<CachePolicy>(memory_limit());
   for (const auto& [path, why] : plan.missing)
@@ -114,33 +119,8 @@ void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
   for (const BucketId bucket : after.bmd.dead)
     if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
   if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
-  nlohmann::json buckets = nlohmann::json::array();
-  for (const auto& [name, bucket] : after.bmd.buckets) buckets.push_back(bucket);
-  std::vector<std::uint64_t> dead;
-  for (const BucketId bucket : after.bmd.dead) dead.push_back(raw(bucket));
-  const nlohmann::json saved{{"uuid", after.uuid},
-                             {"map", after.map},
-                             {"bmd",
-                              {{"version", after.bmd.version},
-                               {"buckets", std::move(buckets)},
-                               {"dead", std::move(dead)}}}};
-  for (const auto& drive : store.drives()) drive->save_cluster_state(saved.dump(1));
-}
-
-/// Loads the cluster's state, waiting for a meta store that is not there yet.
-Task<Status> load_patiently(cluster::ClusterView& view) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  bool told = false;
-  while (true) {
-    const Status loaded = co_await view.load();
-    if (loaded ||
-        (loaded.error().code != Errc::unavailable && loaded.error().code != Errc::timeout))
-      co_return loaded;
-    if (!std::exchange(told, true))
-      log().warn("waiting for the meta store err={}", loaded.error().message);
-    timer.expires_after(std::chrono::milliseconds(200));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+  const std::string saved = cluster::encode_cluster_file(after);
+  for (const auto& drive : store.drives()) drive->save_cluster_state(saved);
 }
 
 /// Everything of a running target, in the order of its making.
@@ -155,6 +135,8 @@ class Target {
   http::Server::Options server_options(const char* name, const std::string& address);
   cluster::Node self(const std::string& id) const;
   Status start_listeners();
+  Status open_meta();
+  Task<Status> enter_cluster();
 
   const Options& options_;
   Clock& clock_ = system_clock();
@@ -166,7 +148,7 @@ class Target {
   std::optional<security::ClusterSecret> secret_;
   std::optional<security::NodeAuth> auth_;
   std::optional<security::RedirectSigner> signer_;
-  std::optional<cluster::GatewayStore> meta_;
+  std::unique_ptr<cluster::MetaStore> meta_;
   std::optional<cluster::ClusterView> view_;
   std::optional<IndexMemory> memory_;
   std::optional<ObjectStore> store_;
@@ -221,6 +203,27 @@ Status Target::start_listeners() {
   return internal_->start();
 }
 
+/// etcd itself, or the store of the one proxy, which hears nodes with the secret only.
+Status Target::open_meta() {
+  if (!options_.etcd.endpoints.empty()) {
+    TRY(meta_, cluster::open_etcd(options_.etcd));
+    return {};
+  }
+  const auto sign = [this](http::ClientRequest& request) {
+    request.fields.push_back({std::string(security::NodeAuth::kHeader),
+                              auth_->sign(http::to_string(request.method), request.target)});
+  };
+  meta_ = std::make_unique<cluster::GatewayStore>(client_, std::vector{options_.join}, sign);
+  return {};
+}
+
+Task<Status> Target::enter_cluster() {
+  if (!options_.etcd.endpoints.empty())
+    CO_TRY_OK(co_await cluster::check_secret(*meta_, cluster::fingerprint(*secret_)));
+  const Status loaded = co_await view_->load();
+  co_return loaded;
+}
+
 Status Target::start() {
   std::error_code problem;
   std::filesystem::create_directories(options_.dir, problem);
@@ -231,13 +234,10 @@ Status Target::start() {
   signer_.emplace(secret_->derive(security::kRedirectPurpose));
   const std::string auth_key = secret_->derive(security::kNodeAuthPurpose);
   auth_.emplace(auth_key, "joining", clock_);
-  meta_.emplace(client_, std::vector{options_.join}, [this](http::ClientRequest& request) {
-    request.fields.push_back({std::string(security::NodeAuth::kHeader),
-                              auth_->sign(http::to_string(request.method), request.target)});
-  });
+  TRY_OK(open_meta());
   view_.emplace(*meta_, clock_);
   http::Loop& loop = loops_.at(0);
-  TRY_OK(run_blocking(loop.executor(), load_patiently(*view_)));
+  TRY_OK(run_blocking(loop.executor(), cluster::patiently([this] { return enter_cluster(); })));
 
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
@@ -304,6 +304,7 @@ int run(int argc, char** argv) {
   CLI::App app{"tarn-target: a storage node of Tarn"};
   std::string dir;
   std::string secret;
+  std::string meta;
   std::vector<std::string> assignments;
   bool help_settings = false;
   app.set_version_flag("--version", std::string("tarn-target ") + TARN_VERSION);
@@ -315,6 +316,8 @@ int run(int argc, char** argv) {
   app.add_option("--internal", options.internal, "IP:port for other nodes");
   app.add_option("--advertise", options.advertise, "URL by which clients reach --listen");
   app.add_option("--join", options.join, "internal URL of the proxy, http://IP:port");
+  app.add_option("--meta", meta, "instead of --join: etcd's URLs, http://a:2379,http://b:2379");
+  options.etcd.bind(app);
   app.add_option("--secret-file", secret, "the cluster's secret (cluster.secret of the proxy)");
   app.add_option("--threads", options.threads, "event loops; 0: one a core");
   app.add_option("--set", assignments, "key=value, see --help-settings")->allow_extra_args(false);
@@ -334,10 +337,19 @@ int run(int argc, char** argv) {
     std::cerr << "tarn-target: " << applied.error().message << "\n";
     return 2;
   }
-  if (dir.empty() || options.drives.empty() || options.join.empty() || secret.empty()) {
-    std::cerr
-        << "tarn-target: --dir, --drive, --join and --secret-file are required (see --help)\n";
+  if (dir.empty() || options.drives.empty() || options.join.empty() == meta.empty() ||
+      secret.empty()) {
+    std::cerr << "tarn-target: --dir, --drive, --secret-file and either --join or --meta are "
+                 "required (see --help)\n";
     return 2;
+  }
+  if (!meta.empty()) {
+    auto endpoints = cluster::parse_endpoints(meta);
+    if (!endpoints) {
+      std::cerr << "tarn-target: --meta: " << endpoints.error().message << "\n";
+      return 2;
+    }
+    options.etcd.endpoints = std::move(*endpoints);
   }
   options.dir = std::filesystem::absolute(dir);
   options.secret_file = std::filesystem::absolute(secret);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/settings.h"
+#include "common/cluster/etcd_options.h"
 #include "common/http/service_settings.h"
 #include "target/drive.h"
 
@@ -19,8 +20,9 @@ struct Options {
   std::vector<std::string> replace_drives;  ///< whose old drive is given up for lost
   std::string listen = "127.0.0.1:8200";
   std::string internal = "127.0.0.1:8201";
-  std::string advertise;  ///< URL that clients reach `listen` by; empty: what is bound
-  std::string join;       ///< "http://127.0.0.1:8180": the proxy's internal listener
+  std::string advertise;      ///< URL that clients reach `listen` by; empty: what is bound
+  std::string join;           ///< "http://127.0.0.1:8180": the proxy's internal listener
+  cluster::EtcdOptions etcd;  ///< instead of `join`: where the cluster's state lives
   std::filesystem::path secret_file;
   std::size_t threads = 0;  ///< event loops; 0: one a core
 

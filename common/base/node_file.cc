@@ -19,6 +19,8 @@
 namespace tarn {
 namespace {
 
+constexpr const char* kClusterFile = "cluster.uuid";
+
 namespace fs = std::filesystem;
 
 enum class Sync : bool { no, yes };
@@ -81,6 +83,17 @@ Status remove_node_file(const fs::path& dir) {
   fs::remove(dir / "node.json", error);
   if (error) return fail(Errc::io, "remove {}/node.json: {}", dir.string(), error.message());
   return {};
+}
+
+std::string known_cluster(const fs::path& dir) {
+  std::ifstream in(dir / kClusterFile);
+  std::string uuid;
+  std::getline(in, uuid);
+  return uuid;
+}
+
+Status remember_cluster(const fs::path& dir, const std::string& uuid) {
+  return replace_file(dir / kClusterFile, uuid + "\n", Sync::yes);
 }
 
 Result<std::string> load_or_create_node_id(const fs::path& dir, const std::string& role) {

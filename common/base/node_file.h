@@ -33,4 +33,9 @@ Status remove_node_file(const std::filesystem::path& dir);
 [[nodiscard]] Result<std::string> load_or_create_node_id(const std::filesystem::path& dir,
                                                          const std::string& role);
 
+/// The uuid of the cluster that the node of this directory belongs to, in `cluster.uuid`, written
+/// once it has joined; empty when it has not.
+[[nodiscard]] std::string known_cluster(const std::filesystem::path& dir);
+Status remember_cluster(const std::filesystem::path& dir, const std::string& uuid);
+
 }  // namespace tarn

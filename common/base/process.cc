@@ -38,6 +38,12 @@ bool fd_is_within_limit(int fd, FdUse use) {
   return static_cast<rlim_t>(fd) < files.rlim_cur - kept;
 }
 
+bool stop_is_pending() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 &&
+         (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 std::size_t open_files_max() {
   rlimit files{};
   const bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;

@@ -18,6 +18,9 @@ enum class FdUse { connection, data_file };
 /// data files more, and some stay free. Relies on the kernel's giving the lowest free number.
 [[nodiscard]] bool fd_is_within_limit(int fd, FdUse use);
 
+/// Whether the process has been asked to stop, and nobody has waited for it yet.
+[[nodiscard]] bool stop_is_pending();
+
 /// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).
 [[nodiscard]] std::size_t open_files_max();
 

@@ -94,11 +94,6 @@ Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
   co_return base;
 }
 
-void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out) {
-  out.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
-  out.puts.push_back({keys::bucket_name(bucket.name), encode(NameEntry{bucket.id, made_by}), 0});
-}
-
 /// Whether the bucket that has the new name already is the one that is to be renamed: by us, in an
 /// attempt whose outcome nobody told, or by an earlier call whose answer was lost.
 Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase& base,
@@ -122,6 +117,11 @@ std::string utc_text(WallTime time) {
 
 }  // namespace
 
+void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out) {
+  out.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
+  out.puts.push_back({keys::bucket_name(bucket.name), encode(NameEntry{bucket.id, made_by}), 0});
+}
+
 Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uint64_t bmd_version,
                                std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -131,14 +131,12 @@ Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uin
     std::string behind;
     for (const KeyValue& item : nodes.items) {
       CO_TRY(const auto record, decode_live(item));
-      if (record.role == Role::target && record.bmd_version < bmd_version)
-        behind = item.key.substr(keys::kLive.size());
+      if (record.bmd_version < bmd_version) behind = item.key.substr(keys::kLive.size());
     }
     if (behind.empty()) co_return Status();
     if (std::chrono::steady_clock::now() >= deadline)
-      co_return fail(Errc::timeout,
-                     "target {} has not acknowledged bucket metadata {} within {} ms", behind,
-                     bmd_version, limit.count());
+      co_return fail(Errc::timeout, "node {} has not acknowledged bucket metadata {} within {} ms",
+                     behind, bmd_version, limit.count());
     co_await sleep_for(step);
   }
 }
@@ -276,10 +274,15 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
 }
 
 Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
-                                    Clock& clock) {
+                                    Clock& clock, std::string secret_check) {
   std::string bucket_name = default_bucket;
   if (!bucket_name.empty()) CO_TRY_OK(api::check_bucket_name(bucket_name));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto moved, co_await get(store, std::string(keys::kMovedTo)));
+    if (moved)
+      co_return fail(Errc::unsupported,
+                     "the state of this cluster was moved to {}: start the proxy with --meta {}",
+                     moved->value, moved->value);
     CO_TRY(const auto found, co_await get(store, std::string(keys::kCluster)));
     if (found) co_return found->value;
     Smap map;
@@ -288,7 +291,11 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
     map.creation_time = utc_text(clock.wall_time());
     Transaction make;
     make.compare.push_back({std::string(keys::kCluster), Compare::What::create_revision, 0});
+    // Not while a cluster is being copied to here.
+    make.compare.push_back({std::string(keys::kMoving), Compare::What::create_revision, 0});
     make.puts.push_back({std::string(keys::kCluster), map.uuid, 0});
+    if (!secret_check.empty())
+      make.puts.push_back({std::string(keys::kSecretCheck), secret_check, 0});
     make.puts.push_back({std::string(keys::kSchema), std::string(keys::kSchemaText), 0});
     make.puts.push_back({std::string(keys::kMap), json(map).dump(), 0});
     make.puts.push_back({std::string(keys::kMapVersion), "1", 0});

@@ -34,6 +34,44 @@ RangeRequest everything() {
   return {std::string(keys::kAll), prefix_end(std::string(keys::kAll)), 0};
 }
 
+Error went_back(Revision now, Revision before) {
+  return {
+      Errc::unavailable,
+      fmt::format("the meta store is at revision {} and was at {}: it has lost data, or was put "
+                  "back to an older state (tarn cluster recover)",
+                  now, before)};
+}
+
+/// Whether `next` may follow `known`.
+Status check_successor(const ClusterState& known, const ClusterState& next) {
+  if (known.uuid.empty()) return {};
+  if (next.uuid != known.uuid)
+    return fail(Errc::unavailable, "the meta store holds cluster {} now, this is a node of {}",
+                next.uuid, known.uuid);
+  if (next.map.version < known.map.version || next.bmd.version < known.bmd.version)
+    return fail(
+        Errc::unavailable,
+        "the meta store has map version {} and bucket metadata {} now, and had {} and {}: it "
+        "was put back to an older state (tarn cluster recover)",
+        next.map.version, next.bmd.version, known.map.version, known.bmd.version);
+  return {};
+}
+
+/// Whether the store's versions, asked for when we were at `asked`, are those of `known`. False
+/// when all must be read to know.
+bool has_newest(const ClusterState& known, const RangeResult& versions, Revision asked) {
+  StateBuilder at;
+  at.reset(versions);
+  if (at.ordinal() < asked) return false;
+  bool has_map = false;
+  for (const KeyValue& item : versions.items) {
+    const auto version = parse_u64(item.value);
+    if (item.key == keys::kMapVersion) has_map = version && *version <= known.map.version;
+    if (item.key == keys::kBmdVersion && !(version && *version <= known.bmd.version)) return false;
+  }
+  return has_map;
+}
+
 }  // namespace
 
 struct ClusterView::Impl {
@@ -43,8 +81,10 @@ struct ClusterView::Impl {
   Task<Status> follow_once();
   Task<Status> watch(Revision from);
   Task<Status> poll();
-  /// Takes what was read or watched; `sent` is when we asked, none for an event.
-  Status install(const RangeResult& all, BootTime sent);
+  /// Where our knowledge stands: no read that is sent from now on may bring less.
+  Revision ordinal();
+  /// Takes what was read or watched; `sent` is when we asked, and `asked` our ordinal() then.
+  Status install(const RangeResult& all, BootTime sent, Revision asked);
   Status install(const WatchBatch& batch);
   Status publish();
   void touch(BootTime sent);
@@ -75,10 +115,24 @@ Status ClusterView::Impl::publish() {
   return {};
 }
 
-Status ClusterView::Impl::install(const RangeResult& all, BootTime sent) {
+Revision ClusterView::Impl::ordinal() {
   const std::lock_guard lock(mutex);
-  if (all.revision >= builder.revision()) builder.reset(all);
-  TRY_OK(publish());
+  return builder.ordinal();
+}
+
+/// A store that has lost its data, or was put back to an older state, is refused: nothing that it
+/// says is acted on, and it counts as out of reach.
+Status ClusterView::Impl::install(const RangeResult& all, BootTime sent, Revision asked) {
+  const std::lock_guard lock(mutex);
+  StateBuilder read;
+  read.reset(all);
+  if (read.ordinal() < asked) return fail(went_back(read.ordinal(), asked));
+  if (read.ordinal() > builder.ordinal()) {
+    TRY(const auto next, read.build());
+    TRY_OK(check_successor(*state.get(), *next));
+    builder = std::move(read);
+    TRY_OK(publish());
+  }
   touch(sent);
   return {};
 }
@@ -105,8 +159,9 @@ void ClusterView::Impl::notify() {
 
 Task<Status> ClusterView::Impl::load() {
   const BootTime sent = clock.boot_time();
+  const Revision asked = ordinal();
   CO_TRY(const auto all, co_await store.range(everything()));
-  co_return install(all, sent);
+  co_return install(all, sent, asked);
 }
 
 /// Ends with the watch. Cancellation is a value here and in poll(): of two that throw, Asio's ||
@@ -133,16 +188,11 @@ Task<Status> ClusterView::Impl::poll() {
     if (error || co_await is_cancelled())
       co_return fail(Errc::cancelled, "the follower was cancelled");
     const BootTime sent = clock.boot_time();
+    const Revision asked = ordinal();
     RangeRequest versions{std::string(keys::kVersions), prefix_end(std::string(keys::kVersions)),
                           0};
     CO_TRY(const auto newest, co_await store.range(std::move(versions)));
-    const auto known = state.get();
-    bool current = polls % kPollsPerReload != 0;
-    for (const KeyValue& item : newest.items) {
-      const auto have = item.key == keys::kMapVersion ? known->map.version : known->bmd.version;
-      current = current && parse_u64(item.value) <= have;
-    }
-    if (current) {
+    if (polls % kPollsPerReload != 0 && has_newest(*state.get(), newest, asked)) {
       touch(sent);
     } else {
       CO_TRY_OK(co_await load());

@@ -12,7 +12,8 @@
 
 namespace tarn::cluster {
 
-/// Follows the meta store and keeps the newest ClusterState as a snapshot, which never goes back.
+/// Follows the meta store and keeps the newest ClusterState as a snapshot, which never goes back: a
+/// store that holds another cluster, or less than it held before, counts as unavailable.
 /// Thread-safe. `store` and `clock` must outlive it.
 class ClusterView {
  public:

@@ -369,6 +369,25 @@ Result<seconds> decode_kept(std::string_view body) {
   return seconds(ttl);
 }
 
+std::string encode_login(const std::string& user, const std::string& password) {
+  return json{{"name", user}, {"password", password}}.dump(-1, ' ', false,
+                                                           json::error_handler_t::replace);
+}
+
+Result<std::string> decode_token(std::string_view body) {
+  return parse(body, Errc::corrupt, [](const json& in) {
+    auto token = field(in, "token").get<std::string>();
+    if (token.empty()) throw std::runtime_error("the token is empty");
+    return token;
+  });
+}
+
+/// etcd has a code of its own (16, and with it 401) for the first case only.
+bool wants_login(unsigned status, std::string_view body) {
+  if (status == 401) return true;
+  return status == 400 && body.find("revision of auth store is old") != std::string_view::npos;
+}
+
 Result<LeaseState> decode_left(std::string_view body) {
   TRY(auto state, parse(body, Errc::corrupt, [](const json& in) {
         LeaseState out{seconds(integer(in, "TTL")), seconds(integer(in, "grantedTTL")), {}};

@@ -23,6 +23,7 @@ inline constexpr std::string_view kKeepAlive = "/v3/lease/keepalive";
 inline constexpr std::string_view kRevoke = "/v3/lease/revoke";
 inline constexpr std::string_view kTimeToLive = "/v3/lease/timetolive";
 inline constexpr std::string_view kWatch = "/v3/watch";
+inline constexpr std::string_view kAuthenticate = "/v3/auth/authenticate";
 
 struct WatchRequest {
   std::string key;
@@ -37,6 +38,8 @@ struct WatchRequest {
 [[nodiscard]] std::string encode_grant(std::chrono::seconds ttl);
 /// Of keepalive, revoke and timetolive.
 [[nodiscard]] std::string encode_lease(LeaseId lease);
+/// Of authenticate, which only etcd has.
+[[nodiscard]] std::string encode_login(const std::string& user, const std::string& password);
 
 /// The same read by the server. invalid_argument for what is malformed; unsupported, naming it, for
 /// what etcd has and Tarn does not use (other comparisons, nested or failure operations).
@@ -74,6 +77,10 @@ struct WatchRequest {
 /// One line of a watch: its events (none for "created" and progress). conflict when it was
 /// cancelled because its revision is compacted, unavailable for other ends.
 [[nodiscard]] Result<WatchBatch> decode_watch_line(std::string_view line);
+/// The token of authenticate.
+[[nodiscard]] Result<std::string> decode_token(std::string_view body);
+/// Whether etcd wants to see another token: ours has ended, or is of before a change of users.
+[[nodiscard]] bool wants_login(unsigned status, std::string_view body);
 /// What an answer with a status other than 200 says.
 [[nodiscard]] Error decode_error(unsigned status, std::string_view body);
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "common/base/snapshot.h"
 #include "common/cluster/gateway_json.h"
 
 namespace tarn::cluster {
@@ -64,31 +65,72 @@ class WatchReader {
 }  // namespace
 
 struct GatewayStore::Impl {
-  http::Client& client;
+  http::Client client;
   std::vector<std::string> endpoints;
   Sign sign;
+  std::optional<EtcdUser> user;
   std::atomic<std::size_t> preferred{0};
+  Snapshot<std::string> token;  // of the last login
 
+  Task<Status> log_in(std::string endpoint, std::shared_ptr<const std::string> used);
+  std::shared_ptr<const std::string> prepare(http::ClientRequest& request) const;
   Task<Result<std::string>> call(std::string_view path, std::string body, Repeat repeat,
                                  http::CallLimits limits);
   Task<Result<std::string>> call_one(std::string endpoint, std::string_view path, std::string body,
                                      http::CallLimits limits);
   Task<Status> watch_one(std::string endpoint, std::string body, WatchReader& reader);
+  Task<Result<http::ClientStream>> open_watch(std::string endpoint, std::string body);
 };
+
+/// Signs `request` and gives it the token, which is returned.
+std::shared_ptr<const std::string> GatewayStore::Impl::prepare(http::ClientRequest& request) const {
+  if (sign) sign(request);
+  auto its = token.get();
+  if (user && !its->empty()) request.fields.push_back({"Authorization", *its});
+  return its;
+}
+
+/// Gets a new token, unless somebody has done so since `used` was taken.
+Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
+                                        std::shared_ptr<const std::string> used) {
+  if (token.get() != used) co_return Status();
+  CO_TRY(auto url, http::parse_http_or_https(endpoint));
+  auto request =
+      make_request(gateway::kAuthenticate, gateway::encode_login(user->name, user->password));
+  CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request), kCallLimits));
+  if (answer.status != 200) {
+    const Error error = gateway::decode_error(answer.status, answer.body);
+    // What etcd says of a wrong password is a malformed request, which no repetition mends.
+    const bool away = error.code == Errc::unavailable;
+    co_return fail(away ? Errc::unavailable : Errc::unauthenticated, "login of user '{}' at {}: {}",
+                   user->name, endpoint, error.message);
+  }
+  CO_TRY(auto fresh, gateway::decode_token(answer.body));
+  token.set(std::make_shared<const std::string>(std::move(fresh)));
+  co_return Status();
+}
 
 /// One call to one endpoint. unavailable means that it was not done; timeout, disconnected and io
 /// that nobody knows.
 Task<Result<std::string>> GatewayStore::Impl::call_one(std::string endpoint, std::string_view path,
                                                        std::string body, http::CallLimits limits) {
-  CO_TRY(auto url, http::parse_url(endpoint));
-  auto request = make_request(path, body);
-  if (sign) sign(request);
-  CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request), limits));
-  if (answer.status == 200) co_return answer.body;
-  Error error = gateway::decode_error(answer.status, answer.body);
-  // Said by the store itself: quorum was lost or a write failed under way.
-  if (error.code == Errc::unavailable) error.code = Errc::timeout;
-  co_return fail(std::move(error));
+  CO_TRY(const auto url, http::parse_http_or_https(endpoint));
+  // Without a token etcd may take us for nobody, who is not asked to log in but denied.
+  if (user && token.get()->empty()) CO_TRY_OK(co_await log_in(endpoint, token.get()));
+  for (bool first = true;; first = false) {
+    auto request = make_request(path, body);
+    const auto used = prepare(request);
+    CO_TRY(const auto answer, co_await client.call(url, std::move(request), limits));
+    if (answer.status == 200) co_return answer.body;
+    if (first && user && gateway::wants_login(answer.status, answer.body)) {
+      CO_TRY_OK(co_await log_in(endpoint, used));
+      continue;
+    }
+    Error error = gateway::decode_error(answer.status, answer.body);
+    // Said by the store itself: quorum was lost or a write failed under way.
+    if (error.code == Errc::unavailable) error.code = Errc::timeout;
+    co_return fail(std::move(error));
+  }
 }
 
 Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::string body,
@@ -112,17 +154,26 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
   co_return fail(std::move(last));
 }
 
-Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string body,
-                                           WatchReader& reader) {
-  CO_TRY(auto url, http::parse_url(endpoint));
+/// A watch whose request is sent.
+Task<Result<http::ClientStream>> GatewayStore::Impl::open_watch(std::string endpoint,
+                                                                std::string body) {
+  CO_TRY(auto url, http::parse_http_or_https(endpoint));
   auto request = make_request(gateway::kWatch, "");
   // etcd: end the watch when the member loses its leader, instead of staying silent.
   request.fields.push_back({"Grpc-Metadata-Hasleader", "true"});
-  if (sign) sign(request);
+  prepare(request);
   CO_TRY(auto stream,
          co_await client.open(std::move(url), std::move(request), body.size(), kWatchLimits));
   CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(body))));
   CO_TRY_OK(co_await stream.finish());
+  co_return stream;
+}
+
+/// A token that has ended is renewed by other calls, which are made all the time: the next watch
+/// has it.
+Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string body,
+                                           WatchReader& reader) {
+  CO_TRY(auto stream, co_await open_watch(endpoint, body));
   CO_TRY(const auto head, co_await stream.read_head());
   std::array<char, 16 * 1024> buffer{};
   if (head.status != 200) {
@@ -137,8 +188,14 @@ Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string bod
   }
 }
 
-GatewayStore::GatewayStore(http::Client& client, std::vector<std::string> endpoints, Sign sign)
-    : impl_(new Impl{client, std::move(endpoints), std::move(sign)}) {}
+GatewayStore::GatewayStore(http::Client client, std::vector<std::string> endpoints, Sign sign,
+                           std::optional<EtcdUser> user)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->client = std::move(client);
+  impl_->endpoints = std::move(endpoints);
+  impl_->sign = std::move(sign);
+  impl_->user = std::move(user);
+}
 
 GatewayStore::~GatewayStore() = default;
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,24 @@
 
 namespace tarn::cluster {
 
+/// A user of etcd's.
+struct EtcdUser {
+  std::string name;
+  std::string password;
+};
+
 /// MetaStore over etcd's v3 HTTP/JSON gateway (ecosystem.md, section 3.2): etcd itself, or the
 /// embedded store that a proxy serves under the same paths. Tries the endpoints in turn, 3 s a
 /// call.
 class GatewayStore final : public MetaStore {
  public:
-  /// `sign` adds what the server wants as proof of identity (node authentication, or etcd's token).
+  /// `sign` adds what a proxy wants as proof of identity (node authentication).
   using Sign = std::function<void(http::ClientRequest&)>;
-  GatewayStore(http::Client& client, std::vector<std::string> endpoints, Sign sign);
+  /// With `user` it logs in at etcd, and again whenever etcd does not take the token any more:
+  /// tokens end by their age, with a restart of etcd, or when its users are changed. `client`
+  /// brings TLS for endpoints of https.
+  GatewayStore(http::Client client, std::vector<std::string> endpoints, Sign sign,
+               std::optional<EtcdUser> user = std::nullopt);
   ~GatewayStore() override;
 
   Task<Result<RangeResult>> range(RangeRequest request) override;

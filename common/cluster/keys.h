@@ -15,11 +15,16 @@
 ///   /tarn/map                                  Smap                        compare its revision
 ///   /tarn/version/map                          the map's version           written with the map
 ///   /tarn/version/bmd                          counter of bucket changes   compare, each change + 1
+///   /tarn/version/base                         what to add to revisions   made once (decision 010)
 ///   /tarn/bucket/<id>                          BucketRecord                under version/bmd
 ///   /tarn/bucket-name/<provider>/<ns>/<name>   {"id":..,"made_by":..}      under version/bmd
 ///   /tarn/dead-bucket/<id>                     when it was destroyed, ns   under version/bmd
 ///   /tarn/live/<node>                          LiveRecord                  the node's lease
 ///   /tarn/sealed                               "1"                         made once
+///   /tarn/secret-check                         fingerprint of the secret   made once; etcd only
+///   /tarn/lead/primary                         id of a proxy               its lease, made when absent
+///   /tarn/moving                               uuid of a cluster           while it is copied to here
+///   /tarn/moved-to                             where the cluster went      nobody uses this store now
 ///
 /// The versions have keys of their own so that a node can ask every second whether what it knows is
 /// the newest without reading the documents.
@@ -40,6 +45,11 @@ inline constexpr std::string_view kLive = "/tarn/live/";
 /// Made before the first object is written: from then on no target may be added, since nothing
 /// moves names yet (docs/decisions/004).
 inline constexpr std::string_view kSealed = "/tarn/sealed";
+inline constexpr std::string_view kSecretCheck = "/tarn/secret-check";
+inline constexpr std::string_view kRevisionBase = "/tarn/version/base";
+inline constexpr std::string_view kPrimary = "/tarn/lead/primary";
+inline constexpr std::string_view kMoving = "/tarn/moving";
+inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
 
 [[nodiscard]] inline std::string bucket(BucketId id) {
   return std::string(kBuckets) + std::to_string(raw(id));

@@ -86,6 +86,7 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
       : membership(owner), store(s), view(v), clock(c) {}
 
   Task<Status> register_node(bool first);
+  Task<Result<Revision>> read_base();
   Task<Result<TransactionResult>> try_register(LeaseId new_lease, LiveRecord record);
   Task<void> renew_loop();
   Task<bool> renew();
@@ -102,8 +103,8 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   std::function<std::pair<std::uint64_t, std::uint64_t>()> versions;
 
   // Of the loop that join(), keep() and leave() run on.
-  LeaseId lease = 0;           // 0: none
-  Revision live_revision = 0;  // of live/<id>; 0: read it before the next write
+  std::atomic<LeaseId> lease{0};  // 0: none; read by others
+  Revision live_revision = 0;     // of live/<id>; 0: read it before the next write
   LiveRecord written;
   bool warned = false;
 
@@ -132,6 +133,11 @@ Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease
   if (found.items.empty())
     co_return fail(Errc::not_found, "there is no cluster in the meta store yet");
   CO_TRY(auto map, read_map(found.items.front()));
+  const auto known = view.state();
+  if (!known->uuid.empty() && (map.uuid != known->uuid || map.version < known->map.version))
+    co_return fail(Errc::unavailable,
+                   "the meta store holds map version {} of cluster {}, this node knows {} of {}",
+                   map.version, map.uuid, known->map.version, known->uuid);
   Transaction transaction;
   transaction.compare.push_back(
       {std::string(keys::kMap), Compare::What::mod_revision, found.items.front().mod_revision});
@@ -154,10 +160,23 @@ Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease
   co_return co_await store.commit(std::move(transaction));
 }
 
+/// What the stores that the cluster had before have used up of revisions. Never changes in a store.
+Task<Result<Revision>> Membership::Impl::read_base() {
+  RangeRequest base_key{std::string(keys::kRevisionBase), "", 0};
+  CO_TRY(const auto found, co_await store.range(std::move(base_key)));
+  if (found.items.empty()) co_return Revision{0};
+  CO_TRY(const auto base, decode_number(keys::kRevisionBase, found.items.front().value));
+  co_return static_cast<Revision>(base);
+}
+
 /// Takes a lease and registers under it. An attempt whose outcome is unknown is simply made again,
 /// from a new look at the map: it would have written what the next one writes, at a lower revision.
 Task<Status> Membership::Impl::register_node(bool first) {
   const BootTime sent = clock.boot_time();
+  Revision base = 0;
+  if (first) {
+    CO_TRY(base, co_await read_base());
+  }
   CO_TRY(const LeaseId granted, co_await store.grant(LeaseClock::kTerm));
   for (int i = 0; i < kTransactionsMax; ++i) {
     const LiveRecord record = acknowledged();
@@ -166,7 +185,7 @@ Task<Status> Membership::Impl::register_node(bool first) {
       lease = granted;
       live_revision = done.revision;
       written = record;
-      if (first) membership.incarnation_ = static_cast<std::uint64_t>(done.revision);
+      if (first) membership.incarnation_ = static_cast<std::uint64_t>(base + done.revision);
       membership.lease_.renewed(sent);
       co_return Status();
     }
@@ -305,6 +324,8 @@ void Membership::acknowledge_with(
   impl_->versions = std::move(versions);
 }
 
+LeaseId Membership::lease_id() const { return impl_->lease; }
+
 Task<Status> Membership::join() {
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto impl = impl_;
@@ -335,7 +356,7 @@ Task<void> Membership::keep() {
 Task<void> Membership::leave() {
   const auto impl = impl_;
   lease_.lost();
-  const LeaseId lease = std::exchange(impl->lease, 0);
+  const LeaseId lease = impl->lease.exchange(0);
   if (lease == 0) co_return;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(kLeaveMax);

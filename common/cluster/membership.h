@@ -67,8 +67,11 @@ class Membership {
   Task<void> leave();
 
   [[nodiscard]] const LeaseClock& lease() const { return lease_; }
-  /// The revision at which this start of the node registered: part of every Generation.
+  /// The revision at which this start of the node registered, as ClusterState counts it: part of
+  /// every Generation.
   [[nodiscard]] std::uint64_t incarnation() const { return incarnation_; }
+  /// The lease that the node has now, for keys that shall end with it; 0: none.
+  [[nodiscard]] LeaseId lease_id() const;
   [[nodiscard]] const Node& self() const { return self_; }
   /// Asked before each acknowledgement is written: the versions of map and bucket metadata that
   /// this node has really put in force; those of the view when nothing is set. Before join();
@@ -83,10 +86,14 @@ class Membership {
   std::atomic<std::uint64_t> incarnation_ = 0;
 };
 
-/// Waits until every live target has acknowledged bucket metadata `bmd_version` or lost its lease.
-/// timeout after `limit`, naming a target; unavailable when the store cannot be read.
+/// Waits until every live node has acknowledged bucket metadata `bmd_version` or lost its lease.
+/// timeout after `limit`, naming a node; unavailable when the store cannot be read.
 Task<Status> wait_acknowledged(MetaStore& store, ClusterView& view, std::uint64_t bmd_version,
                                std::chrono::milliseconds limit);
+
+/// Adds what the store holds of a bucket to a transaction. `made_by` is random: it tells whose
+/// transaction it was when an outcome is unknown.
+void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out);
 
 /// Changes of buckets, each one transaction that compares and bumps the counter of bucket changes,
 /// and brings the view up to date. Errors: bucket_exists, bucket_not_found, unavailable. An unknown
@@ -111,8 +118,10 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
 Task<Result<std::shared_ptr<const ClusterState>>> seal(MetaStore& store, ClusterView& view);
 
 /// Makes what a new cluster has: uuid, empty map, the default bucket (none when its name is empty).
-/// Does nothing on one that exists. Returns the cluster's uuid.
+/// Does nothing on one that exists. Returns the cluster's uuid. `secret_check`, if not empty, is
+/// left with a new cluster (check_secret()). unsupported when another store has the cluster's state
+/// now.
 Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,
-                                    Clock& clock);
+                                    Clock& clock, std::string secret_check = "");
 
 }  // namespace tarn::cluster

@@ -94,12 +94,16 @@ struct Bmd {
 /// What every node knows of the cluster at one revision of the meta store. Immutable; taken once at
 /// the start of a request and used to its end.
 struct ClusterState {
+  /// Of the meta store, counted on from the stores that the cluster had before: it only grows.
   std::int64_t revision = 0;
+  std::int64_t revision_base = 0;  ///< of it: what the stores before have used up (decision 010)
   std::string uuid;
   Smap map;
   Bmd bmd;
   std::set<std::string> live;  ///< ids of nodes whose lease the store holds
   bool sealed = false;         ///< objects may have been written: the set of targets is fixed
+  std::string primary;         ///< id of the proxy that holds the lease of the primary; or empty
+  std::string moved_to;        ///< not empty: the cluster's state lives there now, not here
 };
 
 /// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are

@@ -22,12 +22,6 @@ Result<T> document(const std::string& key, const std::string& text) {
   }
 }
 
-Result<std::uint64_t> number(const std::string& key, std::string_view text) {
-  const auto value = parse_u64(text);
-  if (!value) return fail(Errc::corrupt, "key {} of the meta store: '{}' is no number", key, text);
-  return *value;
-}
-
 /// Takes one key into `state`. Keys that this version does not know are left alone.
 Status take(const std::string& key, const std::string& value, ClusterState& state) {
   if (key == keys::kCluster) {
@@ -35,17 +29,24 @@ Status take(const std::string& key, const std::string& value, ClusterState& stat
   } else if (key == keys::kMap) {
     TRY(state.map, document<Smap>(key, value));
   } else if (key == keys::kBmdVersion) {
-    TRY(state.bmd.version, number(key, value));
+    TRY(state.bmd.version, decode_number(key, value));
   } else if (key.starts_with(keys::kBuckets)) {
     TRY(auto bucket, document<BucketRecord>(key, value));
     state.bmd.buckets[bucket.name] = std::move(bucket);
   } else if (key.starts_with(keys::kDeadBuckets)) {
-    TRY(const auto id, number(key, std::string_view(key).substr(keys::kDeadBuckets.size())));
+    TRY(const auto id, decode_number(key, std::string_view(key).substr(keys::kDeadBuckets.size())));
     state.bmd.dead.insert(BucketId{id});
   } else if (key.starts_with(keys::kLive)) {
     state.live.insert(key.substr(keys::kLive.size()));
   } else if (key == keys::kSealed) {
     state.sealed = true;
+  } else if (key == keys::kRevisionBase) {
+    TRY(const auto base, decode_number(key, value));
+    state.revision_base = static_cast<Revision>(base);
+  } else if (key == keys::kPrimary) {
+    state.primary = value;
+  } else if (key == keys::kMovedTo) {
+    state.moved_to = value;
   } else if (key == keys::kSchema && value != keys::kSchemaText) {
     return fail(Errc::unsupported,
                 "the meta store has format {}, this version of Tarn reads format {}", value,
@@ -55,6 +56,12 @@ Status take(const std::string& key, const std::string& value, ClusterState& stat
 }
 
 }  // namespace
+
+Result<std::uint64_t> decode_number(std::string_view key, std::string_view text) {
+  const auto value = parse_u64(text);
+  if (!value) return fail(Errc::corrupt, "key {} of the meta store: '{}' is no number", key, text);
+  return *value;
+}
 
 std::string encode(const LiveRecord& record) {
   return json{{"role", record.role == Role::proxy ? "proxy" : "target"},
@@ -93,12 +100,18 @@ void StateBuilder::apply(const WatchBatch& batch) {
   revision_ = batch.revision;
 }
 
+Revision StateBuilder::ordinal() const {
+  const auto base = values_.find(std::string(keys::kRevisionBase));
+  const auto value = base == values_.end() ? std::nullopt : parse_u64(base->second);
+  return revision_ + static_cast<Revision>(value.value_or(0));
+}
+
 Result<std::shared_ptr<const ClusterState>> StateBuilder::build() const {
   auto state = std::make_shared<ClusterState>();
   for (const auto& [key, value] : values_) TRY_OK(take(key, value, *state));
   if (state->uuid.empty())
     return fail(Errc::not_found, "there is no cluster in the meta store yet");
-  state->revision = revision_;
+  state->revision = revision_ + state->revision_base;
   return std::shared_ptr<const ClusterState>(std::move(state));
 }
 

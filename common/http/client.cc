@@ -52,6 +52,22 @@ bool has_control(std::string_view text) {
   });
 }
 
+bool has_scheme(std::string_view text, std::string_view scheme) {
+  return text.size() >= scheme.size() && iequals(text.substr(0, scheme.size()), scheme);
+}
+
+/// What stands behind the scheme of the URL `text`.
+Status take_rest(std::string_view text, std::string_view rest, Url& url) {
+  rest = rest.substr(0, rest.find('#'));
+  const auto end = std::min(rest.find_first_of("/?"), rest.size());
+  TRY_OK(take_authority(rest.substr(0, end), url));
+  const auto path = rest.substr(end);
+  if (has_control(path) || path.find_first_of(" \t") != std::string_view::npos)
+    return fail(Errc::invalid_argument, "malformed path in the URL '{}'", text);
+  url.path = path.starts_with('/') ? std::string(path) : "/" + std::string(path);
+  return {};
+}
+
 bool is_framing_field(std::string_view name) {
   for (const char* own : {"Host", "Content-Length", "Transfer-Encoding", "Connection"})
     if (iequals(name, own)) return true;
@@ -83,6 +99,15 @@ bool has_no_side_effects(Method method) {
   return method == Method::get || method == Method::head || method == Method::options;
 }
 
+/// None for http.
+Result<std::shared_ptr<const TlsContext>> context_for(
+    const Url& url, const std::shared_ptr<const TlsContext>& configured) {
+  if (!url.tls) return std::shared_ptr<const TlsContext>();
+  if (!configured)
+    return fail(Errc::invalid_argument, "https is not spoken here: {}", url.authority());
+  return configured;
+}
+
 std::string head_text(const Url& url, const ClientRequest& request,
                       std::optional<std::uint64_t> length, bool chunked) {
   std::string out =
@@ -105,23 +130,27 @@ std::string Url::authority() const {
 
 Result<Url> parse_url(std::string_view text) {
   constexpr std::string_view kScheme = "http://";
-  if (text.size() < kScheme.size() || !iequals(text.substr(0, kScheme.size()), kScheme))
+  if (!has_scheme(text, kScheme))
     return fail(Errc::invalid_argument, "'{}' is not a URL of the form http://host:port", text);
-  auto rest = text.substr(kScheme.size());
-  rest = rest.substr(0, rest.find('#'));
-  const auto end = std::min(rest.find_first_of("/?"), rest.size());
   Url url;
-  TRY_OK(take_authority(rest.substr(0, end), url));
-  const auto path = rest.substr(end);
-  if (has_control(path) || path.find_first_of(" \t") != std::string_view::npos)
-    return fail(Errc::invalid_argument, "malformed path in the URL '{}'", text);
-  url.path = path.starts_with('/') ? std::string(path) : "/" + std::string(path);
+  TRY_OK(take_rest(text, text.substr(kScheme.size()), url));
+  return url;
+}
+
+Result<Url> parse_http_or_https(std::string_view text) {
+  constexpr std::string_view kScheme = "https://";
+  if (!has_scheme(text, kScheme)) return parse_url(text);
+  Url url;
+  url.port = 443;
+  url.tls = true;
+  TRY_OK(take_rest(text, text.substr(kScheme.size()), url));
   return url;
 }
 
 /// A request on its way. The connection goes back to the pool when both bodies are complete.
 struct ClientStream::Impl {
   Url url;
+  std::shared_ptr<const TlsContext> tls;  ///< of https
   Method method = Method::get;
   std::string text;        ///< the head; kept until an answer came when it may be sent again
   std::string small_body;  ///< of call(): sent with the head
@@ -156,12 +185,12 @@ struct ClientStream::Impl {
 Task<Status> ClientStream::Impl::start(bool fresh) {
   const auto executor = co_await asio::this_coro::executor;
   pool = &asio::use_service<IdlePool>(asio::query(executor, asio::execution::context));
-  connection = fresh ? nullptr : pool->take(url.authority());
+  connection = fresh ? nullptr : pool->take(url.authority(), tls.get());
   was_idle = connection != nullptr;
   if (!connection) {
     auto until = steady_clock::now() + limits.connect;
     if (deadline) until = std::min(until, *deadline);
-    CO_TRY(connection, co_await ClientConnection::connect(url, until));
+    CO_TRY(connection, co_await ClientConnection::connect(url, tls, until));
   }
   connection->set_limits({deadline, limits.stall});
   const auto body = std::as_bytes(std::span(small_body));
@@ -252,6 +281,7 @@ Task<Result<ClientStream>> Client::open(Url url, ClientRequest request,
                                         std::optional<std::uint64_t> length, CallLimits limits) {
   CO_TRY_OK(check_request(request));
   auto impl = std::make_unique<ClientStream::Impl>();
+  CO_TRY(impl->tls, context_for(url, tls_));
   impl->method = request.method;
   impl->limits = limits;
   impl->chunked = !length && sends_chunks_without_length(request.method);
@@ -266,6 +296,7 @@ Task<Result<ClientStream>> Client::open(Url url, ClientRequest request,
 Task<Result<ClientResponse>> Client::call(Url url, ClientRequest request, CallLimits limits) {
   CO_TRY_OK(check_request(request));
   ClientStream::Impl exchange;
+  CO_TRY(exchange.tls, context_for(url, tls_));
   exchange.method = request.method;
   exchange.limits = limits;
   exchange.deadline = steady_clock::now() + limits.total;

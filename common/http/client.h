@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/message.h"
+#include "common/http/tls_context.h"
 
 namespace tarn::http {
 
@@ -20,11 +22,14 @@ struct Url {
   std::string host;  ///< a name or an address, without the brackets of an IPv6 literal
   std::uint16_t port = 80;
   std::string path;  ///< with a leading '/', query included
+  bool tls = false;  ///< https://
 
   [[nodiscard]] std::string authority() const;  ///< "host:port", "[::1]:port"
 };
 /// invalid_argument for anything but http:// with a host.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);
+/// As parse_url(), and https:// (port 443) too: for servers that are not nodes of ours.
+[[nodiscard]] Result<Url> parse_http_or_https(std::string_view text);
 
 struct ClientRequest {
   Method method = Method::get;
@@ -81,11 +86,14 @@ class ClientStream {
 };
 
 /// HTTP/1.1 client for calls between nodes and of the command line. Keeps idle connections, a pool
-/// a loop (IdlePool), so objects of this class have no state. Every method runs on a Loop. Errors:
-/// unavailable when the connection is refused, timeout, disconnected, cancelled; io for an answer
-/// that breaks the rules of HTTP; invalid_argument for a request that would.
+/// a loop (IdlePool), so objects of this class are cheap and may be copied. Every method runs on a
+/// Loop. Errors: unavailable when the connection is refused, timeout, disconnected, cancelled; io
+/// for an answer that breaks the rules of HTTP; invalid_argument for a request that would.
 class Client {
  public:
+  Client() = default;
+  /// `tls` is used for URLs of https, which are invalid_argument without.
+  explicit Client(std::shared_ptr<const TlsContext> tls) : tls_(std::move(tls)) {}
   /// One whole call. `url` gives host and port; its path is ignored. A kept connection that turns
   /// out to be dead before a byte of the answer came is replaced once, for requests without side
   /// effects (GET, HEAD, OPTIONS).
@@ -96,6 +104,9 @@ class Client {
                                   std::optional<std::uint64_t> length, CallLimits limits = {});
   /// Closes the calling loop's idle connections.
   void close_idle();
+
+ private:
+  std::shared_ptr<const TlsContext> tls_;
 };
 
 }  // namespace tarn::http

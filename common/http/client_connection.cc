@@ -83,7 +83,7 @@ ClientConnection::ClientConnection(asio::io_context& context)
 ClientConnection::~ClientConnection() = default;
 
 Task<Result<std::shared_ptr<ClientConnection>>> ClientConnection::connect(
-    Url url, steady_clock::time_point deadline) {
+    Url url, std::shared_ptr<const TlsContext> tls, steady_clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   auto& context = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
   auto resolved = co_await resolve(context, url, deadline);
@@ -93,7 +93,8 @@ Task<Result<std::shared_ptr<ClientConnection>>> ClientConnection::connect(
     auto connection = std::make_shared<ClientConnection>(context);
     connection->authority_ = url.authority();
     connection->limits_.hard = deadline;
-    const Status connected = co_await connection->connect_to(endpoint);
+    Status connected = co_await connection->connect_to(endpoint);
+    if (connected && tls) connected = co_await connection->shake_hands(tls, url.host);
     if (connected) co_return connection;
     last = connected.error();
     if (last.code != Errc::unavailable) break;
@@ -173,6 +174,11 @@ Task<void> ClientConnection::yield_after(std::size_t bytes) {
 }
 
 Task<Status> ClientConnection::send(std::string_view head, std::span<const std::byte> body) {
+  if (tls_) {
+    CO_TRY_OK(co_await send_sealed(std::as_bytes(std::span(head))));
+    const Status sent = co_await send_sealed(body);
+    co_return sent;
+  }
   while (!head.empty() || !body.empty()) {
     if (limits_.hard && steady_clock::now() > *limits_.hard)
       co_return fail(Errc::timeout, "{}: not sent in time", authority_);
@@ -200,6 +206,10 @@ Task<Status> ClientConnection::send(std::string_view head, std::span<const std::
 
 /// What is there, up to the size of `into`. 0: the peer has closed.
 Task<Result<std::size_t>> ClientConnection::receive(std::span<std::byte> into) {
+  if (tls_) {
+    const auto got = co_await receive_sealed(into);
+    co_return got;
+  }
   while (true) {
     if (limits_.hard && steady_clock::now() > *limits_.hard)
       co_return fail(Errc::timeout, "{}: no whole answer in time", authority_);
@@ -342,7 +352,7 @@ Task<Result<std::size_t>> ClientConnection::read_chunked(std::span<std::byte> in
 }
 
 bool ClientConnection::readable() {
-  if (parser_->buffer.size() > 0) return true;
+  if (parser_->buffer.size() > 0 || (tls_ && tls_->pending())) return true;
   char byte = 0;
   const ssize_t got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);

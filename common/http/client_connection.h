@@ -18,6 +18,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/client.h"
+#include "common/http/tls_session.h"
 
 namespace tarn::http {
 
@@ -34,9 +35,11 @@ struct WaitLimits {
 /// an answer that had arrived before can still be read.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  /// Resolves and connects to the first address of `url` that takes us. unavailable when none does.
+  /// Resolves and connects to the first address of `url` that takes us, in the clear when `tls` is
+  /// null. unavailable when none does, unauthenticated when its certificate is not accepted.
   [[nodiscard]] static Task<Result<std::shared_ptr<ClientConnection>>> connect(
-      Url url, std::chrono::steady_clock::time_point deadline);
+      Url url, std::shared_ptr<const TlsContext> tls,
+      std::chrono::steady_clock::time_point deadline);
 
   explicit ClientConnection(asio::io_context& context);
   ~ClientConnection();
@@ -45,6 +48,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   void set_limits(WaitLimits limits) { limits_ = limits; }
   [[nodiscard]] const std::string& authority() const { return authority_; }
+  /// Null in the clear.
+  [[nodiscard]] const TlsContext* tls() const { return tls_ ? tls_->context() : nullptr; }
 
   Task<Status> send(std::string_view head, std::span<const std::byte> body);
 
@@ -70,6 +75,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   enum class Body : std::uint8_t { none, counted, chunked, until_close };
 
   Task<Status> connect_to(asio::ip::tcp::endpoint endpoint);
+  Task<Status> shake_hands(std::shared_ptr<const TlsContext> tls, std::string host);
+  Task<Status> send_sealed(std::span<const std::byte> bytes);
+  Task<Result<std::size_t>> receive_sealed(std::span<std::byte> into);
+  Task<Status> wait_for(TlsSession::Next next);
   Task<Status> wait(asio::socket_base::wait_type what);
   Task<Result<std::size_t>> receive(std::span<std::byte> into);
   Task<Result<std::size_t>> fill_buffer(std::size_t room);
@@ -84,6 +93,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket_;
   asio::steady_timer timer_;
+  std::unique_ptr<TlsSession> tls_;  ///< ends before the socket
   std::string authority_;
   WaitLimits limits_;
   std::unique_ptr<Parser> parser_;

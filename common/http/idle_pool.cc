@@ -11,10 +11,11 @@ asio::execution_context::id IdlePool::id;
 IdlePool::IdlePool(asio::execution_context& context)
     : service(context), timer_(static_cast<asio::io_context&>(context)) {}
 
-std::shared_ptr<ClientConnection> IdlePool::take(std::string_view authority) {
+std::shared_ptr<ClientConnection> IdlePool::take(std::string_view authority,
+                                                 const TlsContext* tls) {
   for (auto at = idle_.end(); at != idle_.begin();) {
     --at;
-    if (at->connection->authority() != authority) continue;
+    if (at->connection->authority() != authority || at->connection->tls() != tls) continue;
     auto connection = std::move(at->connection);
     at = idle_.erase(at);
     // Nobody has asked anything: what can be read is the peer's goodbye.

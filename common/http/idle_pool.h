@@ -27,8 +27,10 @@ class IdlePool : public asio::execution_context::service {
   static asio::execution_context::id id;
   explicit IdlePool(asio::execution_context& context);
 
-  /// The connection to `authority` that was used last and still is open; null when there is none.
-  [[nodiscard]] std::shared_ptr<ClientConnection> take(std::string_view authority);
+  /// The connection to `authority`, under `tls` (null: in the clear), that was used last and still
+  /// is open; null when there is none.
+  [[nodiscard]] std::shared_ptr<ClientConnection> take(std::string_view authority,
+                                                       const TlsContext* tls);
   /// Keeps `connection` for kKeep; the oldest ones make room.
   void put(std::shared_ptr<ClientConnection> connection);
   void clear();

@@ -8,5 +8,6 @@ namespace tarn::security {
 /// A purpose that changes its meaning gets another number.
 inline constexpr std::string_view kRedirectPurpose = "tarn redirect 1";   ///< RedirectSigner
 inline constexpr std::string_view kNodeAuthPurpose = "tarn node auth 1";  ///< NodeAuth
+inline constexpr std::string_view kSecretCheckPurpose = "tarn secret check 1";  ///< fingerprint()
 
 }  // namespace tarn::security

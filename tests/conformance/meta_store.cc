@@ -1,6 +1,7 @@
 // tarn-meta-conformance: whether a meta store keeps what Tarn builds on.
 //
-//   tarn-meta-conformance http://127.0.0.1:2379                       an etcd
+//   tarn-meta-conformance http://127.0.0.1:2379                       an etcd; also https, with
+//       [--meta-ca FILE] [--meta-cert FILE --meta-key FILE] [--meta-user U --meta-password-file F]
 //   tarn-meta-conformance http://127.0.0.1:8180 --secret-file FILE    a proxy's internal listener
 //   tarn-meta-conformance --embedded DIR                              an embedded store, in this
 //   process
@@ -17,8 +18,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
 
+#include "common/base/process.h"
 #include "common/base/random.h"
 #include "common/cluster/embedded_store.h"
+#include "common/cluster/etcd_options.h"
 #include "common/cluster/gateway_store.h"
 #include "common/cluster/meta_model.h"
 #include "common/http/client.h"
@@ -33,6 +36,7 @@ namespace {
 
 struct Options {
   std::string url;
+  cluster::EtcdOptions etcd;
   std::string secret_file;
   std::string embedded;
 };
@@ -46,6 +50,16 @@ std::optional<Options> parse(std::span<char*> arguments) {
       options.secret_file = arguments[++i];
     } else if (word == "--embedded" && has_value) {
       options.embedded = arguments[++i];
+    } else if (word == "--meta-ca" && has_value) {
+      options.etcd.tls.ca = arguments[++i];
+    } else if (word == "--meta-cert" && has_value) {
+      options.etcd.tls.certificate = arguments[++i];
+    } else if (word == "--meta-key" && has_value) {
+      options.etcd.tls.key = arguments[++i];
+    } else if (word == "--meta-user" && has_value) {
+      options.etcd.user = arguments[++i];
+    } else if (word == "--meta-password-file" && has_value) {
+      options.etcd.password_file = arguments[++i];
     } else if (options.url.empty() && !word.starts_with("-")) {
       options.url = word;
     } else {
@@ -74,13 +88,18 @@ struct Fixture {
       store = value_of(cluster::EmbeddedStore::open(options.embedded, system_clock()));
       return;
     }
-    if (!options.secret_file.empty()) {
-      const auto secret = value_of(security::ClusterSecret::load(options.secret_file));
-      auth = std::make_unique<security::NodeAuth>(secret.derive(security::kNodeAuthPurpose),
-                                                  "conformance", system_clock());
+    if (options.secret_file.empty()) {
+      auto etcd = options.etcd;
+      etcd.endpoints = value_of(cluster::parse_endpoints(options.url));
+      if (options.url.starts_with("https"))
+        client = http::Client(value_of(http::TlsContext::load(etcd.tls)));
+      store = value_of(cluster::open_etcd(etcd));
+      return;
     }
+    const auto secret = value_of(security::ClusterSecret::load(options.secret_file));
+    auth = std::make_unique<security::NodeAuth>(secret.derive(security::kNodeAuthPurpose),
+                                                "conformance", system_clock());
     const auto sign = [this](http::ClientRequest& request) {
-      if (!auth) return;
       request.fields.push_back({std::string(security::NodeAuth::kHeader),
                                 auth->sign(http::to_string(request.method), request.target)});
     };
@@ -92,13 +111,14 @@ struct Fixture {
   }
 };
 
-/// etcd forgets when it is told to.
-Task<void> compact_etcd(http::Client& client, std::string endpoint, cluster::Revision revision) {
+/// etcd forgets when it is told to, by anybody who can reach it.
+Task<void> compact_etcd(http::Client client, std::string endpoint, cluster::Revision revision) {
   http::ClientRequest request;
   request.method = http::Method::post;
   request.target = "/v3/kv/compaction";
   request.body = "{\"revision\":\"" + std::to_string(revision) + "\"}";
-  const auto answer = value_of(co_await client.call(value_of(http::parse_url(endpoint)), request));
+  auto url = value_of(http::parse_http_or_https(endpoint));
+  const auto answer = value_of(co_await client.call(std::move(url), request));
   if (answer.status != 200) throw std::runtime_error("compaction: " + answer.body);
 }
 
@@ -118,7 +138,8 @@ int run_checks(const Options& options) {
     const std::string prefix = root + std::to_string(++number) + "/";
     Subject subject{*fixture.store, prefix, {}};
     subject.compact = [&](cluster::Revision revision) {
-      return is_etcd ? compact_etcd(fixture.client, options.url, revision)
+      return is_etcd ? compact_etcd(fixture.client,
+                                    value_of(cluster::parse_endpoints(options.url)).at(0), revision)
                      : compact_by_writing(*fixture.store, prefix,
                                           cluster::MetaModel::kHistoryEventsMax + 1);
     };
@@ -143,9 +164,12 @@ int run_checks(const Options& options) {
 int main(int argc, char** argv) {
   const auto options = tarn::conformance::parse(std::span(argv, static_cast<std::size_t>(argc)));
   if (!options) {
-    std::fputs("usage: tarn-meta-conformance URL [--secret-file FILE] | --embedded DIR\n", stderr);
+    std::fputs(
+        "usage: tarn-meta-conformance URL [--secret-file FILE | --meta-...] | --embedded DIR\n",
+        stderr);
     return 2;
   }
+  tarn::prepare_process();  // TLS writes to sockets that the other side may have closed
   try {
     return tarn::conformance::run_checks(*options);
   } catch (const std::exception& problem) {

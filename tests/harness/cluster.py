@@ -81,11 +81,16 @@ class NodeLog:
 
 
 class Cluster:
-    """One proxy and `targets` targets in `directory`. Not started until `up`."""
+    """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd. Not started
+    until `up`."""
 
-    def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None):
+    def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
+                 meta="embedded", etcds=1):
         self.directory = Path(directory)
         self.options = ["--targets", str(targets), "--drives", str(drives)]
+        if meta != "embedded":
+            self.options += ["--meta", meta, "--proxies", str(proxies), "--etcds", str(etcds)]
+        self.proxies = [f"p{i + 1}" for i in range(proxies)]
         for key, value in (settings or {}).items():
             self.options += ["--set", f"{key}={value}"]
         self.programs = Path(programs or PROGRAMS)
@@ -120,7 +125,7 @@ class Cluster:
 
     def up(self, fail_points=None, environment=None):
         """Starts all that is down. `fail_points` is {node: TARN_FAIL_POINTS}, `environment` {node: {KEY: VALUE}}."""
-        names = ["p1", *(f"t{i + 1}" for i in range(int(self.options[1])))]
+        names = [*self.proxies, *(f"t{i + 1}" for i in range(int(self.options[1])))]
         words = self._fail_points(names, fail_points, environment)
         # Ports are free ones, never those of a cluster that a person runs on this machine.
         self.command("up", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)), *self.options, *words)

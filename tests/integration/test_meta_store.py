@@ -3,74 +3,57 @@
 import json
 import os
 import pathlib
-import shutil
-import signal
-import socket
+import ssl
 import subprocess
 import time
 import urllib.request
 
 import pytest
+from harness.etcd import (PASSWORD, allow_user, answers, make_certificates, make_secret, openssl, running_etcd, stop,
+                          wait_alive)
+from harness.waiting import scaled
 
 PROGRAMS = pathlib.Path(os.environ.get("TARN_BIN") or pathlib.Path(__file__).parents[2] / "build" / "test" / "bin")
-SLOWDOWN = float(os.environ.get("TARN_TEST_SLOWDOWN") or 1)
 
 
 def run_suite(*arguments):
-    done = subprocess.run([PROGRAMS / "tarn-meta-conformance", *map(str, arguments)], capture_output=True, text=True, timeout=180 * SLOWDOWN)
+    """Runs the one suite that all stores must pass, and prints what it says."""
+    done = subprocess.run([PROGRAMS / "tarn-meta-conformance", *map(str, arguments)], capture_output=True, text=True, timeout=180 * scaled(1))
+    print(f"{' '.join(map(str, arguments))}\n{done.stdout}")
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     assert not failed and done.returncode == 0, "\n".join(failed) + done.stderr
     assert done.stdout.splitlines()[-1].endswith("checks hold")
 
 
-def wait_until(what, process, condition, seconds=20):
-    deadline = time.monotonic() + seconds * SLOWDOWN
-    while not condition():
-        assert process.poll() is None, f"{what}: the program ended with {process.returncode}"
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(0.05)
-
-
-def answers(url):
-    try:
-        with urllib.request.urlopen(url, timeout=1) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
-
-
-def stop(process, seconds=40):
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=seconds * SLOWDOWN)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture
+def etcd(tmp_path):
+    with running_etcd(tmp_path) as url:
+        yield url
 
 
 @pytest.fixture
-def etcd(tmp_path):
-    binary = shutil.which("etcd")
-    if binary is None:
-        pytest.skip("etcd is not installed (deploy/install-deps --test)")
-    client, peer = free_port(), free_port()
-    url = f"http://127.0.0.1:{client}"
-    with open(tmp_path / "etcd.log", "wb") as log:
-        process = subprocess.Popen(
-            [binary, "--data-dir", tmp_path / "etcd", "--log-level", "error",
-             "--listen-client-urls", url, "--advertise-client-urls", url,
-             "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-             "--initial-cluster", f"default=http://127.0.0.1:{peer}"],
-            stdout=log, stderr=subprocess.STDOUT)
-        try:
-            wait_until("etcd answers", process, lambda: answers(url + "/health"))
-            yield url
-        finally:
-            stop(process)
+def guarded_etcd(tmp_path):
+    """An etcd that wants TLS, a client certificate and a user, whose tokens end after two seconds: its URL and the
+    words that let a program of ours in."""
+    make_certificates(tmp_path)
+    openssl(tmp_path, "genrsa", "-out", "jwt.key", "2048")
+    openssl(tmp_path, "rsa", "-in", "jwt.key", "-pubout", "-out", "jwt.pub")
+    context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    context.load_cert_chain(tmp_path / "client.pem", tmp_path / "client.key")
+    words = ["--cert-file", tmp_path / "server.pem", "--key-file", tmp_path / "server.key", "--client-cert-auth",
+             "--trusted-ca-file", tmp_path / "ca.pem", "--auth-token",
+             f"jwt,pub-key={tmp_path}/jwt.pub,priv-key={tmp_path}/jwt.key,sign-method=RS256,ttl=2s"]
+    password = tmp_path / "password"
+    password.write_text(PASSWORD + "\n")
+    password.chmod(0o600)
+    with running_etcd(tmp_path, "https", words, context) as url:
+        def post(path, body):
+            request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            urllib.request.urlopen(request, timeout=10, context=context).read()
+
+        allow_user(post)
+        yield url, ["--meta-ca", tmp_path / "ca.pem", "--meta-cert", tmp_path / "client.pem",
+                    "--meta-key", tmp_path / "client.key", "--meta-user", "tarn", "--meta-password-file", password]
 
 
 @pytest.fixture
@@ -84,7 +67,7 @@ def start(tmp_path):
                                         "--internal", "127.0.0.1:0", *words], stdout=log, stderr=subprocess.STDOUT)
         running.append(process)
         file = tmp_path / name / "node.json"
-        wait_until(f"{name} has written {file}", process, file.exists)
+        wait_alive(f"{name} has written {file}", process, file.exists)
         return process, json.loads(file.read_text())["urls"]
 
     yield start_node
@@ -111,13 +94,81 @@ def test_etcd_keeps_the_promises(etcd):
     run_suite(etcd)
 
 
+def test_etcd_keeps_them_with_tls_and_a_user_whose_tokens_end(guarded_etcd):
+    url, words = guarded_etcd
+    run_suite(url, *words)
+
+
+def test_nodes_live_on_an_etcd_with_tls_and_a_user(guarded_etcd, start, tmp_path):
+    """Proxy and target log in, and again when their tokens end: the lease is renewed all the time."""
+    url, words = guarded_etcd
+    secret = make_secret(tmp_path / "secret")
+    meta = ["--meta", url, *words, "--secret-file", secret]
+    _, urls = start("tarn-proxy", "p1", "--relay", "127.0.0.1:0", *meta)
+    drive = tmp_path / "drive"
+    drive.mkdir()
+    target, target_urls = start("tarn-target", "t1", "--drive", drive, *meta)
+    wait_alive("t1 is ready", target, lambda: answers(target_urls["public"] + "/readyz"))
+    deadline = time.monotonic() + 5  # more than a lease, and than two tokens
+    while time.monotonic() < deadline:
+        assert answers(urls["public"] + "/readyz") and answers(target_urls["public"] + "/readyz")
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("broken, complaint", [
+    ({"--meta-ca": None}, "its certificate is not accepted"),
+    ({"--meta-password-file": "wrong"}, "login of user 'tarn'"),
+    ({"--meta-key": None}, "a client certificate and its key go together"),
+])
+def test_what_does_not_let_a_proxy_in_is_said(guarded_etcd, tmp_path, broken, complaint):
+    url, words = guarded_etcd
+    for flag, value in broken.items():
+        at = words.index(flag)
+        if value is None:
+            del words[at:at + 2]
+        else:
+            words[at + 1] = tmp_path / value
+            words[at + 1].write_text("nonsense\n")
+            words[at + 1].chmod(0o600)
+    done = run_program("tarn-proxy", "--dir", tmp_path / "p", "--meta", url, *words, "--secret-file",
+                       make_secret(tmp_path / "secret"))
+    assert done.returncode == 1 and complaint in done.stderr, done.stderr
+
+
+def run_program(program, *words):
+    """Of one that is expected to end by itself."""
+    ports = ["--listen", "127.0.0.1:0", "--internal", "127.0.0.1:0"]
+    relay = ["--relay", "127.0.0.1:0"] if program == "tarn-proxy" else []
+    return subprocess.run([PROGRAMS / program, *ports, *relay, *map(str, words)], capture_output=True, text=True,
+                          timeout=30 * scaled(1))
+
+
+def test_nodes_without_the_secret_of_the_cluster_are_refused(etcd, start, tmp_path):
+    start("tarn-proxy", "p1", "--relay", "127.0.0.1:0", "--meta", etcd, "--secret-file", make_secret(tmp_path / "secret"))
+    (tmp_path / "drive").mkdir()
+    other = make_secret(tmp_path / "other")
+    for program, words in (("tarn-proxy", []), ("tarn-target", ["--drive", tmp_path / "drive"])):
+        done = run_program(program, "--dir", tmp_path / "x", "--meta", etcd, *words, "--secret-file", other)
+        assert done.returncode == 1 and "is not the one of the cluster in this meta store" in done.stderr, done.stderr
+        done = run_program(program, "--dir", tmp_path / "x", "--meta", etcd, *words)
+        assert done.returncode == 2 and "--secret-file" in done.stderr, done.stderr
+    assert not any((tmp_path / "drive").iterdir())
+
+
+def test_a_directory_serves_one_proxy_at_a_time(etcd, start, tmp_path):
+    meta = ["--meta", etcd, "--secret-file", make_secret(tmp_path / "secret")]
+    start("tarn-proxy", "p1", "--relay", "127.0.0.1:0", *meta)
+    done = run_program("tarn-proxy", "--dir", tmp_path / "p1", *meta)
+    assert done.returncode == 1 and "another proxy runs in" in done.stderr, done.stderr
+
+
 def test_proxy_stops_at_once_although_a_target_watches_its_store(proxy, start, tmp_path):
     process, urls, secret = proxy
     drive = tmp_path / "drive"
     drive.mkdir()
     target, target_urls = start("tarn-target", "t1", "--drive", drive, "--join", urls["internal"], "--secret-file", secret)
-    wait_until("t1 is ready", target, lambda: answers(target_urls["public"] + "/readyz"))
+    wait_alive("t1 is ready", target, lambda: answers(target_urls["public"] + "/readyz"))
     begun = time.monotonic()
     stop(process)
     assert process.returncode == 0
-    assert time.monotonic() - begun < 10 * SLOWDOWN
+    assert time.monotonic() - begun < 10 * scaled(1)

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+
+namespace tarn::cluster {
+
+/// What a node does at its start with a meta store that may not be there yet: `attempt` again and
+/// again, 0.2 s apart, until it works, fails for what no repetition mends (anything but
+/// unavailable, timeout and not_found: no cluster yet), or the process is asked to end (cancelled).
+/// Logs the first reason to wait, and each new one.
+Task<Status> patiently(std::function<Task<Status>()> attempt);
+
+}  // namespace tarn::cluster

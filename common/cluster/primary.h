@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/base/async.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/membership.h"
+#include "common/cluster/meta_store.h"
+
+namespace tarn::cluster {
+
+/// Among proxies over one store: tries to hold the key of the primary (keys::kPrimary) under this
+/// node's lease, and names itself in the cluster map while it does. Nothing depends on who holds
+/// it: it is the proxy that AIStore's clients see as primary. When its holder ends, another one
+/// takes it within a look (0.2 s) of the end of the lease. Runs on one loop until it is cancelled;
+/// all arguments must outlive it.
+Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& membership);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,154 @@
+"""An etcd of a test's own, as an operator would run it, and other small things around meta stores."""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+from harness.waiting import scaled
+
+
+def wait_alive(what, process, condition, seconds=20):
+    """Waits for a condition while a program must go on to run."""
+    deadline = time.monotonic() + scaled(seconds)
+    while not condition():
+        assert process.poll() is None, f"{what}: the program ended with {process.returncode}"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.05)
+
+
+def answers(url, context=None):
+    try:
+        with urllib.request.urlopen(url, timeout=1, context=context) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def stop(process, seconds=40):
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=scaled(seconds))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running_etcd(directory, scheme="http", words=(), context=None):
+    """One etcd, ready; the URL of its clients."""
+    binary = shutil.which("etcd")
+    if binary is None:
+        pytest.skip("etcd is not installed (deploy/install-deps --test)")
+    client, peer = free_port(), free_port()
+    url = f"{scheme}://127.0.0.1:{client}"
+    with open(directory / "etcd.log", "wb") as log:
+        process = subprocess.Popen(
+            [binary, "--data-dir", directory / "etcd", "--log-level", "error",
+             "--listen-client-urls", url, "--advertise-client-urls", url,
+             "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-cluster", f"default=http://127.0.0.1:{peer}", *words],
+            stdout=log, stderr=subprocess.STDOUT)
+        try:
+            wait_alive("etcd answers", process, lambda: answers(url + "/health", context))
+            yield url
+        finally:
+            stop(process)
+
+
+def openssl(directory, *words):
+    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True, timeout=60)
+
+
+def make_certificates(directory):
+    """An authority, a server's certificate for 127.0.0.1 and a client's, as an operator makes them."""
+    openssl(directory, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=authority",
+            "-keyout", "ca.key", "-out", "ca.pem")
+    for name, subject in (("server", "/O=etcd"), ("client", "/O=tarn")):
+        openssl(directory, "req", "-newkey", "rsa:2048", "-nodes", "-subj", subject, "-keyout", f"{name}.key", "-out", "csr")
+        (directory / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
+        openssl(directory, "x509", "-req", "-in", "csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                "-days", "2", "-extfile", "ext", "-out", f"{name}.pem")
+
+
+PASSWORD = "correct horse"
+
+
+def allow_user(post):
+    """The user `tarn`, who may touch its own keys and those of the suite and nothing else; then etcd asks for users."""
+    post("/v3/auth/user/add", {"name": "root", "password": "r"})
+    post("/v3/auth/role/add", {"name": "root"})
+    post("/v3/auth/user/grant", {"user": "root", "role": "root"})
+    post("/v3/auth/user/add", {"name": "tarn", "password": PASSWORD})
+    post("/v3/auth/role/add", {"name": "tarn"})
+    for first, last in (("/tarn/", "/tarn0"), ("/conformance/", "/conformance0")):
+        post("/v3/auth/role/grant", {"name": "tarn", "perm": {"permType": "READWRITE", "key": base64_of(first),
+                                                              "range_end": base64_of(last)}})
+    post("/v3/auth/user/grant", {"user": "tarn", "role": "tarn"})
+    post("/v3/auth/enable", {})
+
+
+def base64_of(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def make_secret(file):
+    file.write_text(os.urandom(32).hex() + "\n")
+    file.chmod(0o600)
+    return file
+
+
+def call_etcd(url, path, body):
+    """One call of etcd's gateway."""
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def is_leader(url):
+    status = call_etcd(url, "/v3/maintenance/status", {})
+    return status["leader"] == status["header"]["member_id"]
+
+
+def revision(url):
+    answer = call_etcd(url, "/v3/kv/range", {"key": base64_of("/tarn/cluster")})
+    return int(answer["header"]["revision"])
+
+
+def forget_changes(url):
+    """Compaction: whoever has not seen all changes cannot be told them any more."""
+    call_etcd(url, "/v3/kv/compaction", {"revision": str(revision(url)), "physical": True})
+
+
+def generation_of(path):
+    """(map version, incarnation, counter) in the attribute of a data file (docs/on-disk-layout.md)."""
+    data, at = os.getxattr(path, "user.tarn"), 9  # behind format and bucket id
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    for _ in range(5):  # provider, namespace uuid and name, bucket, object
+        length = number()
+        at += length
+    at += 2  # format and kind of the record
+    return number(), number(), number()

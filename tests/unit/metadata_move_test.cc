@@ -1,0 +1,278 @@
+#include "common/cluster/metadata_move.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/cluster/cluster_file.h"
+#include "common/cluster/embedded_store.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/membership.h"
+#include "tests/unit/run_task.h"
+
+namespace tarn::cluster {
+namespace {
+
+using test::TaskRunner;
+using test::TemporaryDirectory;
+
+/// A store whose commits are cut off after a number of them: the next one is lost on its way there,
+/// or its answer on the way back.
+class Cut final : public MetaStore {
+ public:
+  enum class How : std::uint8_t { before, after };
+  explicit Cut(MetaStore& store) : store_(store) {}
+  int left = 1'000;
+  How how = How::before;
+
+  Task<Result<RangeResult>> range(RangeRequest request) override {
+    co_return co_await store_.range(std::move(request));
+  }
+  Task<Result<TransactionResult>> commit(Transaction transaction) override {
+    const bool cut = left-- <= 0;
+    if (cut && how == How::before) co_return fail(Errc::unavailable, "lost on the way");
+    auto done = co_await store_.commit(std::move(transaction));
+    if (cut) co_return fail(Errc::unavailable, "answer lost on the way");
+    co_return done;
+  }
+  Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
+    co_return co_await store_.grant(ttl);
+  }
+  Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
+    co_return co_await store_.keep_alive(lease);
+  }
+  Task<Status> revoke(LeaseId lease) override { co_return co_await store_.revoke(lease); }
+  Task<Result<LeaseState>> time_to_live(LeaseId lease) override {
+    co_return co_await store_.time_to_live(lease);
+  }
+  Task<Status> watch(std::string prefix, Revision from,
+                     std::function<bool(WatchBatch)> sink) override {
+    co_return co_await store_.watch(std::move(prefix), from, std::move(sink));
+  }
+
+ private:
+  MetaStore& store_;
+};
+
+api::Bucket bucket(const std::string& name) {
+  api::Bucket out;
+  out.name = name;
+  return out;
+}
+
+Node node(const std::string& id, Role role) {
+  Node out;
+  out.id = id;
+  out.role = role;
+  out.public_url = "http://127.0.0.1:8080";
+  out.internal_url = "http://127.0.0.1:8180";
+  return out;
+}
+
+struct Place {
+  TemporaryDirectory directory;
+  SystemClock clock;
+  TaskRunner run;
+  std::unique_ptr<EmbeddedStore> store = EmbeddedStore::open(directory.path(), clock).value();
+
+  Result<std::shared_ptr<const ClusterState>> state() {
+    ClusterView view(*store, clock);
+    const Status loaded = run(view.load());
+    if (!loaded) return fail(loaded.error());
+    return view.state();
+  }
+};
+
+/// A cluster with a target, 125 buckets beside the first and a destroyed one: more than a
+/// transaction takes.
+void fill(Place& place) {
+  REQUIRE(place.run(bootstrap(*place.store, "data", place.clock)));
+  ClusterView view(*place.store, place.clock);
+  Membership target(*place.store, view, node("t1", Role::target), place.clock);
+  Membership proxy(*place.store, view, node("p1", Role::proxy), place.clock);
+  REQUIRE(place.run(target.join()));
+  REQUIRE(place.run(proxy.join()));
+  for (int i = 0; i < 125; ++i)
+    REQUIRE(place.run(
+        create_bucket(*place.store, view, bucket("b" + std::to_string(i)), {}, place.clock)));
+  REQUIRE(place.run(destroy_bucket(*place.store, view, bucket("b7"))));
+}
+
+/// The incarnation that a node gets which starts now.
+std::uint64_t incarnation(Place& place) {
+  ClusterView view(*place.store, place.clock);
+  Membership member(*place.store, view, node("t1", Role::target), place.clock);
+  REQUIRE(place.run(member.join()));
+  return member.incarnation();
+}
+
+bool same_buckets(const Bmd& a, const Bmd& b) {
+  return aistore_json(a) == aistore_json(b) && a.dead == b.dead;
+}
+
+TEST_CASE("A moved cluster has all its buckets, and revisions go on", "[cluster][move]") {
+  Place old;
+  Place fresh;
+  fill(old);
+  const auto last = incarnation(old);
+  const auto before = old.state().value();
+  const auto moved =
+      old.run(move_metadata(*old.store, *fresh.store, "http://etcd:2379", "print")).value();
+  CHECK(moved.uuid == before->uuid);
+  CHECK(moved.buckets == 125);
+  const auto after = fresh.state().value();
+  CHECK(same_buckets(after->bmd, before->bmd));
+  CHECK(after->map.version == before->map.version);
+  CHECK(after->map.nodes.size() == 2);
+  CHECK(after->live.empty());
+  CHECK(after->revision > before->revision);
+  CHECK(incarnation(fresh) > last);
+  // Nobody begins with the old one again, and a second call finds nothing left to do.
+  CHECK(old.run(bootstrap(*old.store, "data", old.clock)).error().code == Errc::unsupported);
+  CHECK(old.run(move_metadata(*old.store, *fresh.store, "http://etcd:2379", "print")));
+  Place third;
+  CHECK(
+      old.run(move_metadata(*old.store, *third.store, "http://else:2379", "print")).error().code ==
+      Errc::conflict);
+}
+
+TEST_CASE("A move that is cut off anywhere is in one place at most, and can be finished",
+          "[cluster][move]") {
+  for (const auto how : {Cut::How::before, Cut::How::after}) {
+    Place old;
+    fill(old);
+    const auto before = old.state().value();
+    Place fresh;
+    Cut cut(*fresh.store);
+    cut.how = how;
+    int attempts = 0;
+    for (bool done = false; !done; ++attempts) {
+      REQUIRE(attempts < 50);
+      cut.left = attempts;
+      done = old.run(move_metadata(*old.store, cut, "http://etcd:2379", "print")).has_value();
+      const bool is_left = !old.state().value()->moved_to.empty();
+      const bool is_here = fresh.state().has_value();
+      CHECK_FALSE((is_here && !is_left));
+      CHECK((!done || is_here));
+      if (!done && !is_here) {  // no proxy makes a cluster of its own here meanwhile
+        const auto all = fresh.run(fresh.store->range({std::string(keys::kMoving), "", 0}));
+        CHECK((all->items.empty() || !fresh.run(bootstrap(*fresh.store, "data", fresh.clock))));
+      }
+    }
+    CHECK(attempts > 4);
+    CHECK(same_buckets(fresh.state().value()->bmd, before->bmd));
+    CHECK(fresh.state().value()->revision > before->revision);
+  }
+}
+
+TEST_CASE("A store with a cluster is not overwritten", "[cluster][move]") {
+  Place old;
+  Place taken;
+  fill(old);
+  REQUIRE(taken.run(bootstrap(*taken.store, "data", taken.clock)));
+  const auto moved = old.run(move_metadata(*old.store, *taken.store, "http://etcd:2379", "print"));
+  CHECK(moved.error().code == Errc::conflict);
+  CHECK(old.state().value()->moved_to.empty());
+  CHECK(old.run(restore_metadata(recovered(*old.state().value()), *taken.store, "print"))
+            .error()
+            .code == Errc::conflict);
+}
+
+TEST_CASE("A cluster is made anew from what drives have seen", "[cluster][move]") {
+  Place old;
+  fill(old);
+  const auto last = incarnation(old);
+  const auto before = old.state().value();
+  ClusterState early = *before;  // of a drive that was away
+  early.bmd.buckets.erase(bucket("b9"));
+  --early.bmd.version;
+  std::vector<ClusterState> seen;
+  for (const ClusterState& each : {early, *before, early})
+    seen.push_back(decode_cluster_file(encode_cluster_file(each)).value());
+  const auto newest = newest_of(seen).value();
+  CHECK(same_buckets(newest.bmd, before->bmd));
+
+  Place fresh;
+  const auto state = recovered(newest);
+  REQUIRE(fresh.run(restore_metadata(state, *fresh.store, "print")));
+  const auto after = fresh.state().value();
+  CHECK(after->uuid == before->uuid);
+  CHECK(after->sealed);
+  CHECK(after->map.version == kVersionJump);
+  CHECK(after->bmd.version == kVersionJump);
+  CHECK(after->bmd.buckets.size() == before->bmd.buckets.size());
+  CHECK(after->bmd.dead == before->bmd.dead);
+  CHECK(after->map.find("t1") != nullptr);
+  CHECK(after->map.find("p1") == nullptr);
+  CHECK(incarnation(fresh) > last);
+  // Lost again: it jumps again.
+  CHECK(recovered(*after).map.version == 2 * kVersionJump);
+  CHECK(recovered(*after).revision_base > after->revision);
+
+  seen.front().uuid = "another";
+  CHECK(newest_of(seen).error().code == Errc::conflict);
+  CHECK(newest_of({}).error().code == Errc::invalid_argument);
+  CHECK(decode_cluster_file("{}").error().code == Errc::corrupt);
+}
+
+TEST_CASE("A node does not follow a store that has less than before, or another cluster",
+          "[cluster][move]") {
+  /// A store that is replaced by another one under the feet of a node.
+  class Swapped final : public MetaStore {
+   public:
+    explicit Swapped(MetaStore& store) : now(&store) {}
+    MetaStore* now;
+    Task<Result<RangeResult>> range(RangeRequest request) override {
+      co_return co_await now->range(std::move(request));
+    }
+    Task<Result<TransactionResult>> commit(Transaction transaction) override {
+      co_return co_await now->commit(std::move(transaction));
+    }
+    Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
+      co_return co_await now->grant(ttl);
+    }
+    Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
+      co_return co_await now->keep_alive(lease);
+    }
+    Task<Status> revoke(LeaseId lease) override { co_return co_await now->revoke(lease); }
+    Task<Result<LeaseState>> time_to_live(LeaseId lease) override {
+      co_return co_await now->time_to_live(lease);
+    }
+    Task<Status> watch(std::string prefix, Revision from,
+                       std::function<bool(WatchBatch)> sink) override {
+      co_return co_await now->watch(std::move(prefix), from, std::move(sink));
+    }
+  };
+  Place old;
+  fill(old);
+  Swapped store(*old.store);
+  ClusterView view(store, old.clock);
+  REQUIRE(old.run(view.load()));
+  const auto known = view.state();
+  const BootTime contact = view.last_contact();
+
+  Place empty;
+  store.now = empty.store.get();
+  CHECK_FALSE(old.run(view.load()));
+  Place foreign;  // with more changes than ours: its revision says nothing
+  fill(foreign);
+  incarnation(foreign);
+  ClusterView other(*foreign.store, foreign.clock);
+  for (int i = 0; i < 5; ++i)
+    REQUIRE(foreign.run(create_bucket(*foreign.store, other, bucket("more" + std::to_string(i)), {},
+                                      foreign.clock)));
+  store.now = foreign.store.get();
+  CHECK(old.run(view.load()).error().code == Errc::unavailable);
+  CHECK(view.state() == known);
+  CHECK(view.last_contact() == contact);
+
+  Place again;
+  const auto state = recovered(*known);
+  REQUIRE(again.run(restore_metadata(state, *again.store, "print")));
+  store.now = again.store.get();
+  REQUIRE(old.run(view.load()));
+  CHECK(view.state()->uuid == known->uuid);
+  CHECK(view.state()->revision > known->revision);
+}
+
+}  // namespace
+}  // namespace tarn::cluster
