@@ -76,7 +76,8 @@ Exit wait(Session& session, const std::string& timeout, bool json) {
 }  // namespace
 
 void add_cluster_commands(const CommandLine& line) {
-  auto* group = line.app.add_subcommand("cluster", "Look at the cluster, wait for it, care for its state");
+  auto* group =
+      line.app.add_subcommand("cluster", "Look at the cluster, wait for it, care for its state");
   group->require_subcommand(1);
 
   auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
