@@ -82,8 +82,10 @@ void Drive::hang() {
   ++counters_.hangs;
   drive_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
                     threads_->queued());
-  threads_->refuse(why);
+  // Turns first: who is refused a thread gives its turn back, and would hand it to the next one
+  // who waits, to be refused within that call, and so on.
   turns_->refuse(why);
+  threads_->refuse(why);
 }
 
 /// On the drive's threads, after all that hung. What was begun has ended as if the drive had been

@@ -96,6 +96,14 @@ Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<
 }
 
 void OpenObject::will_need(std::uint64_t offset, std::uint64_t bytes) {
+  // What was compared and has left memory since is about to come anew, and nobody may send it
+  // before it has been compared again.
+  for (std::uint64_t at = offset / kBlockBytes * kBlockBytes; at < offset + bytes;
+       at += kBlockBytes) {
+    const std::uint64_t block = at / kBlockBytes;
+    if (verified_->get(block) && !io::is_resident(fd_.get(), at, bytes_of(block)))
+      verified_->set(block, false);
+  }
   drive_.files_->start_readahead(fd_.get(), offset, bytes);
 }
 

@@ -101,9 +101,12 @@ def test_loss_of_the_leader_of_three_is_hardly_seen(make_cluster, seed):
     assert bucket_call(cluster, "p1", "POST", "before", "create-bck").status == 200
     cluster.kill(leader)
     begun = time.monotonic()
-    made = bucket_call(cluster, "p2", "POST", "after", "create-bck")
+    # A call that was under way at the leader has an unknown outcome: it says so, and is asked again.
+    answers = [bucket_call(cluster, "p2", "POST", "after", "create-bck").status]
+    while answers[-1] == 503 and time.monotonic() - begun < scaled(6):
+        answers.append(bucket_call(cluster, "p2", "POST", "after", "create-bck").status)
     seconds = time.monotonic() - begun
-    assert made.status == 200, made
+    assert answers[-1] == 200 or (answers[-1] == 409 and len(answers) > 1), answers
     time.sleep(0.5)
     crowd.stop()
     print(f"injected: kill of {leader}, the leader; detected: a bucket was made {seconds:.1f} s later")

@@ -128,6 +128,10 @@ int sabotage(const Options& options) {
 }
 
 int run(int count, char** words) {
+  if (count == 2 && std::string_view(words[1]) == "--help") {
+    fmt::print("{}", kUsage);
+    return 0;
+  }
   const auto options = parse(count, words);
   if (!options) {
     fmt::print(stderr, "{}", kUsage);
