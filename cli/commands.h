@@ -34,10 +34,10 @@ void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls,
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
-void add_export_command(const CommandLine& line);    ///< export
-void add_shards_command(const CommandLine& line);    ///< shards
-void add_plan_command(const CommandLine& line);      ///< plan
-void add_bench_command(const CommandLine& line);     ///< bench
+void add_export_command(const CommandLine& line);  ///< export
+void add_shards_command(const CommandLine& line);  ///< shards
+void add_plan_command(const CommandLine& line);    ///< plan
+void add_bench_command(const CommandLine& line);   ///< bench
 void add_completion_command(
     const CommandLine& line);                      ///< completion; the last: it walks the others
 void add_later_commands(const CommandLine& line);  ///< words that are refused, with a line
