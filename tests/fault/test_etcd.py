@@ -1,8 +1,8 @@
 """A cluster over etcd when etcd, or one of its proxies, goes away (faults.md A2, F1 to F5)."""
 
 import concurrent.futures
-import json
 import contextlib
+import json
 import random
 import shutil
 import threading
