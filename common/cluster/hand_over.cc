@@ -67,15 +67,28 @@ HandOver::Verdict HandOver::may_begin(const std::string& uname, std::int64_t lea
 HandOver::WriteId HandOver::begin(std::string uname, std::int64_t lease) {
   TARN_CHECK(may_begin(uname, lease) == Verdict::yes);
   const std::uint64_t digest = placement_digest(uname);
-  writes_[++last_] = Write{std::move(uname), digest, lease, state_->map->version, false, false};
+  writes_[++last_] =
+      Write{std::move(uname), digest, lease, state_->map->version, false, false, false};
   return last_;
 }
 
-bool HandOver::may_go_on(WriteId write, std::int64_t lease) const {
+bool HandOver::commit(WriteId write, std::int64_t lease) {
   const auto found = writes_.find(write);
   TARN_CHECK(found != writes_.end());
+  if (!under_its_lease(found->second, lease)) return false;
+  found->second.committing = true;
+  return true;
+}
+
+bool HandOver::may_acknowledge(WriteId write, std::int64_t lease) const {
+  const auto found = writes_.find(write);
+  TARN_CHECK(found != writes_.end());
+  return under_its_lease(found->second, lease);
+}
+
+bool HandOver::under_its_lease(const Write& write, std::int64_t lease) {
   if (!SAFETY("safety.same_lease")) return lease != 0;
-  return lease != 0 && found->second.lease == lease;
+  return lease != 0 && write.lease == lease;
 }
 
 std::uint64_t HandOver::map_version(WriteId write) const {
@@ -90,8 +103,15 @@ std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, std::si
                                                       const CopySender& sender) {
   const std::uint64_t digest = placement_digest(uname);
   if (!state_ || !accepts_copy(*state_->map, self_, digest, pieces, sender)) return std::nullopt;
-  writes_[++last_] = Write{std::move(uname), digest, 0, state_->map->version, false, true};
+  writes_[++last_] = Write{std::move(uname), digest, 0, state_->map->version, false, true, true};
   return last_;
+}
+
+bool HandOver::at_rest(const std::string& uname) const {
+  if (!SAFETY("safety.answer_at_rest")) return true;
+  return std::none_of(writes_.begin(), writes_.end(), [&](const auto& entry) {
+    return entry.second.committing && entry.second.uname == uname;
+  });
 }
 
 TargetWord HandOver::word(bool moved) const {

@@ -65,9 +65,11 @@ class HandOver {
   [[nodiscard]] Verdict may_begin(const std::string& uname, std::int64_t lease) const;
   /// Starts one, for which may_begin() said yes. end() must follow, whatever becomes of it.
   WriteId begin(std::string uname, std::int64_t lease);
-  /// Whether it may commit, and again whether it may be acknowledged: only under the lease under
-  /// which it began. `lease`: the present one, 0 for none.
-  [[nodiscard]] bool may_go_on(WriteId write, std::int64_t lease) const;
+  /// Whether it may commit: only under the lease under which it began. `lease`: the present one, 0
+  /// for none. If so, its record is on its way to a drive until end().
+  [[nodiscard]] bool commit(WriteId write, std::int64_t lease);
+  /// Whether it may be acknowledged: only under the lease under which it began.
+  [[nodiscard]] bool may_acknowledge(WriteId write, std::int64_t lease) const;
   /// The map version of its generation: the newest one under which this node owned the name ever
   /// since the write began. So every write of the next owner has a higher one.
   [[nodiscard]] std::uint64_t map_version(WriteId write) const;
@@ -84,6 +86,11 @@ class HandOver {
   /// not empty: it must not join as a new one.
   [[nodiscard]] bool idle() const { return writes_.empty(); }
 
+  /// No record of `uname` is on its way to a drive. Only then may this node tell the owner what it
+  /// has of the name: what it has not stored yet it may store after its answer. A committing write
+  /// outlives the lease and the ownership of its node when the drive hangs.
+  [[nodiscard]] bool at_rest(const std::string& uname) const;
+
   /// What to write into the meta store now. `moved`: no record here belongs elsewhere.
   [[nodiscard]] TargetWord word(bool moved) const;
 
@@ -95,7 +102,9 @@ class HandOver {
     std::uint64_t map_version = 0;
     bool moved = false;  ///< the name has another owner since
     bool copy = false;
+    bool committing = false;  ///< its record is on its way to a drive
   };
+  [[nodiscard]] static bool under_its_lease(const Write& write, std::int64_t lease);
   [[nodiscard]] bool listed_elsewhere(const std::string& uname) const;
 
   std::string self_;

@@ -115,7 +115,9 @@ int sabotage(const Options& options) {
     if (!options.without.empty() && options.without != safety.name) continue;
     leave_out(safety.name);
     Totals totals;
-    const auto failed = run_many(options, totals);
+    Options schedules = options;
+    if (safety.seed != 0) schedules.seed = safety.seed;
+    const auto failed = run_many(schedules, totals);
     fmt::print("{}: without: {}: {}\n", safety.name, safety.removed,
                failed ? fmt::format("noticed in schedule {} (seed {})", totals.schedules, *failed)
                       : fmt::format("NOT noticed in {} schedules, left out {} times",

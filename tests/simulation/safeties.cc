@@ -17,7 +17,7 @@ constexpr std::array kSafeties{
     Safety{"safety.version_of_owner",
            "a write that outlives its ownership keeps the old map version"},
     Safety{"safety.same_lease",
-           "a write is committed and acknowledged under the lease it began with"},
+           "a write is committed and acknowledged under the lease it began with", 111106},
     Safety{"safety.learn_before_lease",
            "a new lease counts once the state of its registration is known"},
     Safety{"safety.refuse_old_copies", "moved copies sent under an older map are refused"},
@@ -25,6 +25,10 @@ constexpr std::array kSafeties{
     Safety{"safety.same_map", "who asks and who answers act on the same map"},
     Safety{"safety.look_again", "the last look at one's own record after others were asked"},
     Safety{"safety.list_foreign_first", "a list asks first for what is not at home"},
+    Safety{"safety.idle_before_join",
+           "a target with something on its way to its drives is not empty", 500015534},
+    Safety{"safety.answer_at_rest",
+           "a target does not answer for a name that is on its way to its drives", 1021253384564},
 };
 
 std::string_view g_left_out;

@@ -314,7 +314,7 @@ void Target::write_out(const std::shared_ptr<Write>& write) {
     locked_[write->name] = false;
     end(write, Answer::Kind::no_effect);
   };
-  if (!hand_over_->may_go_on(write->id, lease())) return give_up();
+  if (!hand_over_->commit(write->id, lease())) return give_up();
   const Generation generation =
       cluster::make_generation(hand_over_->map_version(write->id), incarnation_, ++counter_);
   const auto present = newest(write->name);
@@ -334,7 +334,7 @@ void Target::stored(const std::shared_ptr<Write>& write, const Record& record) {
                 record.generation.map_version, record.generation.incarnation,
                 record.generation.counter);
   const bool acknowledge =
-      !SAFETY("safety.lease_before_reply") || hand_over_->may_go_on(write->id, lease());
+      !SAFETY("safety.lease_before_reply") || hand_over_->may_acknowledge(write->id, lease());
   if (acknowledge) {
     Generation& highest = nodes_.acknowledged[write->name];
     if (record.generation <= write->acknowledged_before)
@@ -426,6 +426,9 @@ void Target::asked_all(const std::shared_ptr<Read>& read) {
 void Target::look_up(std::size_t name, std::uint64_t version,
                      const std::function<void(const Found&)>& reply) {
   with_version(version, [this, name, version, reply](bool) {
+    if (!hand_over_->at_rest(nodes_.names[name]))
+      return world().after(place_, 50 * kMillisecond,
+                           [this, name, version, reply] { look_up(name, version, reply); });
     const auto record = newest(name);
     const bool same = !SAFETY("safety.same_map") || map().version == version;
     reply({same && vouches_for(record), record});
@@ -438,8 +441,13 @@ void Target::list(bool own, std::uint64_t version,
     const bool fresh = lease() != 0 && hand_over_->state()->revision >= lease();
     if (map().version != version || missing_ != 0 || (own && !fresh)) return reply(std::nullopt);
     Listed out(nodes_.names.size());
-    for (std::size_t name = 0; name < out.size(); ++name)
-      if (is_home(name) == own) out[name] = newest(name);
+    for (std::size_t name = 0; name < out.size(); ++name) {
+      if (is_home(name) != own) continue;
+      if (!own && !hand_over_->at_rest(nodes_.names[name]))
+        return world().after(place_, 50 * kMillisecond,
+                             [this, own, version, reply] { list(own, version, reply); });
+      out[name] = newest(name);
+    }
     reply(std::move(out));
   });
 }

@@ -91,11 +91,34 @@ TEST_CASE("hand-over: a write ends under the lease under which it began", "[owne
   HandOver target("t1");
   target.learn(state_of(f.before, f.before.version, 9));
   const auto write = target.begin(f.moved, kLease);
-  CHECK(target.may_go_on(write, kLease));
-  CHECK_FALSE(target.may_go_on(write, 0));
-  CHECK_FALSE(target.may_go_on(write, kLease + 1));
+  CHECK_FALSE(target.commit(write, 0));
+  CHECK_FALSE(target.commit(write, kLease + 1));
+  CHECK(target.commit(write, kLease));
+  CHECK(target.may_acknowledge(write, kLease));
+  CHECK_FALSE(target.may_acknowledge(write, 0));
+  CHECK_FALSE(target.may_acknowledge(write, kLease + 1));
   // A lease counts once what was known at its registration is known here.
   CHECK(target.may_begin(f.moved, 10) == Verdict::stale);
+}
+
+TEST_CASE("hand-over: a former owner does not answer for a name on its way to a drive",
+          "[ownership]") {
+  const Fixture f;
+  HandOver last("t1");
+  last.learn(state_of(f.before, f.before.version, 9));
+  const auto hangs = last.begin(f.moved, kLease);
+  const auto waits_for_body = last.begin(f.stays, kLease);
+  CHECK(last.at_rest(f.moved));
+  REQUIRE(last.commit(hangs, kLease));
+  // Neither the end of its lease nor that of its ownership stops what the drive has begun.
+  last.learn(state_of(f.after, f.after.version, 10));
+  CHECK_FALSE(last.may_acknowledge(hangs, 0));
+  CHECK_FALSE(last.at_rest(f.moved));
+  // What has not begun to commit never will without its lease: it holds up nobody.
+  CHECK_FALSE(last.commit(waits_for_body, 0));
+  CHECK(last.at_rest(f.stays));
+  last.end(hangs);
+  CHECK(last.at_rest(f.moved));
 }
 
 TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
@@ -111,8 +134,10 @@ TEST_CASE("hand-over: a copy on its way in is not nothing", "[ownership]") {
   CHECK(next.word(true).moved == 0);
   CHECK(next.word(true).under_way.empty());
   CHECK_FALSE(next.idle());
+  CHECK_FALSE(next.at_rest(f.moved));
   next.end(*copy);
   CHECK(next.idle());
+  CHECK(next.at_rest(f.moved));
   CHECK(next.word(true).moved == moved_on.version);
 }
 
