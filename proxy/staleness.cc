@@ -2,13 +2,11 @@
 
 #include <string>
 
-#include "common/base/encoding.h"
-
 namespace tarn::proxy {
 
 Result<std::int64_t> stale_seconds(const Services& services, const http::RequestHead& head) {
   const std::int64_t seconds = services.membership.lease().stale_seconds();
-  if (seconds != 0 && to_lower(head.field("Cache-Control")).find("no-cache") != std::string::npos)
+  if (seconds != 0 && http::asks_for_fresh(head))
     return fail(Errc::unavailable,
                 "the meta store has been out of reach for {} s, and no-cache asks for more",
                 seconds);

@@ -73,7 +73,7 @@ Task<Status> catch_up(TargetNode& node, ObjectRequest& out) {
 /// Whether it may be read here and now.
 Status check_freshness(const TargetNode& node, const http::Request& request, ObjectRequest& out) {
   if (node.membership.lease().valid()) return {};
-  if (request.head().field("Cache-Control").find("no-cache") != std::string_view::npos)
+  if (http::asks_for_fresh(request.head()))
     return fail(Errc::unavailable, "this target has no lease now and cannot vouch for freshness");
   out.stale_seconds = node.membership.lease().stale_seconds();
   return {};

@@ -207,6 +207,10 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out += "\r\n";
 }
 
+bool asks_for_fresh(const RequestHead& head) {
+  return to_lower(head.field("Cache-Control")).find("no-cache") != std::string::npos;
+}
+
 std::string http_date(std::int64_t seconds) {
   const std::chrono::sys_seconds when{std::chrono::seconds(seconds)};
   const auto midnight = std::chrono::floor<std::chrono::days>(when);

@@ -103,6 +103,9 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 /// Whether a request has any field that check_read_conditions() looks at.
 [[nodiscard]] bool has_conditions(const RequestHead& head) noexcept;
 
+/// Whether the client wants nothing that may be stale (`Cache-Control: no-cache`, in any case).
+[[nodiscard]] bool asks_for_fresh(const RequestHead& head);
+
 /// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the
 /// epoch.
 enum class Condition : std::uint8_t { proceed, not_modified, failed };

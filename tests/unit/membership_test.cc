@@ -8,6 +8,7 @@
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/state_builder.h"
+#include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 
 namespace tarn::cluster {
@@ -20,43 +21,34 @@ using test::TemporaryDirectory;
 
 /// The store, seen through a network that can lose calls, or the answers to those that change
 /// things.
-class Flaky final : public MetaStore {
+class Flaky final : public test::ForwardingStore {
  public:
-  explicit Flaky(MetaStore& store) : store_(store) {}
+  using ForwardingStore::ForwardingStore;
   std::atomic<int> lost_answers{0};  ///< of this many commits the outcome stays unknown
   std::atomic<bool> away{false};
 
   Task<Result<RangeResult>> range(RangeRequest request) override {
     if (away) co_return gone();
-    co_return co_await store_.range(std::move(request));
+    co_return co_await ForwardingStore::range(std::move(request));
   }
   Task<Result<TransactionResult>> commit(Transaction transaction) override {
     if (away) co_return gone();
-    auto done = co_await store_.commit(std::move(transaction));
+    auto done = co_await ForwardingStore::commit(std::move(transaction));
     if (lost_answers-- > 0) co_return gone();
     lost_answers = 0;
     co_return done;
   }
   Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
     if (away) co_return gone();
-    co_return co_await store_.grant(ttl);
+    co_return co_await ForwardingStore::grant(ttl);
   }
   Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
     if (away) co_return gone();
-    co_return co_await store_.keep_alive(lease);
-  }
-  Task<Status> revoke(LeaseId lease) override { co_return co_await store_.revoke(lease); }
-  Task<Result<LeaseState>> time_to_live(LeaseId lease) override {
-    co_return co_await store_.time_to_live(lease);
-  }
-  Task<Status> watch(std::string prefix, Revision from,
-                     std::function<bool(WatchBatch)> sink) override {
-    co_return co_await store_.watch(std::move(prefix), from, std::move(sink));
+    co_return co_await ForwardingStore::keep_alive(lease);
   }
 
  private:
   static tl::unexpected<Error> gone() { return fail(Errc::unavailable, "lost on the way"); }
-  MetaStore& store_;
 };
 
 Node node(const std::string& id, Role role) {

@@ -7,6 +7,7 @@
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
+#include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 
 namespace tarn::cluster {
@@ -17,40 +18,20 @@ using test::TemporaryDirectory;
 
 /// A store whose commits are cut off after a number of them: the next one is lost on its way there,
 /// or its answer on the way back.
-class Cut final : public MetaStore {
+class Cut final : public test::ForwardingStore {
  public:
   enum class How : std::uint8_t { before, after };
-  explicit Cut(MetaStore& store) : store_(store) {}
+  using ForwardingStore::ForwardingStore;
   int left = 1'000;
   How how = How::before;
 
-  Task<Result<RangeResult>> range(RangeRequest request) override {
-    co_return co_await store_.range(std::move(request));
-  }
   Task<Result<TransactionResult>> commit(Transaction transaction) override {
     const bool cut = left-- <= 0;
     if (cut && how == How::before) co_return fail(Errc::unavailable, "lost on the way");
-    auto done = co_await store_.commit(std::move(transaction));
+    auto done = co_await ForwardingStore::commit(std::move(transaction));
     if (cut) co_return fail(Errc::unavailable, "answer lost on the way");
     co_return done;
   }
-  Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
-    co_return co_await store_.grant(ttl);
-  }
-  Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
-    co_return co_await store_.keep_alive(lease);
-  }
-  Task<Status> revoke(LeaseId lease) override { co_return co_await store_.revoke(lease); }
-  Task<Result<LeaseState>> time_to_live(LeaseId lease) override {
-    co_return co_await store_.time_to_live(lease);
-  }
-  Task<Status> watch(std::string prefix, Revision from,
-                     std::function<bool(WatchBatch)> sink) override {
-    co_return co_await store_.watch(std::move(prefix), from, std::move(sink));
-  }
-
- private:
-  MetaStore& store_;
 };
 
 api::Bucket bucket(const std::string& name) {
