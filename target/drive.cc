@@ -153,20 +153,20 @@ void Drive::forget_bucket(BucketId bucket) {
   threads_->post([this, bucket] { forget_bucket_now(bucket); });
 }
 
-void Drive::save_cluster_state(std::string json) {
+void Drive::save_cluster_state(std::function<std::string()> json) {
   {
     const std::lock_guard lock(mutex_);
     cluster_state_ = std::move(json);
   }
   threads_->post([this] {
     const std::lock_guard one_writer(cluster_file_mutex_);
-    std::string newest;
+    std::function<std::string()> newest;
     {
       const std::lock_guard lock(mutex_);
-      newest = std::exchange(cluster_state_, std::string());
+      newest = std::exchange(cluster_state_, nullptr);
     }
-    if (newest.empty() || !usable()) return;  // another thread has written something newer
-    if (const Status saved = files_->write_file(".tarn/cluster.json", newest); !saved)
+    if (!newest || !usable()) return;  // another thread has written something newer
+    if (const Status saved = files_->write_file(".tarn/cluster.json", newest()); !saved)
       drive_log().warn("cluster.json not written drive={} err={}", options_.path,
                        saved.error().message);
   });

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -176,8 +177,9 @@ class Drive {
 
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
-  /// Writes .tarn/cluster.json.
-  void save_cluster_state(std::string json);
+  /// Writes what `json` makes, on a thread of the drive, to .tarn/cluster.json; of several that
+  /// wait only the last.
+  void save_cluster_state(std::function<std::string()> json);
   /// Counters since the start, for metrics.
   struct Counters {
     std::atomic<std::uint64_t> hangs{0};  ///< times that it did not answer
@@ -292,9 +294,10 @@ class Drive {
   std::mutex patched_mutex_;         // guards patched_; held while a note is made
   std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
   mutable std::mutex mutex_;         // guards what follows
-  std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;                  // why the drive is out; empty while it is in
-  std::string hangs_;                // why it is out until it answers; empty while it does
+  std::function<std::string()>
+      cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;    // why the drive is out; empty while it is in
+  std::string hangs_;  // why it is out until it answers; empty while it does
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute
 

@@ -115,12 +115,13 @@ Task<void> watch_drive(Drive& drive) {
 
 /// What a change of the cluster's state means for the drives.
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
-                   const cluster::ClusterState& after) {
-  for (const BucketId bucket : after.bmd.dead)
+                   std::shared_ptr<const cluster::ClusterState> after) {
+  for (const BucketId bucket : after->bmd.dead)
     if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
-  if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
-  const std::string saved = cluster::encode_cluster_file(after);
-  for (const auto& drive : store.drives()) drive->save_cluster_state(saved);
+  if (before.map.version == after->map.version && before.bmd.version == after->bmd.version) return;
+  // On the drives' threads: of many buckets it is a long text.
+  const auto text = [after = std::move(after)] { return cluster::encode_cluster_file(*after); };
+  for (const auto& drive : store.drives()) drive->save_cluster_state(text);
 }
 
 /// Everything of a running target, in the order of its making.
@@ -250,7 +251,7 @@ Status Target::start() {
     if (!drive->mount().disk.empty()) disks.insert(drive->mount().disk);
   stats_->watch_disks(std::move(disks));
   view_->on_change(
-      [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
+      [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
@@ -268,7 +269,7 @@ Status Target::start() {
   internal_router_.emplace(with_node_routes(internal_routes(*node_)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
-  act_on_change(*store_, cluster::ClusterState(), *view_->state());
+  act_on_change(*store_, cluster::ClusterState(), view_->state());
   joined_ = true;
   tasks_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
