@@ -88,7 +88,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   drive->recovery_ = *report;
   drive->directory_ = report->last_directory;
   drive->files_in_directory_ = report->files_in_last_directory;
-  drive->foreign_ = may_hold_foreign;
+  drive->overflow_.set(may_hold_foreign);
   if (may_hold_foreign != (foreign == "1")) {
     IndexBatch batch;
     batch.put_flag("foreign", may_hold_foreign ? "1" : "0");
@@ -98,6 +98,26 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
   return drive;
+}
+
+Task<Result<bool>> Drive::clear_overflow_mark(Belongs belongs) {
+  auto work = [&, this]() -> Result<bool> {
+    TRY_OK(usable());
+    if (!overflow_.is_set()) return true;
+    const auto before = overflow_.moment();
+    if (!before) return false;
+    bool all_belong = true;
+    TRY_OK(index_->scan([&](BucketId bucket, std::string_view name, const io::ObjectRecord&) {
+      all_belong = all_belong && belongs(bucket, name);
+    }));
+    if (!all_belong) return false;
+    return overflow_.clear(*before, [&] {
+      IndexBatch batch;
+      batch.put_flag("foreign", "0");
+      return index_->commit(std::move(batch));
+    });
+  };
+  co_return co_await threads_->run(work);
 }
 
 Task<Status> Drive::probe() {

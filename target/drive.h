@@ -30,6 +30,7 @@
 #include "target/head_turns.h"
 #include "target/index.h"
 #include "target/open_object.h"
+#include "target/overflow_mark.h"
 #include "target/recovery.h"
 #include "target/verified_files.h"
 #include "target/work_file.h"
@@ -80,7 +81,12 @@ class Drive {
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
   /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
-  [[nodiscard]] bool may_hold_foreign() const { return foreign_.load(); }
+  [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
+  /// Whether a record belongs on this drive; false also when nobody can say.
+  using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
+  /// Looks at every record, tombstones too. When all belong here, and none that does not came
+  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Whether it is.
+  Task<Result<bool>> clear_overflow_mark(Belongs belongs);
 
   /// unavailable with the reason once the drive is out.
   [[nodiscard]] Status usable() const;
@@ -132,6 +138,10 @@ class Drive {
   /// merely erased (a leftover of a name that lives on another drive now).
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
+
+  /// Returns when what `record`, which is there, was acknowledged with is on stable storage:
+  /// others are going to rely on it (durability: nosync).
+  Task<Status> make_durable(io::ObjectRecord record);
 
   // Changing what was published, and unfinished files (drive_metadata.cc).
 
@@ -224,6 +234,7 @@ class Drive {
   Status publish_now(WorkFile& file, const Publication& publication);
   Status publish_unsynced(WorkFile& file, Publication publication);
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
+  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
   /// A file whose bytes are written, and what it shall say of itself.
@@ -274,7 +285,7 @@ class Drive {
   io::DriveKind kind_;
   std::shared_ptr<HeadTurns> turns_;
   std::shared_ptr<CachePolicy> cache_policy_;
-  std::atomic<bool> foreign_{false};
+  OverflowMark overflow_;
   Counters counters_;
   VerifiedFiles verified_files_;
   HangWatch hang_watch_;             // of watch()

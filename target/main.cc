@@ -147,7 +147,8 @@ class Target {
   http::Client client_;
   http::TaskGroup tasks_;
   std::optional<security::ClusterSecret> secret_;
-  std::optional<security::NodeAuth> auth_;
+  std::optional<security::NodeAuth> auth_;      // of a node whose id is not known yet
+  std::optional<security::NodeAuth> own_auth_;  // with our id
   std::optional<security::RedirectSigner> signer_;
   std::unique_ptr<cluster::MetaStore> meta_;
   std::optional<cluster::ClusterView> view_;
@@ -243,6 +244,7 @@ Status Target::start() {
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
   id_ = opened.node_id;
+  own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
@@ -255,7 +257,7 @@ Status Target::start() {
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_,
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, clock_,
                 options_.checksum_verify == "always");
   context_.emplace(cluster::NodeContext{
       *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },

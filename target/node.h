@@ -9,7 +9,9 @@
 #include "common/cluster/membership.h"
 #include "common/http/client.h"
 #include "common/http/router.h"
+#include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
 #include "target/running_copies.h"
@@ -23,12 +25,14 @@ struct TargetNode {
   cluster::Membership& membership;
   ObjectStore& store;
   const security::RedirectSigner& signer;
+  const security::NodeAuth& auth;  ///< of calls to other nodes
   Clock& clock;
   bool verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
   RunningCopies copies = {};
+  Moves moves = Moves(id);
 
   /// The generation of a change that commits now (design.md, section 3).
   [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
@@ -78,9 +82,11 @@ Task<Status> patch_object(TargetNode& node, http::Request& request);      // pat
 Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
-Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
-Task<Status> stop_copy(TargetNode& node, http::Request& request);    // bucket_copy.cc, internal
-Task<Status> heartbeat(TargetNode& node, http::Request& request);    // heartbeat.cc, internal
+Task<Status> copy_bucket(TargetNode& node, http::Request& request);   // bucket_copy.cc, internal
+Task<Status> stop_copy(TargetNode& node, http::Request& request);     // bucket_copy.cc, internal
+Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
+Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
+Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal
 // What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
 Task<Status> append_object(TargetNode& node, http::Request& request,
                            const ObjectRequest& wanted);  // append.cc: append and flush

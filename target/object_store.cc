@@ -27,6 +27,11 @@ std::vector<std::size_t> ObjectStore::order(const ObjectName& name) const {
   return cluster::placement_order(candidates_, cluster::placement_digest(name.uname));
 }
 
+Drive* ObjectStore::home_of(std::string_view uname) const {
+  const auto first = cluster::placement_first(candidates_, cluster::placement_digest(uname));
+  return first < drives_.size() ? drives_[first].get() : nullptr;
+}
+
 Result<Drive*> ObjectStore::home(const ObjectName& name,
                                  const std::vector<std::size_t>& order) const {
   const std::size_t first = order.front();
@@ -156,10 +161,23 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
+  if (present.empty()) {
+    CO_TRY(Drive* const belongs, home(name, order(name)));
+    present.push_back({belongs, {}});
+  }
+  co_return co_await take_away(std::move(name), std::move(present), tombstone, true);
+}
+
+Task<Status> ObjectStore::forget(ObjectName name, std::vector<Located> present) {
+  co_return co_await take_away(std::move(name), std::move(present), {}, false);
+}
+
+Task<Status> ObjectStore::take_away(ObjectName name, std::vector<Located> present,
+                                    io::ObjectRecord tombstone, bool keep_tombstone) {
   const OpenObjects::Change change(open_, name.bucket, name.object);
   // The newest last: until it is gone the name still reads as that version, never as an older one.
   for (auto at = present.rbegin(); at != present.rend(); ++at)
-    CO_TRY_OK(co_await at->drive->remove(name.bucket, name.object, tombstone, true));
+    CO_TRY_OK(co_await at->drive->remove(name.bucket, name.object, tombstone, keep_tombstone));
   co_return Status();
 }
 

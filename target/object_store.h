@@ -49,6 +49,8 @@ class ObjectStore {
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
 
+  /// The drive where a name lives by placement; null when that is away.
+  [[nodiscard]] Drive* home_of(std::string_view uname) const;
   /// unavailable when the drive where `name` lives is away or out.
   [[nodiscard]] Status reachable(const ObjectName& name) const;
   /// All records of a name, tombstones included, the newest first. unavailable when a drive that
@@ -76,8 +78,12 @@ class ObjectStore {
   /// Replaces the metadata of `name` on the drive that holds it, as Drive::patch does. The caller
   /// holds the name's lock.
   Task<Status> patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute);
-  /// Durably deletes all of `present` (from find_all, under the lock).
+  /// Durably deletes all of `present` (from find_all, under the lock). When that is nothing, the
+  /// tombstone goes to the drive where the name belongs.
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
+  /// Durably takes away all of `present` without leaving a tombstone: others have the name now. The
+  /// caller holds the name's lock.
+  Task<Status> forget(ObjectName name, std::vector<Located> present);
 
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
@@ -102,6 +108,8 @@ class ObjectStore {
   [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
   [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                     const std::vector<std::size_t>& order) const;
+  Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
+                         bool keep_tombstone);
   Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
                                std::size_t limit, std::string& next);
 
