@@ -45,6 +45,8 @@ Status take(const std::string& key, const std::string& value, ClusterState& stat
     state.revision_base = static_cast<Revision>(base);
   } else if (key == keys::kPrimary) {
     state.primary = value;
+  } else if (key == keys::kConfig) {
+    TRY(state.config, document<ClusterConfig>(key, value));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
   } else if (key == keys::kSchema && value != keys::kSchemaText) {
