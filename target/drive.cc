@@ -30,7 +30,8 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       next_id_(random_u64()),
       threads_(std::make_unique<io::DriveThreads>(
           "drive" + options_.path.substr(options_.path.rfind('/') + 1), options_.threads,
-          kQueueMax)) {}
+          kQueueMax)),
+      space_limits_(options_.space) {}
 
 Drive::~Drive() = default;
 
@@ -137,6 +138,38 @@ Task<Status> Drive::probe() {
     return usable();
   };
   co_return co_await threads_->run(work);
+}
+
+void Drive::expect_foreign() {
+  foreign_ = true;
+  threads_->post(
+      [this] {
+        IndexBatch batch;
+        batch.put_flag("foreign", "1");
+        if (const Status noted = index_->commit(std::move(batch)); !noted)
+          drive_log().warn("flag not kept drive={} err={}", options_.path, noted.error().message);
+      },
+      [](const Error&) {});
+}
+
+/// Nothing that may not be refused comes any more when nobody has a file of the drive open.
+Status Drive::close(double seconds) {
+  if (uploads() != 0 || open_objects() != 0)
+    return fail(Errc::timeout, "drive {} is in use still: {} uploads, {} open objects",
+                options_.path, uploads(), open_objects());
+  Error why{Errc::unavailable, fmt::format("drive {} was detached", options_.path)};
+  {
+    const std::lock_guard lock(mutex_);
+    out_ = "it was detached";
+  }
+  turns_->refuse(why);
+  threads_->refuse(why);
+  if (!threads_->drain(seconds))
+    return fail(Errc::timeout, "drive {} does not come to rest", options_.path);
+  index_.reset();
+  files_->close();
+  drive_log().info("drive closed drive={}", options_.path);
+  return {};
 }
 
 void Drive::forget_bucket_now(BucketId bucket) {

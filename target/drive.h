@@ -95,6 +95,19 @@ class Drive {
   [[nodiscard]] Status not_overloaded() const;
   /// Takes the drive out: no further write, no further read.
   void take_out(const std::string& why);
+  /// Whether an operator has put the drive out of service: what lies here is kept and its index
+  /// answers, but it takes no new files and ObjectStore reads none.
+  [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
+  void set_disabled(bool disabled) { disabled_ = disabled; }
+  /// The set of drives has changed: from now on records may lie here whose home is another one.
+  void expect_foreign();
+  /// Unpublished files that somebody writes, and objects that somebody has open.
+  [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
+  [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
+  /// For good, when there is neither: index and file system are closed, so that it can be
+  /// unmounted, and whatever is asked of it later is unavailable. timeout when it has not come to
+  /// rest after `seconds`; then the same may be tried again. Blocks; not from an event loop.
+  Status close(double seconds);
   /// Whether a write failed here within the last minute: new files go to the next drive, if there
   /// is one. The third such failure within a minute takes the drive out.
   [[nodiscard]] bool suspect() const;
@@ -108,6 +121,8 @@ class Drive {
   [[nodiscard]] bool hangs() const;
   [[nodiscard]] io::Space space() const;
   [[nodiscard]] double used_percent() const;
+  /// From now on new files are made within these limits.
+  void set_space_limits(const SpaceLimits& limits);
 
   // Writing an object: create, write..., publish.
 
@@ -173,6 +188,7 @@ class Drive {
   Task<Status> adopt(OpenObject& object);
   /// Whose turn it is to read.
   [[nodiscard]] HeadTurns& turns() { return *turns_; }
+  [[nodiscard]] const HeadTurns& turns() const { return *turns_; }
   [[nodiscard]] io::DriveKind kind() const { return kind_; }
   /// Counts what readers were sent, for the cache policy.
   void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
@@ -319,6 +335,12 @@ class Drive {
   std::uint64_t next_id_;
 
   std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
+
+  SpaceLimits space_limits_;  // guarded by mutex_
+  // What the threads count down while they end: these need no destructor.
+  std::atomic<bool> disabled_{false};
+  std::atomic<std::size_t> uploads_{0};
+  std::atomic<std::size_t> open_objects_{0};
 };
 
 }  // namespace tarn::target

@@ -27,12 +27,13 @@ struct TargetNode {
   const security::RedirectSigner& signer;
   const security::NodeAuth& auth;  ///< of calls to other nodes
   Clock& clock;
-  bool verify_always = false;
+  std::atomic<bool> verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
   RunningCopies copies = {};
   Moves moves = Moves(id);
+  std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
   /// The generation of a change that commits now (design.md, section 3).
   [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
@@ -95,9 +96,9 @@ Task<Status> copy_object(TargetNode& node, http::Request& request,
 Task<Status> rename_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                            std::string new_name);  // rename.cc
 
-/// Drops appends that nobody has gone on with for `timeout`; runs until it is cancelled
+/// Drops appends that nobody has gone on with for `append_timeout`; runs until it is cancelled
 /// (append.cc).
-Task<void> drop_abandoned_appends(TargetNode& node, std::chrono::milliseconds timeout);
+Task<void> drop_abandoned_appends(TargetNode& node);
 
 /// The route tables of the two listeners (routes.cc).
 [[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);

@@ -51,6 +51,8 @@ Status take(const std::string& key, StateBuilder::Value& held, ClusterState& sta
     state.revision_base = static_cast<Revision>(base);
   } else if (key == keys::kPrimary) {
     state.primary = value;
+  } else if (key == keys::kConfig) {
+    TRY(state.config, document<ClusterConfig>(key, value));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
   } else if (key == keys::kSchema && value != keys::kSchemaText) {
