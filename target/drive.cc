@@ -141,7 +141,8 @@ Task<Status> Drive::probe() {
 }
 
 void Drive::expect_foreign() {
-  foreign_ = true;
+  // A look through the drive that is under way may not clear the mark any more.
+  const OverflowMark::Coming from_now_on(overflow_);
   threads_->post(
       [this] {
         IndexBatch batch;
