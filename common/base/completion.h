@@ -31,10 +31,13 @@ Task<T> await_completion(Start start) {
         };
         auto pending = std::make_shared<Pending>(std::move(handler));
         begin([pending = std::move(pending)](T value) {
-          const auto executor = pending->work.get_executor();
-          asio::post(executor, [pending, value = std::move(value)]() mutable {
-            auto resume = std::move(pending->handler);
-            pending.reset();
+          // All of it goes to the loop: once that runs it may end, while `done` still lives here.
+          auto work = std::move(pending->work);
+          const auto executor = work.get_executor();
+          asio::post(executor, [work = std::move(work), handler = std::move(pending->handler),
+                                value = std::move(value)]() mutable {
+            auto resume = std::move(handler);
+            work.reset();
             std::move(resume)(std::move(value));
           });
         });
