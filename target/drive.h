@@ -99,6 +99,20 @@ class Drive {
   /// answers, but it takes no new files and ObjectStore reads none.
   [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
   void set_disabled(bool disabled) { disabled_ = disabled; }
+  /// Whether new files may come. Asked again when an upload has been counted (uploads()): then
+  /// either it sees that the drive closes, or who closes it sees the upload.
+  [[nodiscard]] bool takes_files() const { return !disabled_.load() && !closing_.load(); }
+  /// Lets no new files come as long as it lives; all else goes on.
+  class [[nodiscard]] Closing {
+   public:
+    explicit Closing(Drive& drive) : drive_(drive) { drive_.closing_ = true; }
+    ~Closing() { drive_.closing_ = false; }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+
+   private:
+    Drive& drive_;
+  };
   /// The set of drives has changed: from now on records may lie here whose home is another one.
   void expect_foreign();
   /// Unpublished files that somebody writes, and objects that somebody has open.
@@ -339,6 +353,7 @@ class Drive {
   SpaceLimits space_limits_;  // guarded by mutex_
   // What the threads count down while they end: these need no destructor.
   std::atomic<bool> disabled_{false};
+  std::atomic<bool> closing_{false};
   std::atomic<std::size_t> uploads_{0};
   std::atomic<std::size_t> open_objects_{0};
 };

@@ -225,15 +225,12 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
     co_return fail(Errc::conflict, "drive {} is the only one of this target in service", path);
   const bool was_disabled = drive != nullptr && drive->disabled();
   if (drive != nullptr) {
-    drive->set_disabled(true);  // nothing new comes while it is looked at
-    Status verdict = co_await wait_for_uploads(*drive);
-    if (verdict && !give_up)
-      verdict = co_await refuse_if_used(
-          *drive, "the cluster would say that they do not exist until it is attached again");
-    if (!verdict) {
-      drive->set_disabled(was_disabled);
-      co_return verdict;
-    }
+    const Drive::Closing closing(*drive);  // nothing new comes while it is looked at
+    CO_TRY_OK(co_await wait_for_uploads(*drive));
+    if (!give_up)
+      CO_TRY_OK(co_await refuse_if_used(
+          *drive, "the cluster would say that they do not exist until it is attached again"));
+    drive->set_disabled(true);
   }
   list.attached.erase(path);
   list.disabled.erase(path);
@@ -272,8 +269,11 @@ Task<Status> DriveAdmin::disable(std::string path, bool force) {
                              [&](const auto& each) { return each != drive && !each->disabled(); }))
     co_return fail(Errc::conflict, "drive {} is the only one of this target in service: {}", path,
                    kSayItAgain);
-  if (!force)
+  const Drive::Closing closing(*drive);  // what is acknowledged meanwhile can be read afterwards
+  if (!force) {
+    CO_TRY_OK(co_await wait_for_uploads(*drive));
     CO_TRY_OK(co_await refuse_if_used(*drive, "they would answer 503 until it is enabled"));
+  }
   DriveList list;
   {
     const std::lock_guard lock(mutex_);

@@ -183,12 +183,14 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
   const auto by_rank = set->order(name);
   CO_TRY(Drive* const first, set->home(name, by_rank));
   CO_TRY_OK(first->not_overloaded());
-  Error last{Errc::unavailable, "all drives of this target are disabled"};
+  Error last{Errc::unavailable, "no drive of this target takes new files now"};
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
     for (const std::size_t index : by_rank) {
-      if (index >= set->drives.size() || set->drives[index]->disabled()) continue;
+      if (index >= set->drives.size() || !set->drives[index]->takes_files()) continue;
       auto file = co_await set->drives[index]->create(length, above_watermark);
+      if (file && !set->drives[index]->takes_files())
+        continue;  // it goes: what is stored there too
       if (file) co_return std::move(file);
       last = file.error();
       if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
