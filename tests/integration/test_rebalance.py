@@ -144,7 +144,8 @@ def test_what_is_newer_at_the_receiver_stays(pair):
     assert cluster.put("data", names[0], b"newer").status == 200
     assert cluster.put("data", names[1], b"newer, too").status == 200
     assert cluster.delete("data", names[1]).status == 200
-    assert len(pair.objects("t2")) == 3, "9 MiB at 1 MiB/s cannot be through yet"
+    # What is older than a write here may have been given up by now; the rest cannot be through.
+    assert names[2] in pair.objects("t2"), "9 MiB at 1 MiB/s"
     assert pair.patch_limits("t2", bandwidth=0) == {"bandwidth": 0, "workers": 2}
     assert other.end()["clean"]
     end = job.end()
