@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import socket
 import time
 import urllib.parse
 
@@ -55,6 +56,7 @@ class Job:
         self.connection = client.RawConnection((parts.hostname, parts.port), timeout=60)
         self.connection.send_head("POST", target, {"Content-Length": str(len(body))} | signed(cluster, "POST", target, "test"))
         self.connection.send(body)
+        self.connection.socket.recv(1, socket.MSG_PEEK)  # the job is known there, or refused
         self.node = node
 
     def end(self):
