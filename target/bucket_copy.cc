@@ -14,6 +14,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/job_stream.h"
 #include "target/peer_copy.h"
 #include "target/retry.h"
 
@@ -258,18 +259,10 @@ Task<Status> copy_bucket(TargetNode& node, http::Request& request) {
     if (state->bmd.find(bucket) == nullptr)
       co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
   CopyRun run(node, order, co_await asio::this_coro::executor);
-  const auto known = node.copies.add(order.job, run.stop());
-  if (!known) co_return fail(Errc::conflict, "copy {} runs here already", order.job);
-  CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
-                                            std::nullopt));
-  std::vector<Task<Status>> both;
-  both.push_back(run.run());
-  both.push_back(run.report(request.exchange));
-  const auto results = co_await gather(std::move(both));
-  co_return results.back();
+  co_return co_await stream_job(node, request, order.job, run);
 }
 
-Task<Status> stop_copy(TargetNode& node, http::Request& request) {
+Task<Status> stop_job(TargetNode& node, http::Request& request) {
   node.copies.stop(std::string(request.query().get("job")));
   co_return co_await request.exchange.respond(http::Response(200));
 }

@@ -3,9 +3,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/base/gather.h"
 #include "common/cluster/ownership_json.h"
 #include "common/obs/log.h"
+#include "target/job_stream.h"
 #include "target/rebalance.h"
 #include "target/resilver.h"
 
@@ -62,15 +62,7 @@ class MoveJob {
 
 Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, MoveJob::Work work) {
   MoveJob job(id, std::move(work), co_await asio::this_coro::executor);
-  const auto known = node.copies.add(id, job.stop());
-  if (!known) co_return fail(Errc::conflict, "job {} runs here already", id);
-  CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
-                                            std::nullopt));
-  std::vector<Task<Status>> both;
-  both.push_back(job.run());
-  both.push_back(job.report(request.exchange));
-  const auto results = co_await gather(std::move(both));
-  co_return results.back();
+  co_return co_await stream_job(node, request, std::move(id), job);
 }
 
 struct Order {
@@ -112,11 +104,6 @@ Task<Status> start_resilver(TargetNode& node, http::Request& request) {
     return resilver_walk(node, progress, std::move(stop));
   };
   co_return co_await run_job(node, request, order.job, work);
-}
-
-Task<Status> stop_move(TargetNode& node, http::Request& request) {
-  node.copies.stop(std::string(request.query().get("job")));
-  co_return co_await request.exchange.respond(http::Response(200));
 }
 
 Task<Status> change_move_limits(TargetNode& node, http::Request& request) {

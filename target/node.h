@@ -83,8 +83,9 @@ Task<Status> patch_object(TargetNode& node, http::Request& request);      // pat
 Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
-Task<Status> copy_bucket(TargetNode& node, http::Request& request);   // bucket_copy.cc, internal
-Task<Status> stop_copy(TargetNode& node, http::Request& request);     // bucket_copy.cc, internal
+Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
+/// Ends a streamed job (job_stream.h) of any kind: `job=ID` in the query.
+Task<Status> stop_job(TargetNode& node, http::Request& request);      // bucket_copy.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
 Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
 Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal

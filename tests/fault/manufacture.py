@@ -3,23 +3,8 @@
 import os
 import struct
 
+from harness.checksums import crc32c
 from stage import ATTRIBUTE
-
-_CRC32C = []
-
-
-def crc32c(data, crc=0):
-    """Of `data` behind what `crc` is of."""
-    if not _CRC32C:
-        for byte in range(256):
-            value = byte
-            for _ in range(8):
-                value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-            _CRC32C.append(value)
-    crc ^= 0xFFFFFFFF
-    for byte in data:
-        crc = _CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def number(value):

@@ -11,7 +11,7 @@ import time
 import checker
 import pytest
 from harness import client as http
-from harness import etcd
+from harness import attribute, etcd
 from harness.cli import Cli
 from harness.waiting import scaled, wait_until
 from history import Recorder
@@ -258,5 +258,5 @@ def generations(cluster):
         for drive in cluster.drives(target):
             for path in (drive / "data").glob("*/*"):
                 with contextlib.suppress(FileNotFoundError):  # replaced, and unlinked by now
-                    found.append(etcd.generation_of(path))
+                    found.append(attribute.generation_of(path))
     return found

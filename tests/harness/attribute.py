@@ -45,6 +45,11 @@ def decode(data):
     return out
 
 
+def generation_of(path):
+    """(map version, incarnation, counter) of a data file."""
+    return decode(os.getxattr(path, "user.tarn"))["generation"]
+
+
 def data_files(drives):
     """{path: raw attribute} of the finished data files below these drives."""
     found = {}

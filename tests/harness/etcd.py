@@ -130,25 +130,3 @@ def revision(url):
 def forget_changes(url):
     """Compaction: whoever has not seen all changes cannot be told them any more."""
     call_etcd(url, "/v3/kv/compaction", {"revision": str(revision(url)), "physical": True})
-
-
-def generation_of(path):
-    """(map version, incarnation, counter) in the attribute of a data file (docs/on-disk-layout.md)."""
-    data, at = os.getxattr(path, "user.tarn"), 9  # behind format and bucket id
-
-    def number():
-        nonlocal at
-        value, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    for _ in range(5):  # provider, namespace uuid and name, bucket, object
-        length = number()
-        at += length
-    at += 2  # format and kind of the record
-    return number(), number(), number()

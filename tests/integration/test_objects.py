@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 from harness import client
+from harness.checksums import crc32c
 from harness.waiting import wait_until
 
 DATA = bytes(i * 7 % 251 for i in range(3_000_000))
@@ -111,15 +112,6 @@ def test_conditional_writes_change_nothing_when_the_condition_is_false(cluster, 
     assert put(b"second", If_Match=etag) == 200
     assert put(b"never", If_Match=etag) == 412
     assert cluster.get(bucket, "x").body == b"second"
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 BODY = b"123456789" * 100

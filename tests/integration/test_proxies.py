@@ -6,7 +6,7 @@ import signal
 import threading
 
 import pytest
-from harness import client, etcd
+from harness import attribute, client, etcd
 from harness.cli import Cli
 from harness.cluster import PROGRAMS, Cluster
 from harness.waiting import scaled, wait_until
@@ -148,7 +148,7 @@ def test_a_proxy_can_be_added(make_cluster):
 
 
 def generations(cluster):
-    return [etcd.generation_of(path) for target in cluster.targets() for drive in cluster.drives(target)
+    return [attribute.generation_of(path) for target in cluster.targets() for drive in cluster.drives(target)
             for path in (drive / "data").glob("*/*")]
 
 

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 from harness import attribute, client
+from harness.checksums import crc32c
 from harness.nodes import Job, begin_rebalance, call, ownership, rebalance
 from harness.waiting import wait_until
 
@@ -66,15 +67,6 @@ def facts(cluster, name, bucket="data"):
     """All that a HEAD tells of the object itself."""
     told = {key.lower(): value for key, value in cluster.head(bucket, name).headers.items()}
     return {key: value for key, value in told.items() if key not in ("date", "tarn-request", "connection", "ais-location", "ais-mirror-paths")}
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
