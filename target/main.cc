@@ -33,6 +33,7 @@
 #include "target/cluster_history.h"
 #include "target/drive_identity.h"
 #include "target/drive_reports.h"
+#include "target/list_moving.h"
 #include "target/node.h"
 #include "target/options.h"
 
@@ -42,6 +43,7 @@ namespace {
 constexpr std::size_t kIndexCacheBytes = 32U << 20U;
 constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
+constexpr auto kOwnerSoon = std::chrono::seconds(3);
 
 spdlog::logger& log() { return obs::log("target"); }
 
@@ -137,6 +139,8 @@ class Target {
   Status start_listeners();
   Status open_meta();
   Task<Status> enter_cluster();
+  Task<Result<bool>> is_empty();
+  Task<void> wait_until_owner();
 
   const Options& options_;
   Clock& clock_ = system_clock();
@@ -145,14 +149,17 @@ class Target {
   http::Loops loops_;
   http::Client client_;
   http::TaskGroup tasks_;
+  http::TaskGroup keeper_;  // of the lease: ends before it is given back
   std::optional<security::ClusterSecret> secret_;
-  std::optional<security::NodeAuth> auth_;
+  std::optional<security::NodeAuth> auth_;      // of a node whose id is not known yet
+  std::optional<security::NodeAuth> own_auth_;  // with our id
   std::optional<security::RedirectSigner> signer_;
   std::unique_ptr<cluster::MetaStore> meta_;
   std::optional<cluster::ClusterView> view_;
   std::optional<IndexMemory> memory_;
   std::optional<ObjectStore> store_;
   std::optional<cluster::Membership> membership_;
+  std::optional<OwnedNames> owned_;
   std::optional<TargetNode> node_;
   std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeContext> context_;
@@ -224,6 +231,26 @@ Task<Status> Target::enter_cluster() {
   co_return loaded;
 }
 
+/// A target that is not in the map may join only so.
+Task<Result<bool>> Target::is_empty() {
+  if (!owned_->idle()) co_return false;
+  CO_TRY(const bool nothing, co_await holds_nothing(*store_, view_->state()));
+  co_return nothing;
+}
+
+/// Until the names that are ours may be written here: usually a few hundredths of a second. Whoever
+/// starts a cluster node by node need not wait for what comes with a later one.
+Task<void> Target::wait_until_owner() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kOwnerSoon;
+  while (std::chrono::steady_clock::now() < patience) {
+    const auto state = view_->state();
+    if (state->ownership->settled >= state->map.version) co_return;
+    timer.expires_after(std::chrono::milliseconds(10));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 Status Target::start() {
   std::error_code problem;
   std::filesystem::create_directories(options_.dir, problem);
@@ -242,6 +269,7 @@ Status Target::start() {
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
   id_ = opened.node_id;
+  own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
@@ -253,8 +281,11 @@ Status Target::start() {
       [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
+  owned_.emplace(id_, *view_, *membership_);
+  membership_->acknowledge_with([this] { return owned_->word(); });
+  membership_->empty_if([this] { return is_empty(); });
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_,
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
                 options_.checksum_verify == "always");
   context_.emplace(cluster::NodeContext{
       *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
@@ -270,7 +301,7 @@ Status Target::start() {
   http::export_server(metrics_, "internal", *internal_);
   act_on_change(*store_, cluster::ClusterState(), *view_->state());
   joined_ = true;
-  tasks_.spawn(loop.executor(), membership_->keep());
+  keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   tasks_.spawn(loop.executor(),
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
@@ -281,6 +312,8 @@ Status Target::start() {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
+  tasks_.spawn(loop.executor(), watch_foreign(*node_));
+  run_blocking(loop.executor(), wait_until_owner());
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};
   TRY_OK(write_node_file(options_.dir, file));
@@ -291,6 +324,7 @@ Status Target::start() {
 void Target::stop() {
   log().info("stopping node={}", id_);
   if (public_) public_->stop(options_.service.shutdown_grace);
+  keeper_.close(2);
   if (joined_) run_blocking(loops_.at(0).executor(), membership_->leave());
   if (internal_) internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);

@@ -156,6 +156,10 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
+  if (present.empty()) {
+    CO_TRY(Drive* const drive, home(name, order(name)));
+    present.push_back({drive, tombstone});
+  }
   const OpenObjects::Change change(open_, name.bucket, name.object);
   // The newest last: until it is gone the name still reads as that version, never as an older one.
   for (auto at = present.rbegin(); at != present.rend(); ++at)

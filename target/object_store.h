@@ -76,7 +76,8 @@ class ObjectStore {
   /// Replaces the metadata of `name` on the drive that holds it, as Drive::patch does. The caller
   /// holds the name's lock.
   Task<Status> patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute);
-  /// Durably deletes all of `present` (from find_all, under the lock).
+  /// Durably deletes all of `present` (from find_all, under the lock). When that is nothing, the
+  /// tombstone goes to the drive where the name belongs.
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
 
   /// Removes what a destroyed bucket left, in the background.

@@ -185,7 +185,6 @@ Task<Result<Moved>> restore_metadata(ClusterState state, MetaStore& to, std::str
   items[std::string(keys::kMap)] = nlohmann::json(state.map).dump();
   items[std::string(keys::kMapVersion)] = std::to_string(state.map.version);
   items[std::string(keys::kBmdVersion)] = bmd_version;
-  items[std::string(keys::kSealed)] = "1";  // there may be objects
   const Moved moved{state.uuid, items.size(), state.bmd.buckets.size(), state.revision_base};
   CO_TRY(const Revision note, co_await prepare(to, moved.uuid));
   CO_TRY_OK(co_await copy(items, to, note));
