@@ -165,7 +165,7 @@ Status readiness(const TargetNode& node) {
   if (!node.membership.lease().valid())
     return fail(Errc::unavailable, "no lease: the meta store cannot be reached");
   for (const auto& drive : node.store.drives())
-    if (drive->usable()) return {};
+    if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
 }
 

@@ -25,6 +25,12 @@ Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> in
   co_return have;
 }
 
+bool names_a_version(const http::RequestHead& head) {
+  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
+}
+
+}  // namespace
+
 /// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
 /// the index, the kernel's part of connections, and pages.
 Status check_memory() {
@@ -35,12 +41,6 @@ Status check_memory() {
               "bodies that are under way hold {} bytes of memory, and may hold {}; try again", held,
               allowed);
 }
-
-bool names_a_version(const http::RequestHead& head) {
-  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
-}
-
-}  // namespace
 
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
   if (!SAFETY("safety.redirect_length")) return {};
@@ -84,25 +84,31 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   }
 }
 
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
+Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
-  BlockReader blocks(from);
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await blocks.next(buffer);
+    const auto got = co_await next(buffer);
     if (writing.valid()) result = co_await writing.get();
     if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
-    if (result && stop.stop_requested())
-      result = fail(Errc::cancelled, "the copy was told to stop");
     if (!result || *got == 0) co_return result;
     const auto piece = buffer.first(*got);
     digests.update(piece);
     writing = file.drive().write(file, piece, digests.size() - *got);
   }
+}
+
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
+  BlockReader blocks(from);
+  const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
+    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
+    co_return co_await blocks.next(into);
+  };
+  co_return co_await write_pieces(file, digests, next);
 }
 
 Status check_write_allowed(const http::RequestHead& head, const Newest& newest,

@@ -1,5 +1,4 @@
-// What a target says of its records while names move between targets: for lists, and whether any is
-// left that belongs elsewhere.
+// What a target says of its records while names move between targets.
 
 #include "target/list_moving.h"
 
@@ -10,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
-#include "common/obs/log.h"
 #include "target/list_page.h"
 
 namespace tarn::target {
@@ -22,7 +20,6 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kLimitMax = 10'000;
 constexpr auto kRestEvery = 10ms;
 constexpr auto kRestMax = 2s;
-constexpr auto kLookEvery = 200ms;
 /// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
 constexpr std::size_t kSlice = 50'000;
 
@@ -135,25 +132,6 @@ bool acts_on(TargetNode& node, std::uint64_t map_version) {
   return node.owned.state()->map->version == map_version;
 }
 
-/// One bucket on one drive, until a foreign name is found.
-Task<Result<bool>> any_foreign(Drive& drive, const Wanted& wanted) {
-  std::string after;
-  bool found = false;
-  for (bool more = true; more && !found;) {
-    more = false;
-    std::size_t seen = 0;
-    const auto visit = [&](std::string_view name, const io::ObjectRecord&) -> Index::Step {
-      found = wanted.takes(name);
-      more = ++seen == kSlice;
-      if (more) after = std::string(name);
-      return {.stop = found || more, .skip_to = {}};
-    };
-    const std::string from = after;
-    CO_TRY_OK(co_await drive.walk(wanted.bucket->id, "", from, visit));
-  }
-  co_return found;
-}
-
 }  // namespace
 
 Task<Status> list_moving(TargetNode& node, http::Request& request) {
@@ -195,20 +173,6 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   co_return co_await request.exchange.respond(std::move(response));
 }
 
-Task<Result<bool>> holds_foreign(TargetNode& node,
-                                 std::shared_ptr<const cluster::ClusterState> state) {
-  if (!node.store.missing().empty())
-    co_return fail(Errc::unavailable, "a drive is away: what it holds is not known");
-  for (const auto& [name, bucket] : state->bmd.buckets) {
-    const Wanted foreign{state, &bucket, node.id, "", false, 1};
-    for (const auto& drive : node.store.drives()) {
-      CO_TRY(const bool found, co_await any_foreign(*drive, foreign));
-      if (found) co_return true;
-    }
-  }
-  co_return false;
-}
-
 Task<Result<bool>> holds_nothing(ObjectStore& store,
                                  std::shared_ptr<const cluster::ClusterState> state) {
   if (!store.missing().empty()) co_return false;
@@ -224,29 +188,6 @@ Task<Result<bool>> holds_nothing(ObjectStore& store,
     }
   }
   co_return true;
-}
-
-Task<void> watch_foreign(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::uint64_t looked = 0;  // the map version in which all was found to be ours
-  std::chrono::steady_clock::time_point again{};
-  while (true) {
-    timer.expires_after(kLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
-    const auto state = node.view.state();
-    const std::uint64_t version = state->map.version;
-    const auto now = std::chrono::steady_clock::now();
-    const bool due = looked != version && !state->map.past.empty() &&
-                     state->ownership->settled >= version && now >= again;
-    if (!due || !acts_on(node, version) || !node.owned.only_ours_under_way()) continue;
-    const auto foreign = co_await holds_foreign(node, state);
-    // What is left goes one by one: no need to look all the time.
-    again = std::chrono::steady_clock::now() + 2s;
-    if (!foreign || *foreign) continue;
-    looked = version;
-    node.owned.holds_only_ours(version);
-    obs::log("target").debug("no name of others is left here map={}", version);
-  }
 }
 
 }  // namespace tarn::target

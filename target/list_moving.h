@@ -17,14 +17,8 @@ namespace tarn::target {
 Task<Status> list_moving(TargetNode& node, http::Request& request);
 inline constexpr const char* kListMovingPath = "/v1/internal/list-moving";
 
-/// Whether any drive has a record of a name that is another's by the map of `state`.
-Task<Result<bool>> holds_foreign(TargetNode& node,
-                                 std::shared_ptr<const cluster::ClusterState> state);
 /// Whether no drive has a record of any bucket.
 Task<Result<bool>> holds_nothing(ObjectStore& store,
                                  std::shared_ptr<const cluster::ClusterState> state);
-/// Looks, whenever the map has changed and is settled, whether all records here are of names of
-/// ours, and lets the cluster know. Until it is cancelled.
-Task<void> watch_foreign(TargetNode& node);
 
 }  // namespace tarn::target

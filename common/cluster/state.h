@@ -15,6 +15,7 @@
 #include "common/api/bucket_props.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/cluster/cluster_config.h"
 #include "common/cluster/ownership.h"
 
 namespace tarn::cluster {
@@ -117,6 +118,7 @@ struct ClusterState {
   std::shared_ptr<const OwnershipState> ownership;
   std::string primary;   ///< id of the proxy that holds the lease of the primary; or empty
   std::string moved_to;  ///< not empty: the cluster's state lives there now, not here
+  ClusterConfig config;  ///< what operators have set for all nodes
 };
 
 /// The target that owns `uname`: HRW over the targets that may own names. Null when there are none.

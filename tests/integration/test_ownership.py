@@ -1,11 +1,14 @@
 """Targets go down, return and join: who takes writes then, what readers are told, and that nothing is lost meanwhile."""
 
 import os
+import re
 import signal
+import threading
 import time
 
 import pytest
-from harness import client
+from harness import attribute, client
+from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 
 LEASE_SECONDS = 4
@@ -103,6 +106,74 @@ def test_a_target_joins_a_cluster_that_holds_objects(make_cluster, meta):
     assert cluster.delete("data", mine[1]).status == 200
     assert cluster.delete("data", mine[1]).status == 404
     check_all(cluster, wanted | {mine[0]: "second", mine[1]: None})
+
+
+class Watcher(threading.Thread):
+    """Does `look(turn)` again and again until it is told to end; what it says, unless that is nothing, was wrong."""
+
+    def __init__(self, look):
+        super().__init__()
+        self.look, self.wrong, self.turns, self.enough = look, [], 0, threading.Event()
+
+    def run(self):
+        while not self.enough.is_set():
+            try:
+                problem = self.look(self.turns)
+            except Exception as error:  # whatever it is, the reader saw it
+                problem = repr(error)
+            self.wrong += [problem] if problem else []
+            self.turns += 1
+
+    def end(self):
+        self.enough.set()
+        self.join()
+        return self.wrong
+
+
+@pytest.mark.parametrize("meta", ["embedded", "etcd"])
+def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, meta):
+    """All of 300 objects can be read and are listed once at every moment; what moves is the share of the one who came."""
+    cluster = make_cluster(targets=3, drives=1, **kinds(meta))
+    bodies = {f"n-{i:03}": os.urandom(100 + 97 * i) for i in range(300)}
+    for name, body in bodies.items():
+        assert cluster.put("data", name, body).status == 200
+    wait_until_home(cluster)
+    names, ways = sorted(bodies), everywhere(cluster)
+
+    def read_one(turn):
+        name = names[turn * 7 % len(names)]
+        answer = client.request("GET", cluster.url("data", name, ways[turn % len(ways)]))
+        return None if (answer.status, answer.body) == (200, bodies[name]) else f"{name}: {answer}"
+
+    def list_all(turn):
+        found = cluster.names("data", pagesize=(0, 50)[turn % 2])
+        return None if found == names else f"a list has {len(found)} names: {sorted(set(names) ^ set(found))}"
+
+    watchers = [Watcher(read_one), Watcher(read_one), Watcher(list_all)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        cluster.command("add", "target")
+        cluster.refresh()
+        cluster.running.add("t4")
+        wait_until(lambda: attribute.data_files(cluster.drives("t4")), 20, "something moves to t4")
+        wait_until_home(cluster)
+    finally:
+        wrong = [watcher.end() for watcher in watchers]
+    print(f"{[watcher.turns for watcher in watchers]} reads, reads and lists meanwhile")
+    assert wrong == [[], [], []]
+    assert all(watcher.turns >= 3 for watcher in watchers)
+
+    lies = {target: attribute.objects(cluster.drives(target)) for target in cluster.targets()}
+    assert sorted(name for found in lies.values() for name in found) == names, "each lies in one place"
+    assert all(cluster.owner("data", name) == target for target, found in lies.items() for name in found)
+    best = sum(said["size"] for said in lies["t4"].values())
+    moved = sum(int(count) for target in cluster.targets() for line in cluster.logs[target].matching("rebalance ended ")
+                for count in re.findall(r" bytes=(\d+)", line))
+    print(f"{len(lies['t4'])} objects are at t4; moved {moved} bytes, at least {best} had to")
+    assert 45 <= len(lies["t4"]) <= 105
+    assert best <= moved <= 1.05 * best
+    assert not stored_map(cluster).get("past")
 
 
 def test_a_target_that_is_stopped_gracefully_hands_its_names_over_at_once(make_cluster):

@@ -1,0 +1,302 @@
+"""What targets give each other when names have other owners, and what a target moves between its drives. The maps are
+published in the meta store, as an operator who puts targets aside for maintenance will do it."""
+
+import json
+import os
+import re
+import struct
+
+import pytest
+from harness import attribute, client
+from harness.nodes import Job, call, give_names_to, stored_map, wait_until_home
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+JSON = {"Content-Type": "application/json"}
+NEWEST = (1 << 40, 1, 1)  # a generation above all
+
+
+class Pair:
+    """Two targets; `everything_to` moves all names to some of them."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        wait_until_home(cluster)
+
+    def everything_to(self, *owners):
+        """The version of the map by which it moved."""
+        version = give_names_to(self.cluster, *owners)
+        wait_until_home(self.cluster)
+        return version
+
+    def ended(self, target, version):
+        """What the last walk by this map says of itself."""
+        found = self.cluster.logs[target].matching(rf"rebalance ended map={version} ")
+        return dict(re.findall(r"(\w+)=(\S*)", found[-1])) if found else None
+
+    def copies_begun(self, target):
+        return [path for drive in self.cluster.drives(target) for path in drive.glob("data/*/*")]
+
+    def objects(self, target):
+        return attribute.objects(self.cluster.drives(target))
+
+    def patch_limits(self, target, **limits):
+        answer = call(self.cluster, target, "PATCH", "/v1/internal/rebalance", limits)
+        assert answer.status == 200, answer
+        return answer.json()
+
+
+@pytest.fixture
+def pair(make_cluster):
+    return Pair(make_cluster(targets=2, drives=2))
+
+
+def fill(cluster, bucket="data"):
+    """Objects of many sizes, of which one was overwritten, some have metadata, and one is deleted again. {name: body}"""
+    bodies = {f"dir{i % 3}/n-{i}": os.urandom(size) for i, size in enumerate([0, 1, 100, 4096, 70_000] * 4)}
+    bodies |= {"just one block": os.urandom(MIB), "one and a bit": os.urandom(MIB + 1), "large": os.urandom(5 * MIB + 77)}
+    for name, body in bodies.items():
+        assert cluster.put(bucket, name, body, headers={"Ais-Custom-Md": f"was={len(body)}"}).status == 200
+    for name in ("large", "dir1/n-1"):
+        bodies[name] += b"again"
+        assert cluster.put(bucket, name, bodies[name]).status == 200
+    patch = json.dumps({"value": {"color": "red", "weight": "3 kg"}}).encode()
+    assert client.request("PATCH", cluster.url(bucket, "large"), patch, JSON).status == 200
+    return bodies
+
+
+def facts(cluster, name, bucket="data"):
+    """All that a HEAD tells of the object itself."""
+    told = {key.lower(): value for key, value in cluster.head(bucket, name).headers.items()}
+    return {key: value for key, value in told.items() if key not in ("date", "tarn-request", "connection", "ais-location", "ais-mirror-paths")}
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
+    """The names that `target` would take, of those offered in bucket "data"."""
+    (bucket,) = {said["bucket_id"] for node in ("t1", "t2") for said in pair.objects(node).values()}
+    body = {"bucket": bucket, "bmd": 1, "map": version,
+            "names": [{"name": name, "kind": kind, "generation": list(generation)} for name in names]}
+    answer = call(pair.cluster, target, "POST", "/v1/internal/move/offer", body, caller)
+    assert answer.status == 200, answer
+    return [names[index] for index in answer.json()["wanted"]]
+
+
+def test_objects_move_with_all_that_belongs_to_them(pair):
+    """There and back: bytes, generations, versions, times, checksums and metadata stay, and each lies in one place."""
+    cluster = pair.cluster
+    bodies = fill(cluster)
+    assert cluster.delete("data", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+    told = {name: facts(cluster, name) for name in bodies}
+    before = {target: pair.objects(target) for target in ("t1", "t2")}
+    assert all(len(found) > 3 for found in before.values()), "too few names on a target to show anything"
+    everything = before["t1"] | before["t2"]
+    assert everything.keys() == bodies.keys()
+
+    version = pair.everything_to("t2")
+    assert pair.objects("t1") == {} and pair.objects("t2") == everything
+    ended = pair.ended("t1", version)
+    assert ended["clean"] == "true" and int(ended["objects"]) == len(before["t1"])
+    assert int(ended["bytes"]) == sum(said["size"] for said in before["t1"].values())
+    assert pair.ended("t2", version) is None, "it had nothing to give away"
+    assert sorted(cluster.names("data")) == sorted(bodies)
+
+    pair.everything_to("t1")
+    assert pair.objects("t1") == everything and pair.objects("t2") == {}
+    pair.everything_to("t1", "t2")
+    assert {target: pair.objects(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+        assert facts(cluster, name) == told[name]
+    # The delete went along: nobody takes an older version. It is the newest change but one of this bucket.
+    assert cluster.get("data", "dir2/n-2", follow=True).status == 404
+    owner = cluster.owner("data", "dir2/n-2")
+    sender = cluster.nodes["t1" if owner == "t2" else "t2"]["id"]
+    incarnation = min(said["generation"][1] for said in before[owner].values())
+    now = stored_map(cluster)["version"]
+    assert offer(pair, owner, ["dir2/n-2"], now, sender, generation=(1, incarnation, 1)) == []
+    assert offer(pair, owner, ["dir2/n-2"], now, sender) == ["dir2/n-2"]
+    # All of it is on the drives.
+    cluster.kill("t1", "t2")
+    cluster.start("t1", "t2")
+    wait_until_home(cluster)
+    assert {target: pair.objects(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+
+
+def test_what_is_newer_at_the_receiver_stays(pair):
+    """A PUT and a DELETE while an older copy is on its way; and limits are obeyed, also when they change meanwhile."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 3)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
+    kept = cluster.get("data", names[2]).body
+    pair.everything_to("t2")
+    assert pair.patch_limits("t2", bandwidth=MIB // 2, workers=2) == {"bandwidth": MIB // 2, "workers": 2}
+    give_names_to(cluster, "t1", "t2")
+    wait_until(lambda: pair.copies_begun("t1"), 20, "a copy is on its way")
+    assert cluster.put("data", names[0], b"newer").status == 200
+    assert cluster.put("data", names[1], b"newer, too").status == 200
+    assert cluster.delete("data", names[1]).status == 200
+    assert len(pair.objects("t2")) == 3, "9 MiB at 0.5 MiB/s cannot be through yet"
+    assert pair.patch_limits("t2", bandwidth=0) == {"bandwidth": 0, "workers": 2}
+    wait_until_home(cluster)
+    assert pair.objects("t2") == {}
+    assert cluster.get("data", names[0]).body == b"newer"
+    assert cluster.get("data", names[1]).status == 404
+    assert cluster.get("data", names[2]).body == kept
+    assert pair.objects("t1").keys() == {names[0], names[2]}
+
+
+def test_what_is_written_at_the_sender_meanwhile_moves_too(pair):
+    """A write that began under the older map and ends while its name is on its way: it is not erased with what was given, and
+    follows it."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 2)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
+    pair.patch_limits("t1", bandwidth=MIB, workers=1)
+    slow = []
+    for name in names:
+        body = f"newer {name}".encode()
+        target = cluster.put("data", name, body, follow=False).headers["Location"]
+        connection = client.RawConnection(target)
+        connection.send_head("PUT", client.target_of(target), {"Content-Length": str(len(body))})
+        connection.send(body[:-1])
+        slow.append((connection, body))
+    wait_until(lambda: len(pair.copies_begun("t1")) == 4, 10, "the writes have begun")
+    give_names_to(cluster, "t2")
+    wait_until(lambda: pair.copies_begun("t2"), 20, "a copy is on its way")
+    for connection, body in slow:
+        connection.send(body[-1:])
+        assert connection.read_response("PUT").status == 200
+        connection.close()
+    pair.patch_limits("t1", bandwidth=0)
+    wait_until_home(cluster)
+    assert pair.objects("t1") == {} and pair.objects("t2").keys() == set(names)
+    for name in names:
+        assert cluster.get("data", name).body == f"newer {name}".encode()
+
+
+def test_walks_take_turns_and_end_when_a_newer_map_comes(pair):
+    """One walk at a time; a newer map ends a rebalance, and what that left goes by the newer one."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 4)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(2 * MIB)).status == 200
+    pair.patch_limits("t1", bandwidth=MIB)
+    away = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.copies_begun("t2"), 20, "a copy is on its way")
+    for kind, says in (("rebalance", f"a rebalance by map {away} runs here already"), ("resilver", "a rebalance runs here")):
+        refused = Job(cluster, "t1", kind, f"{kind} by hand").end()
+        assert not refused["clean"] and says in refused["error"], refused
+    give_names_to(cluster, "t1", "t2")
+    wait_until_home(cluster)
+    ended = cluster.logs["t1"].matching(f"rebalance ended map={away} ")
+    assert len(ended) == 1 and "clean=false" in ended[0] and "newer map" in ended[0], ended
+    assert pair.objects("t1").keys() == set(names) and pair.objects("t2") == {}
+    again = Job(cluster, "t2", "rebalance", "by hand").end()
+    assert again["clean"] and again["objects"] == 0 and again["error"] == ""
+
+
+def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(pair):
+    cluster = pair.cluster
+    first, name = cluster.names_owned_by("t1", "data", 2)
+    body = b"seven and twenty bytes long"
+    # At a byte a second this one goes, and then no other for a day.
+    assert cluster.put("data", first, bytes(100_000)).status == 200
+    assert cluster.put("data", name, body).status == 200
+    (raw,) = [raw for raw in attribute.data_files(cluster.drives("t1")).values() if attribute.decode(raw)["name"] == name]
+    t1, t2 = (cluster.nodes[node]["id"] for node in ("t1", "t2"))
+    pair.patch_limits("t1", bandwidth=1, workers=1)
+    now = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.objects("t2").keys() == {first} and pair.objects("t1").keys() == {name}, 20, "the first has gone")
+
+    def send(caller=t1, version=now, block=body, checksum=None, extra=b"", to="t2"):
+        blocks = struct.pack("<I", crc32c(body) if checksum is None else checksum) + block
+        return call(cluster, to, "PUT", f"/v1/internal/move/copy?map={version}&bmd=1",
+                    struct.pack("<I", len(raw)) + raw + blocks + extra, caller)
+
+    assert send(version=now + 1).status == 503
+    for refused in (send(version=now - 1), send(caller="t9"), send(caller="test"), send(caller=t2, to="t1")):
+        assert refused.status == 409 and "does not take a copy" in refused.text, refused
+    wrong_block = body.replace(b"seven", b"eight")
+    for broken in (send(checksum=1), send(block=wrong_block), send(block=wrong_block, checksum=crc32c(wrong_block)),
+                   send(block=body[:-1]), send(extra=b"x")):
+        assert broken.status == 400, broken
+    assert pair.objects("t2").keys() == {first}
+    assert send().json() == {"stored": True}
+    assert send().json() == {"stored": False}, "once more is as good as once"
+    assert pair.objects("t2")[name] == pair.objects("t1")[name]
+    wait_until(lambda: len(pair.copies_begun("t2")) == 2, 5, "nothing is left of copies that were refused")
+    pair.patch_limits("t1", bandwidth=0)
+    wait_until_home(cluster)
+    assert pair.objects("t2").keys() == {first, name} and pair.objects("t1") == {}
+
+
+def test_a_flipped_bit_does_not_travel(pair):
+    cluster = pair.cluster
+    cluster.expect_errors("does not match its checksum")
+    names = cluster.names_owned_by("t1", "data", 4)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(MIB + 5000)).status == 200
+    victim = next(path for path, raw in attribute.data_files(cluster.drives("t1")).items()
+                  if attribute.decode(raw)["name"] == names[1])
+    with open(victim, "r+b") as file:
+        file.seek(MIB + 100)
+        (byte,) = file.read(1)
+        file.seek(MIB + 100)
+        file.write(bytes([byte ^ 1]))
+    version = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.ended("t1", version), 20, "the walk has ended")
+    (said, *_) = cluster.logs["t1"].matching(rf"rebalance ended map={version} ")
+    assert "clean=false" in said and "1 names could not be moved" in said and "checksum" in said, said
+    assert pair.objects("t1").keys() == {names[1]}
+    assert pair.objects("t2").keys() == set(names) - {names[1]}
+    assert stored_map(cluster)["past"], "t1 is asked for what it could not give away"
+
+
+def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
+    """Resilver: half of the objects go to the second drive, all stay readable, and look-ups visit one drive again."""
+    cluster = make_cluster(targets=1, drives=1)
+    bodies = fill(cluster)
+    assert cluster.delete("data", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+    told = {name: facts(cluster, name) for name in bodies}
+    before = attribute.objects(cluster.drives("t1"))
+    cluster.kill("t1")
+    drives = cluster.add_drive("t1")
+    cluster.start("t1")
+    wait_until(lambda: cluster.list_page("data").status == 200, 10, "a list is answered")
+
+    end = Job(cluster, "t1", "resilver", "r1").end()
+    assert end["clean"] and end["error"] == "" and end["kind"] == "resilver", end
+    here, there = (attribute.objects([drive]) for drive in drives)
+    assert len(here) > 3 and len(there) > 3 and here | there == before, "each in one place, unchanged"
+    assert end["objects"] == len(there) and end["bytes"] == sum(said["size"] for said in there.values())
+    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+        assert facts(cluster, name) == told[name]
+    assert cluster.get("data", "dir2/n-2").status == 404
+    again = Job(cluster, "t1", "resilver", "r2").end()
+    assert again["clean"] and again["objects"] == 0
+
+    cluster.kill("t1")
+    cluster.start("t1")
+    opened = [line for line in cluster.logs["t1"].lines() if re.search(r"overflow mark", line)]
+    assert len(opened) == 2, "the mark did not come back with the restart"
+    assert Job(cluster, "t1", "resilver", "r3").end()["clean"]
+    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2, "it was clear"
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
