@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kLimitMax = 10'000;
 constexpr auto kRestEvery = 10ms;
 constexpr auto kRestMax = 2s;
+constexpr auto kLeaseMax = 1s;
 /// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
 constexpr std::size_t kSlice = 50'000;
 
@@ -77,6 +78,19 @@ Task<Status> rest(TargetNode& node) {
   while (!node.owned.others_at_rest()) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "writes of names that moved away are still under way");
+    timer.expires_after(kRestEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
+/// One that has just joined owns names some moments before its lease counts.
+Task<Status> wait_for_lease(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kLeaseMax;
+  while (node.membership.lease_now() == 0) {
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable, "this target has no lease now");
     timer.expires_after(kRestEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -143,8 +157,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   if (!node.store.missing().empty())
     co_return fail(Errc::unavailable, "a list would be short: {}",
                    node.store.missing().begin()->second);
-  if (wanted.own && request.query().get("fresh") == "1" && node.membership.lease_now() == 0)
-    co_return fail(Errc::unavailable, "this target has no lease now");
+  if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
       wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);
   Records records;

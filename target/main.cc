@@ -136,6 +136,7 @@ class Target {
   std::optional<http::Server> public_;
   std::optional<http::Server> internal_;
   std::string id_;
+  std::atomic<bool> serves_{false};
   std::atomic<bool> joined_{false};
 };
 
@@ -160,11 +161,11 @@ http::Server::Options Target::server_options(const char* name, const std::string
 }
 
 /// The listeners are bound before the node joins (the map needs their ports) and answer 503 until
-/// then.
+/// all is there that serves them.
 Status Target::start_listeners() {
   const auto gated = [this](std::optional<http::Router>& router) -> http::Handler {
     return [this, &router](http::Exchange& exchange) -> Task<Status> {
-      if (!joined_) co_return fail(Errc::unavailable, "this target is starting");
+      if (!serves_) co_return fail(Errc::unavailable, "this target is starting");
       co_return co_await (*router)(exchange);
     };
   };
@@ -282,7 +283,6 @@ Status Target::start() {
   owned_.emplace(id_, *view_, *membership_);
   membership_->acknowledge_with([this] { return owned_->word(); });
   membership_->empty_if([this] { return is_empty(); });
-  TRY_OK(run_blocking(loop.executor(), membership_->join()));
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
                 options_.checksum_verify == "always");
   connect_moves();
@@ -307,8 +307,11 @@ Status Target::start() {
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
-  act_on_change(*store_, cluster::ClusterState(), view_->state());
+  // Before it joins: from then on it owns names.
+  serves_ = true;
+  TRY_OK(run_blocking(loop.executor(), membership_->join()));
   joined_ = true;
+  act_on_change(*store_, cluster::ClusterState(), view_->state());
   keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   tasks_.spawn(loop.executor(),

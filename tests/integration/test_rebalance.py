@@ -209,9 +209,10 @@ def test_walks_take_turns_and_end_when_a_newer_map_comes(pair):
     assert again["clean"] and again["objects"] == 0 and again["error"] == ""
 
 
-def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(pair):
-    cluster = pair.cluster
-    first, name = cluster.names_owned_by("t1", "data", 2)
+def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(make_cluster):
+    cluster = make_cluster(targets=2, drives=1)
+    pair = Pair(cluster)
+    first, name = sorted(cluster.names_owned_by("t1", "data", 2))
     body = b"seven and twenty bytes long"
     # At a byte a second this one goes, and then no other for a day.
     assert cluster.put("data", first, bytes(100_000)).status == 200
@@ -238,10 +239,10 @@ def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(pair):
     assert send().json() == {"stored": True}
     assert send().json() == {"stored": False}, "once more is as good as once"
     assert pair.objects("t2")[name] == pair.objects("t1")[name]
-    wait_until(lambda: len(pair.copies_begun("t2")) == 2, 5, "nothing is left of copies that were refused")
     pair.patch_limits("t1", bandwidth=0)
     wait_until_home(cluster)
     assert pair.objects("t2").keys() == {first, name} and pair.objects("t1") == {}
+    wait_until(lambda: len(pair.copies_begun("t2")) == 2, 5, "nothing is left of copies that were refused")
 
 
 def test_a_flipped_bit_does_not_travel(pair):
