@@ -168,6 +168,7 @@ def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, me
     finally:
         wrong = [watcher.end() for watcher in watchers]
     print(f"{[watcher.turns for watcher in watchers]} reads, reads and lists meanwhile")
+    print("\n".join(problem for each in wrong for problem in each))
     assert wrong == [[], [], []]
     assert all(watcher.turns >= 3 for watcher in watchers)
 

@@ -202,6 +202,7 @@ def test_walks_take_turns_and_end_when_a_newer_map_comes(pair):
         assert not refused["clean"] and says in refused["error"], refused
     give_names_to(cluster, "t1", "t2")
     wait_until_home(cluster)
+    wait_until(lambda: pair.ended("t1", away), 10, "the older walk has ended")
     ended = cluster.logs["t1"].matching(f"rebalance ended map={away} ")
     assert len(ended) == 1 and "clean=false" in ended[0] and "newer map" in ended[0], ended
     assert pair.objects("t1").keys() == set(names) and pair.objects("t2") == {}
