@@ -64,7 +64,7 @@ std::string signed_url(const Services& services, const http::Request& request,
   return url;
 }
 
-/// The end of assign(), when the bucket is known and writes may go ahead.
+/// The end of assign(), when the bucket is known.
 Result<Assignment> assign_to_owner(const Services& services, const http::Request& request,
                                    KnownBucket known, const Wanted& wanted, Passage passage) {
   const auto answering = services.suspects.answering();
@@ -112,7 +112,7 @@ Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
                                        const cluster::BucketRecord& bucket, std::string_view object,
                                        Access access) {
   const cluster::Node* owner = cluster::owner_of(state.map, bucket.placement_name(object));
-  if (owner == nullptr) return fail(Errc::unavailable, "no storage target has joined the cluster");
+  if (owner == nullptr) return fail(Errc::unavailable, "the cluster has no storage target now");
   if (!answering.contains(owner->id))
     return fail(Errc::unavailable, "target t[{}], which owns {}/{}, does not answer now", owner->id,
                 bucket.name.display(), object);
@@ -158,14 +158,6 @@ Task<Result<Assignment>> assign(const Services& services, const http::Request& r
   if (wanted.is_prefix)
     co_return fail(Errc::object_not_found, "{} does not exist: names of objects do not end in '/'",
                    wanted.display());
-  if (access_of(request.head().method) == Access::write && !known.state->sealed) {
-    // The first write fixes the set of targets: nothing moves names to a later one yet. An empty
-    // set must never be fixed: no target could join any more.
-    if (known.state->map.placeable_targets().empty())
-      co_return fail(Errc::unavailable, "no storage target has joined the cluster");
-    CO_TRY_OK(co_await cluster::seal(services.store, services.view));
-    CO_TRY(known, co_await find_bucket(services, wanted.bucket));
-  }
   co_return assign_to_owner(services, request, std::move(known), wanted, passage);
 }
 
@@ -175,8 +167,6 @@ std::optional<Assignment> assign_at_once(const Services& services, const http::R
   KnownBucket known{services.view.state(), nullptr};
   known.record = known.state->bmd.find(wanted.bucket);
   if (known.record == nullptr) return std::nullopt;
-  if (access_of(request.head().method) == Access::write && !known.state->sealed)
-    return std::nullopt;
   auto assigned = assign_to_owner(services, request, std::move(known), wanted, passage);
   if (!assigned) return std::nullopt;
   return std::move(*assigned);

@@ -10,6 +10,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
+#include "proxy/list.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 
@@ -21,6 +22,7 @@ using nlohmann::json;
 constexpr const char* kCopy = "copy-bck";
 constexpr const char* kRename = "move-bck";
 constexpr std::string_view kPath = "/v1/internal/copy";
+const std::vector<const cluster::Node*> kNone;
 /// A target sends a line four times a second, whatever its drives do.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(20)};
 constexpr std::size_t kLineBytesMax = 1U << 20U;
@@ -132,7 +134,7 @@ Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::Clu
   Watch watch{job, std::move(order), continue_on_error};
   try {
     std::vector<Task<Status>> follows;
-    for (const cluster::Node* target : state->map.placeable_targets())
+    for (const cluster::Node* target : targets_that_may_hold(*state).value_or(kNone))
       follows.push_back(follow_target(services, *target, watch));
     const auto ends = co_await gather(std::move(follows));
     std::string error;
@@ -200,7 +202,8 @@ Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, st
   job.bucket = from;
   job.to = to;
   job.about = std::move(about);
-  for (const cluster::Node* target : state.map.placeable_targets()) job.parts[target->id] = {};
+  for (const cluster::Node* target : targets_that_may_hold(state).value_or(kNone))
+    job.parts[target->id] = {};
   return job;
 }
 

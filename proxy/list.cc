@@ -9,14 +9,14 @@ namespace tarn::proxy {
 namespace {
 
 constexpr std::string_view kPath = "/v1/internal/list";
+constexpr int kAttemptsMax = 5;
 constexpr http::CallLimits kLimits{.total = std::chrono::seconds(30)};
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
 Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
                                                          const Answering& answering,
                                                          const std::string& pinned) {
-  auto targets = state.map.placeable_targets();
-  if (targets.empty()) return fail(Errc::unavailable, "no storage target has joined the cluster");
+  TRY(auto targets, targets_that_may_hold(state));
   if (!pinned.empty()) {
     const cluster::Node* target = state.map.find(pinned);
     if (target == nullptr || target->role != cluster::Role::target)
@@ -31,60 +31,34 @@ Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterS
   return targets;
 }
 
-std::string path_and_query(const cluster::ClusterState& state, const cluster::BucketRecord& bucket,
-                           const ListRequest& request, const std::string& after,
-                           std::size_t limit) {
-  api::Query query;
-  query.set("bucket", std::to_string(raw(bucket.id)));
-  query.set("bmd", std::to_string(state.bmd.version));
-  query.set("prefix", request.prefix);
-  query.set("after", after);
-  query.set("limit", std::to_string(limit));
-  query.set("delimiter", request.recursive ? "" : "/");
-  query.set("props", api::to_text(request.fields));
-  query.set("time_format", api::layout_of(request.time_format));
-  return std::string(kPath) + "?" + query.encode();
-}
-
 Task<Result<api::PackedPage>> ask_target(const Services& services, const cluster::Node& target,
                                          std::string path) {
-  auto answer = co_await call_node(services, target, http::Method::get, std::move(path), kLimits);
-  if (!answer)
-    co_return fail(Errc::unavailable, "the list would be incomplete: {}", answer.error().message);
-  if (answer->status == 404)
-    co_return fail(Errc::bucket_not_found, "{}", api::error_message_of(answer->body));
-  if (answer->status != 200)
-    co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
-                   target.id, api::error_message_of(answer->body), answer->status);
-  auto page = api::decode_page(std::move(answer->body));
+  CO_TRY(std::string body, co_await ask_for_list(services, target, std::move(path)));
+  auto page = api::decode_page(std::move(body));
   if (!page) co_return fail(Errc::internal, "target t[{}]: {}", target.id, page.error().message);
   co_return std::move(*page);
 }
 
-}  // namespace
-
-Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
+/// While no name moves: each target's objects are its own. conflict when somebody acts on a newer
+/// map.
+Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
                                            const ListRequest& request) {
   const cluster::ClusterState& state = *bucket.state;
   const auto answering = services.suspects.answering();
   CO_TRY(const auto targets, targets_to_ask(state, *answering, request.target));
-
+  const auto path_for = [&](const std::string& after, std::size_t limit) {
+    api::Query query = list_query(state, *bucket.record, request, after, limit);
+    query.set("delimiter", request.recursive ? "" : "/");
+    return std::string(kPath) + "?" + query.encode();
+  };
   api::ListMerge merge(targets.size(), request.limit, request.after);
   for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
     std::vector<Task<Result<api::PackedPage>>> calls;
     calls.reserve(wanting.size());
     for (const std::size_t i : wanting)
-      calls.push_back(ask_target(
-          services, *targets[i],
-          path_and_query(state, *bucket.record, request, merge.after(i), merge.batch())));
+      calls.push_back(ask_target(services, *targets[i], path_for(merge.after(i), merge.batch())));
     auto pages = co_await gather(std::move(calls));
     for (std::size_t k = 0; k < wanting.size(); ++k) {
-      if (!pages[k] && pages[k].error().code == Errc::bucket_not_found) {
-        CO_TRY(const auto now, co_await services.view.fresh());
-        if (now->bmd.find(bucket.record->id) == nullptr)
-          co_return fail(bucket_not_found(bucket.record->name));
-        pages[k].error().code = Errc::unavailable;
-      }
       CO_TRY(api::PackedPage page, std::move(pages[k]));
       const Status fed = merge.feed(wanting[k], std::move(page));
       if (!fed)
@@ -92,10 +66,70 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
                        fed.error().message);
     }
   }
-  // A target that joined meanwhile may hold names that nobody was asked for.
-  if (services.view.state()->map.version != state.map.version)
-    co_return fail(Errc::unavailable, "the cluster map changed while the list was made");
   co_return merge.take();
+}
+
+}  // namespace
+
+Result<std::vector<const cluster::Node*>> targets_that_may_hold(
+    const cluster::ClusterState& state) {
+  std::vector<const cluster::Node*> out;
+  for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map)))
+    if (const cluster::Node* node = state.map.find(id)) out.push_back(node);
+  if (out.empty()) return fail(Errc::unavailable, "no storage target has joined the cluster");
+  return out;
+}
+
+api::Query list_query(const cluster::ClusterState& state, const cluster::BucketRecord& bucket,
+                      const ListRequest& request, const std::string& after, std::size_t limit) {
+  api::Query query;
+  query.set("bucket", std::to_string(raw(bucket.id)));
+  query.set("bmd", std::to_string(state.bmd.version));
+  query.set("map", std::to_string(state.map.version));
+  query.set("prefix", request.prefix);
+  query.set("after", after);
+  query.set("limit", std::to_string(limit));
+  query.set("props", api::to_text(request.fields));
+  query.set("time_format", api::layout_of(request.time_format));
+  return query;
+}
+
+Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
+                                       std::string path) {
+  // Without a lease our own answer is marked as stale, and a target without one will do.
+  if (services.membership.lease().valid()) path += "&fresh=1";
+  auto answer = co_await call_node(services, target, http::Method::get, std::move(path), kLimits);
+  if (!answer)
+    co_return fail(Errc::unavailable, "the list would be incomplete: {}", answer.error().message);
+  if (answer->status == 421)
+    co_return fail(Errc::conflict, "target t[{}] acts on a newer map", target.id);
+  if (answer->status == 404)
+    co_return fail(Errc::bucket_not_found, "{}", api::error_message_of(answer->body));
+  if (answer->status != 200)
+    co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
+                   target.id, api::error_message_of(answer->body), answer->status);
+  co_return std::move(answer->body);
+}
+
+Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
+                                           const ListRequest& request) {
+  const BucketId id = bucket.record->id;
+  const api::Bucket name = bucket.record->name;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    const bool moving = !bucket.state->map.past.empty() && request.target.empty();
+    auto listed = moving ? list_while_moving(services, bucket, request)
+                         : list_at_rest(services, bucket, request);
+    auto page = co_await std::move(listed);
+    if (page) co_return std::move(*page);
+    const Errc code = page.error().code;
+    if (code != Errc::conflict && code != Errc::bucket_not_found) co_return fail(page.error());
+    CO_TRY(bucket.state, co_await services.view.fresh());
+    bucket.record = bucket.state->bmd.find(id);
+    if (bucket.record == nullptr) co_return fail(bucket_not_found(name));
+    if (code == Errc::bucket_not_found)
+      co_return fail(Errc::unavailable, "{}", page.error().message);
+  }
+  co_return fail(Errc::unavailable, "the cluster map changed while the list was made");
 }
 
 }  // namespace tarn::proxy

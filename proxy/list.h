@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "common/api/list_merge.h"
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -10,9 +13,25 @@
 namespace tarn::proxy {
 
 /// One page of a bucket, merged from all targets that may hold its objects. Every one of them has
-/// answered: else it is unavailable, never a short list. bucket_not_found when it was destroyed
-/// meanwhile, not_found for a target that is none.
+/// answered, and by the same map: else it is unavailable, never a short list. bucket_not_found when
+/// it was destroyed meanwhile, not_found for a target that is none.
 Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
                                            const ListRequest& request);
+
+/// The targets that may hold any object. unavailable when there are none.
+[[nodiscard]] Result<std::vector<const cluster::Node*>> targets_that_may_hold(
+    const cluster::ClusterState& state);
+
+/// The part of a list for one target's call: what all calls of it have in common.
+[[nodiscard]] api::Query list_query(const cluster::ClusterState& state,
+                                    const cluster::BucketRecord& bucket, const ListRequest& request,
+                                    const std::string& after, std::size_t limit);
+/// Calls one target. conflict when it acts on a newer map.
+Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
+                                       std::string path);
+/// list_entries() while names move between targets (list_moving.cc). conflict when somebody acts on
+/// a newer map.
+Task<Result<api::MergedPage>> list_while_moving(const Services& services, const KnownBucket& bucket,
+                                                const ListRequest& request);
 
 }  // namespace tarn::proxy

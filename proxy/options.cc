@@ -26,6 +26,13 @@ void Options::bind(Settings& settings) {
         return {};
       },
       "bucket that is made with the cluster and holds objects whose path has one segment only");
+  settings.duration(
+      "target.out_after", out_after, std::chrono::seconds(1), std::chrono::hours(24 * 365),
+      "how long a target may be down before what it holds is to be made again elsewhere");
+  settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 365),
+                    "how long a target may be down before it is taken out of the cluster: it may "
+                    "then come back only with empty drives");
   service.bind(settings);
 }
 

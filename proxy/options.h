@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -24,6 +25,8 @@ struct Options {
   http::ServiceSettings service;
   std::uint64_t redirect_put_status = 307;
   std::string default_bucket = "data";
+  std::chrono::milliseconds out_after{std::chrono::minutes(15)};
+  std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

@@ -10,6 +10,7 @@
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/coordination.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/patience.h"
 #include "common/cluster/primary.h"
@@ -196,6 +197,9 @@ Status Proxy::join() {
   keeper_->spawn(loop, membership_->keep());
   if (embedded_ == nullptr)
     keeper_->spawn(loop, cluster::keep_primary(*store_, *view_, *membership_));
+  const auto leader = embedded_ == nullptr ? cluster::Leader::primary : cluster::Leader::this_proxy;
+  keeper_->spawn(loop, cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
+                                           {options_.out_after, options_.tombstone_keep}));
   return {};
 }
 

@@ -57,6 +57,7 @@ constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
+constexpr int kHopsMax = 3;  // from the proxy's owner to the next one, and to who has it still
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.
@@ -111,10 +112,6 @@ Error target_lost(const std::string& owner, const Error& cause) {
 /// Passes the body on until it ends or the target answers early. The answer's head in both cases.
 Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::ClientStream& stream,
                                              const std::string& owner, PooledBuffer& buffer) {
-  auto answer = co_await stream.read_head();
-  if (!answer) co_return fail(target_lost(owner, answer.error()));
-  if (answer->status >= 200) co_return std::move(*answer);
-
   while (!stream.answer_ready()) {
     CO_TRY(const std::size_t got, co_await exchange.read_some(buffer.span()));
     Status sent;
@@ -128,6 +125,34 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
   auto final_answer = co_await stream.read_head();
   if (!final_answer) co_return fail(target_lost(owner, final_answer.error()));
   co_return std::move(*final_answer);
+}
+
+bool is_redirect(const http::ClientResponse& answer) {
+  return answer.status >= 300 && answer.status < 400 && answer.status != 304;
+}
+
+/// A request at a target, and the first that it answered: `100 Continue` when it wants the body.
+struct Asked {
+  http::ClientStream stream;
+  http::ClientResponse answer;
+};
+/// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
+/// of a body has been taken.
+Task<Result<Asked>> ask(const Services& services, const http::RequestHead& head, std::string url,
+                        const std::string& owner) {
+  for (int hop = 0;; ++hop) {
+    CO_TRY(http::Url address, http::parse_url(url));
+    http::ClientRequest ours = request_to_target(head, address.path);
+    auto opened = co_await services.client.open(std::move(address), std::move(ours),
+                                                length_for_target(head), limits_for(head));
+    if (!opened) co_return fail(target_lost(owner, opened.error()));
+    http::ClientStream stream = std::move(*opened);
+    auto answer = co_await stream.read_head();
+    if (!answer) co_return fail(target_lost(owner, answer.error()));
+    if (!is_redirect(*answer)) co_return Asked{std::move(stream), std::move(*answer)};
+    if (hop == kHopsMax) co_return fail(Errc::unavailable, "{}, does not any more", owner);
+    url = answer->field("Location");
+  }
 }
 
 /// An answer without payload, or an error with its few lines of text.
@@ -172,26 +197,15 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
-
-  CO_TRY(http::Url address, http::parse_url(assignment.target->public_url));
-  http::ClientRequest ours = request_to_target(head, std::string(assignment.path_and_query()));
-  auto opened = co_await services.client.open(std::move(address), std::move(ours),
-                                              length_for_target(head), limits_for(head));
-  if (!opened) co_return fail(target_lost(owner, opened.error()));
-  http::ClientStream stream = std::move(*opened);
+  CO_TRY(Asked asked, co_await ask(services, head, assignment.url, owner));
+  http::ClientStream& stream = asked.stream;
+  http::ClientResponse& answer = asked.answer;
 
   PooledBuffer buffer(PooledBuffer::kSmallBytes);
-  http::ClientResponse answer;
-  if (head.has_body()) {
+  if (answer.status < 200) {
     CO_TRY(answer, co_await pass_body(exchange, stream, owner, buffer));
-  } else {
-    auto got = co_await stream.read_head();
-    if (!got) co_return fail(target_lost(owner, got.error()));
-    answer = std::move(*got);
+    if (is_redirect(answer)) co_return fail(Errc::unavailable, "{}, does not any more", owner);
   }
-  if (answer.status >= 300 && answer.status < 400 && answer.status != 304)
-    co_return fail(Errc::unavailable, "target t[{}] does not own {} any more",
-                   assignment.target->id, wanted.display());
   const bool has_payload =
       head.method == http::Method::get && (answer.status == 200 || answer.status == 206);
   if (!has_payload) {

@@ -8,6 +8,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/daemon.h"
 #include "common/obs/log.h"
+#include "proxy/list.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/staleness.h"
@@ -41,9 +42,8 @@ Task<Result<api::BucketSummary>> count_bucket(const Services& services,
                                               const cluster::ClusterState& state,
                                               const cluster::BucketRecord& bucket,
                                               const std::string& prefix, const std::string& job) {
-  const auto targets = state.map.placeable_targets();
-  if (targets.empty())
-    co_return fail(Errc::unavailable, "no storage target has joined the cluster");
+  // While names move, one that was written anew at its new home counts twice.
+  CO_TRY(const auto targets, targets_that_may_hold(state));
   api::Query query;
   query.set("bucket", std::to_string(raw(bucket.id)));
   query.set("bmd", std::to_string(state.bmd.version));
@@ -97,7 +97,8 @@ Task<Result<std::string>> start(const Services& services,
   job.kind = kKind;
   if (buckets.size() == 1) job.bucket = buckets.front();
   if (!prefix.empty()) job.about = "prefix:" + prefix;
-  for (const cluster::Node* target : state->map.placeable_targets()) job.parts[target->id] = {};
+  CO_TRY(const auto targets, targets_that_may_hold(*state));
+  for (const cluster::Node* target : targets) job.parts[target->id] = {};
   CO_TRY(std::string id, services.jobs.start(std::move(job)));
   const auto executor = co_await asio::this_coro::executor;
   if (!services.tasks.spawn(executor, run(services, state, std::move(buckets), prefix, id)))

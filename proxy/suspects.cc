@@ -42,10 +42,15 @@ Suspects::~Suspects() = default;
 
 void Suspects::start(http::Loop& loop) {
   loop_ = &loop;
+  const auto known = view_.state();
+  auto unheard = std::make_shared<Answering>();
+  for (const auto& [id, node] : known->map.nodes)
+    if (node.role == cluster::Role::target) unheard->suspects.insert(id);
+  answering_.set(std::move(unheard));
   view_.on_change([this](const cluster::ClusterState&, const cluster::ClusterState& state) {
     follow_new(state);
   });
-  follow_new(*view_.state());
+  follow_new(*known);
 }
 
 void Suspects::stop() { tasks_.close(10); }
@@ -59,7 +64,7 @@ void Suspects::follow_new(const cluster::ClusterState& state) {
     }
     metrics_
         .gauge("tarn_target_suspect", "1 for a target that does not answer now.", {{"target", id}})
-        .Set(1);
+        .Set(answering_.get()->contains(id) ? 0 : 1);
     tasks_.spawn(loop_->executor(), follow(id));
   }
 }
@@ -115,10 +120,10 @@ void Suspects::set_answering(const std::string& id, bool answers, std::string_vi
   if (now->contains(id) == answers) return;
   auto next = std::make_shared<Answering>(*now);
   if (answers) {
-    next->insert(id);
+    next->suspects.erase(id);
     obs::log("proxy").info("target answers node={}", id);
   } else {
-    next->erase(id);
+    next->suspects.insert(id);
     obs::log("proxy").warn("target suspect node={} err={}", id, reason);
   }
   answering_.set(std::move(next));

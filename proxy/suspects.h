@@ -16,8 +16,12 @@
 
 namespace tarn::proxy {
 
-/// The ids of targets that answer now.
-using Answering = std::set<std::string>;
+/// Which targets answer now.
+struct Answering {
+  std::set<std::string> suspects;  ///< ids of those that do not
+
+  [[nodiscard]] bool contains(const std::string& id) const { return !suspects.contains(id); }
+};
 
 /// Knows which targets answer. Holds one long-lived call to each registered target,
 /// `GET /v1/internal/heartbeat`, on which the target writes a line a second:
@@ -26,8 +30,9 @@ using Answering = std::set<std::string>;
 ///
 /// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
 /// when no line came for 2 s (a stopped process, a cut network), while it says that it is not
-/// ready, and before its first line. It is trusted again with the next line that says ready.
-/// Thread-safe between start() and stop().
+/// ready, and, if it was in the map when we started, before its first line. One that joins later
+/// was ready when it joined. It is trusted again with the next line that says ready. Thread-safe
+/// between start() and stop().
 class Suspects {
  public:
   Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,

@@ -1,10 +1,19 @@
+// Who may ask what of this target: bucket and owner by the newest map, the lease, and, for writes,
+// their turn while ownership is handed over.
+
+#include <boost/asio/steady_timer.hpp>
+
 #include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
-#include "target/node.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 namespace {
+
+/// How long a write waits for an older owner before its client is told to come again.
+constexpr std::chrono::milliseconds kHandOverMax{3'000};
+constexpr std::chrono::milliseconds kHandOverLook{10};
 
 /// Bucket and object of "/v1/objects/<bucket>/<object>", checked as words.
 Status take_name(const http::Request& request, ObjectRequest& out) {
@@ -26,9 +35,8 @@ Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
   out.name.bucket = bucket->id;
   out.name.uname = bucket->placement_name(out.name.object);
   const auto* owner = cluster::owner_of(out.state->map, out.name.uname);
-  if (owner == nullptr || owner->id != node.id)
-    return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",
-                out.name.object, owner == nullptr ? "nobody" : owner->id, node.id);
+  if (owner == nullptr) return fail(Errc::unavailable, "no target of the cluster owns names now");
+  out.elsewhere = owner->id == node.id ? nullptr : owner;
   return true;
 }
 
@@ -38,6 +46,7 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
   TRY(out.claim, node.signer.verify(request.head().method_text, node.id,
                                     out.bucket.name.uname(out.name.object), request.query()));
   out.state = node.view.state();
+  out.from_owner = out.claim && request.query().get(kFromOwner) == "1";
   if (out.claim) {
     if (!out.claim->request_id.empty()) request.exchange.set_request_id(out.claim->request_id);
     const bool is_behind = out.state->map.version < out.claim->map_version ||
@@ -79,6 +88,24 @@ Status check_freshness(const TargetNode& node, const http::Request& request, Obj
   return {};
 }
 
+/// Begins a write of a name of ours, or says that it is another's (then `out` is empty).
+Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out) {
+  using Verdict = OwnedNames::Verdict;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kHandOverMax;
+  while (true) {
+    if (!node.membership.lease().valid())
+      co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+    const Verdict verdict = node.owned.begin(uname, out);
+    if (verdict == Verdict::yes || verdict == Verdict::not_owner) co_return Status();
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable,
+                     "the name is being handed over to this target by its former owner; try again");
+    timer.expires_after(kHandOverLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 }  // namespace
 
 Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out) {
@@ -96,7 +123,14 @@ Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request)
   ObjectRequest wanted;
   CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
   if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
-  co_return wanted;
+  co_return std::move(wanted);
+}
+
+Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname) {
+  OwnedNames::Write write;
+  CO_TRY_OK(co_await wait_for_turn(node, uname, write));
+  if (!write) co_return fail(Errc::unavailable, "the name has just got another owner; try again");
+  co_return std::move(write);
 }
 
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request) {
@@ -108,26 +142,23 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                    "a target takes {} only as a proxy redirects it: send it to a proxy and follow "
                    "the redirect (curl -L)",
                    request.head().method_text);
-  if (!node.membership.lease().valid())
-    co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+  if (wanted.elsewhere != nullptr) co_return std::move(wanted);
   // Before its lock: that may be held by a write which a drive that hangs has in hand.
   CO_TRY_OK(node.store.reachable(wanted.name));
-  co_return wanted;
+  CO_TRY_OK(co_await wait_for_turn(node, wanted.name.uname, wanted.write));
+  if (!wanted.write) {  // the map has changed meanwhile
+    wanted.state = node.view.state();
+    CO_TRY(const bool known, take_place(node, wanted));
+    if (!known || wanted.elsewhere == nullptr)
+      co_return fail(Errc::unavailable, "{} has just got another owner; try again",
+                     wanted.display());
+  }
+  co_return std::move(wanted);
 }
 
 Error object_missing(const ObjectRequest& wanted) {
   return {Errc::object_not_found,
           wanted.display() + " does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)"};
-}
-
-Task<Result<std::vector<Located>>> find_present(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
-  if (!present.empty() && present.front().record.kind == io::ObjectRecord::Kind::object)
-    co_return present;
-  if (!node.store.missing().empty())
-    co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away",
-                   wanted.name.object, node.store.missing().begin()->first);
-  co_return fail(object_missing(wanted));
 }
 
 Status readiness(const TargetNode& node) {

@@ -7,13 +7,14 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
+#include "target/newest.h"
 
 namespace tarn::target {
 namespace {
 
 /// A new append: the object's present content, if there is any, is what it begins with.
 Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(const auto present, co_await node.store.open_object(wanted.name));
+  CO_TRY(const auto present, co_await open_newest(node, wanted));
   CO_TRY(auto file, co_await node.store.create(wanted.name, std::nullopt));
   CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock.boot_time()));
   if (present) {
@@ -118,13 +119,13 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   CO_TRY_OK(co_await receive_part(request.exchange, *append, std::move(none)));
   CO_TRY_OK(co_await check_whole(*append, std::move(whole)));
   custom = api::merged(append->custom, custom);
-  const auto record = co_await commit_file(node, wanted, *append->file, append->digests,
-                                           std::move(custom), &request.head());
+  const auto record = co_await commit_file(node, wanted, wanted.write, *append->file,
+                                           append->digests, std::move(custom), &request.head());
   // A flush that failed before anything was published (no lease, say) may be sent again.
   if (record || !append->file->is_open()) append.end();
   if (!record) co_return fail(record.error());
   CO_FAIL_POINT("put.before_reply");
-  CO_TRY_OK(check_lease_before_reply(node));
+  CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("flush done req={} object={} bytes={}", request.exchange.request_id(),
                            wanted.display(), record->size);
   co_return co_await request.exchange.respond(stored_response(*record));

@@ -15,6 +15,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/job_stream.h"
+#include "target/newest.h"
 #include "target/peer_copy.h"
 #include "target/retry.h"
 
@@ -213,7 +214,10 @@ Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
   std::string owner = node_.id;
   if (!order_.what.dry_run) {
     CO_TRY(const Destination from, co_await place_of(order_.from, entry.name));
-    CO_TRY(const auto object, co_await node_.store.open_object(from.object.name));
+    if (from.owner->id != node_.id)
+      co_return fail(Errc::unavailable, "{} moves to another target; try again",
+                     from.object.display());
+    CO_TRY(const auto object, co_await open_newest(node_, from.object));
     if (!object) co_return Status();  // deleted since it was listed
     CO_TRY(const Destination to, co_await place_of(order_.to, new_name));
     CO_TRY_OK(co_await copy_to(node_, order_.job, *object, to, {.stop = stop_.get_token()}));
@@ -238,13 +242,12 @@ Task<Status> CopyRun::delete_if_gone(const ObjectStore::Listed& entry) {
   if (there) co_return Status();
   CO_TRY(const Destination here, co_await place_of(order_.to, entry.name));
   const ObjectRequest& wanted = here.object;
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(auto present, co_await node_.store.find_all(wanted.name));
   if (present.empty() || present.front().record.generation != entry.record.generation)
     co_return Status();
-  if (!node_.membership.lease().valid())
-    co_return fail(Errc::unavailable, "this target has no lease now and deletes nothing");
-  CO_TRY_OK(co_await delete_present(node_, wanted, std::move(present)));
+  CO_TRY_OK(co_await delete_present(node_, wanted, std::move(present), write));
   ++progress_.deleted;
   co_return Status();
 }

@@ -4,6 +4,8 @@
 #include "common/api/action.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
+#include "target/newest.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 namespace {
@@ -28,10 +30,13 @@ Task<Status> check_action(http::Request& request, const ObjectRequest& wanted) {
 }  // namespace
 
 Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
-                            std::vector<Located> present) {
+                            std::vector<Located> present, const OwnedNames::Write& write) {
+  const auto map_version = write.commit();
+  if (!map_version)
+    co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
   io::ObjectRecord tombstone;
   tombstone.kind = io::ObjectRecord::Kind::tombstone;
-  tombstone.generation = node.next_generation(*node.view.state());
+  tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
   CO_TRY_OK(co_await node.store.remove(wanted.name, std::move(present), tombstone));
   co_return Status();
@@ -39,15 +44,18 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
 
 Task<Status> delete_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(co_await check_action(request, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  CO_TRY(auto present, co_await find_present(node, wanted));
-  if (http::check_write_conditions(request.head(), present.front().record.etag()) !=
+  CO_TRY(Newest newest, co_await find_newest(node, wanted));
+  if (!newest.exists()) co_return fail(object_missing(wanted));
+  if (http::check_write_conditions(request.head(), newest.record->etag()) !=
       http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
-                   present.front().record.etag());
-  CO_TRY_OK(co_await delete_present(node, wanted, std::move(present)));
-  CO_TRY_OK(check_lease_before_reply(node));
+                   newest.record->etag());
+  // What lies elsewhere is older than the tombstone, and goes when it is offered to us.
+  CO_TRY_OK(co_await delete_present(node, wanted, std::move(newest.here), wanted.write));
+  CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("delete done req={} bucket={} object={}", request.exchange.request_id(),
                            wanted.bucket.name.name, wanted.name.object);
   co_return co_await request.exchange.respond(http::Response(200));

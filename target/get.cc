@@ -2,7 +2,9 @@
 // answer conditions and ranges from the record, then send the bytes (sender.cc): from memory by
 // sendfile on the event loop, where the drive's threads have brought and verified them.
 
+#include "target/newest.h"
 #include "target/object_fields.h"
+#include "target/send_on.h"
 #include "target/sender.h"
 
 namespace tarn::target {
@@ -52,8 +54,26 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
-  if (!*object) co_return fail(object_missing(wanted));
   co_return object;
+}
+
+/// Whether all that may have had the name before us is what we have ourselves.
+bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
+  const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
+  const auto digest = cluster::placement_digest(wanted.name.uname);
+  return cluster::readers_of(*wanted.state->ownership->map, node.id, digest, 1, found).empty();
+}
+
+/// The holder of the newest version, when that is another target; else `object` is what there is.
+Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
+                                               std::shared_ptr<OpenObject>& object) {
+  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  wanted.state = newest.state;
+  object = nullptr;
+  if (!newest.exists()) co_return nullptr;
+  if (newest.holder != nullptr) co_return newest.holder;
+  CO_TRY(object, co_await open_wanted(node, wanted));
+  co_return nullptr;
 }
 
 }  // namespace
@@ -62,10 +82,20 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   ObjectRequest wanted;
   CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
   if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
+  if (wanted.elsewhere != nullptr && !wanted.from_owner)
+    co_return co_await send_on(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
   if (!object) {
     CO_TRY(object, co_await open_wanted(node, wanted));
   }
+  if (wanted.elsewhere != nullptr) {  // ours no more; the owner has found it here
+    if (!object) co_return co_await send_on(node, request, wanted);
+  } else if (!is_newest(*wanted.state, object.get()) &&
+             !had_it_always(node, wanted, object.get())) {
+    CO_TRY(const cluster::Node* const holder, co_await look_around(node, wanted, object));
+    if (holder != nullptr) co_return co_await send_to_holder(node, request, wanted, *holder);
+  }
+  if (!object) co_return fail(object_missing(wanted));
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object);

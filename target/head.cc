@@ -2,13 +2,16 @@
 
 #include "common/base/encoding.h"
 #include "target/head_request.h"
+#include "target/newest.h"
 #include "target/object_fields.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 namespace {
 
-void add_location(http::Response& response, const TargetNode& node, const Located& at) {
-  response.set("Ais-Location", fmt::format("t[{}]:mp[{}]", node.id, at.drive->path()));
+void add_location(http::Response& response, const TargetNode& node, const Newest& at) {
+  const std::string& id = at.holder == nullptr ? node.id : at.holder->id;
+  response.set("Ais-Location", fmt::format("t[{}]:mp[{}]", id, at.drive));
 }
 
 /// A list of paths: bare, or in brackets as AIStore's first HEAD has it.
@@ -18,21 +21,21 @@ void add_copies(http::Response& response, std::string_view paths) {
 
 /// AIStore's first HEAD: everything.
 void add_all(http::Response& response, const TargetNode& node, const ObjectRequest& wanted,
-             const Located& at) {
-  add_object_fields(response, wanted, at.record);
+             const Newest& at) {
+  add_object_fields(response, wanted, *at.record);
   response.set("Ais-Name", wanted.name.object)
       .set("Ais-Bucket-Name", wanted.bucket.name.name)
       .set("Ais-Bucket-Provider", wanted.bucket.name.provider)
       .set("Ais-Present", "true");
   add_location(response, node, at);
-  add_copies(response, fmt::format("[{}]", at.drive->path()));
+  add_copies(response, fmt::format("[{}]", at.drive));
 }
 
 /// AIStore's second one. `name` and `size` are in the path and in Content-Length; `ec` and
 /// `chunked` have nothing to say of a plain object.
 void add_selected(http::Response& response, const TargetNode& node, const HeadRequest& asked,
-                  const Located& at) {
-  const io::ObjectRecord& record = at.record;
+                  const Newest& at) {
+  const io::ObjectRecord& record = *at.record;
   response.set("Ais-Present", "true");
   if (asked.wants(HeadRequest::version))
     response.set("Ais-Version", std::to_string(record.version));
@@ -42,7 +45,7 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
     response.set("Ais-Atime", std::to_string(record.modified_ns));
   if (asked.wants(HeadRequest::custom)) add_custom_fields(response, record);
   if (asked.wants(HeadRequest::location)) add_location(response, node, at);
-  if (asked.wants(HeadRequest::copies)) add_copies(response, at.drive->path());
+  if (asked.wants(HeadRequest::copies)) add_copies(response, at.drive);
   if (asked.wants(HeadRequest::last_modified))
     response.set("Last-Modified", http::http_date(modified_seconds(record)));
   if (asked.wants(HeadRequest::etag)) response.set("ETag", record.etag());
@@ -53,13 +56,14 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
 Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_read(node, request));
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
-  CO_TRY(const auto present, co_await find_present(node, wanted));
-  const Located& newest = present.front();
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  if (!newest.exists()) co_return fail(object_missing(wanted));
   if (asked.outside_only)
     co_return fail(Errc::invalid_argument,
                    "{} is in the cluster; presence=5 asks for objects that are not",
                    wanted.display());
-  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, newest.record));
+  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, *newest.record));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   http::Response response(200);
   if (asked.selective && !asked.status_only) {
@@ -68,7 +72,7 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   } else if (!asked.status_only) {
     add_all(response, node, wanted, newest);
   }
-  CO_TRY_OK(co_await request.exchange.begin(std::move(response), newest.record.size));
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), newest.record->size));
   co_return co_await request.exchange.finish();
 }
 

@@ -25,6 +25,10 @@ Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> in
   co_return have;
 }
 
+bool names_a_version(const http::RequestHead& head) {
+  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
+}
+
 }  // namespace
 
 /// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
@@ -107,11 +111,10 @@ Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std:
   co_return co_await write_pieces(file, digests, next);
 }
 
-Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
+Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
                            const ObjectRequest& wanted) {
-  const bool there =
-      !present.empty() && present.front().record.kind == io::ObjectRecord::Kind::object;
-  const std::string etag = there ? present.front().record.etag() : std::string();
+  const bool there = newest.exists();
+  const std::string etag = there ? newest.record->etag() : std::string();
   if (http::check_write_conditions(head, etag) == http::Condition::proceed) return {};
   return fail(Errc::precondition_failed, "{} {}", wanted.display(),
               there ? "is now " + etag : "does not exist");
@@ -119,30 +122,34 @@ Status check_write_allowed(const http::RequestHead& head, const std::vector<Loca
 
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted) {
-  if (head.field("If-Match").empty() && head.field("If-None-Match").empty()) co_return Status();
-  CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
-  co_return check_write_allowed(head, present, wanted);
+  if (!names_a_version(head)) co_return Status();
+  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  co_return check_write_allowed(head, newest, wanted);
 }
 
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
-                                           WorkFile& file, const Digests& digests,
-                                           api::CustomMetadata custom,
+                                           const OwnedNames::Write& write, WorkFile& file,
+                                           const Digests& digests, api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
+  if (conditions != nullptr && names_a_version(*conditions)) {
+    CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+    CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
+  }
   CO_TRY(auto present, co_await node.store.find_all(wanted.name));
-  if (conditions != nullptr) CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
   const auto state = node.view.state();
   if (state->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    wanted.bucket.name.display());
-  if (!node.membership.lease().valid())
+  const auto map_version = write.commit();
+  if (!map_version)
     co_return fail(Errc::unavailable, "the lease ended while the body arrived; nothing was stored");
 
   io::ObjectAttribute attribute;
   attribute.bucket_id = wanted.name.bucket;
   attribute.bucket = wanted.bucket.placed_as();  // a start looks with it where names belong
   attribute.name = wanted.name.object;
-  attribute.record.generation = node.next_generation(*state);
+  attribute.record.generation = node.next_generation(*map_version);
   attribute.record.file = file.name();
   attribute.record.size = digests.size();
   attribute.record.xxh64 = digests.xxh64();
@@ -168,8 +175,8 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
   co_return record;
 }
 
-Status check_lease_before_reply(const TargetNode& node) {
-  if (!SAFETY("safety.lease_before_reply") || node.membership.lease().valid()) return {};
+Status check_lease_before_reply(const OwnedNames::Write& write) {
+  if (!SAFETY("safety.lease_before_reply") || write.may_acknowledge()) return {};
   return fail(Errc::unavailable, "the lease ended during the commit: the outcome is unknown");
 }
 

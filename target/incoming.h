@@ -8,6 +8,7 @@
 #include "common/http/exchange.h"
 #include "target/body_checksums.h"
 #include "target/digests.h"
+#include "target/newest.h"
 #include "target/node.h"
 
 namespace tarn::target {
@@ -36,11 +37,11 @@ Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
 /// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.
 /// Errors: precondition_failed, bucket_not_found, unavailable (no lease), what Drive::publish has.
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
-                                           WorkFile& file, const Digests& digests,
-                                           api::CustomMetadata custom,
+                                           const OwnedNames::Write& write, WorkFile& file,
+                                           const Digests& digests, api::CustomMetadata custom,
                                            const http::RequestHead* conditions);
-/// If-Match and If-None-Match against what is there (from find_all).
-Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,
+/// If-Match and If-None-Match against the newest version (from find_newest).
+Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
                            const ObjectRequest& wanted);
 /// The same before a body travels, when there are such conditions; commit_file() looks again.
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
@@ -50,7 +51,7 @@ Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
 Status check_memory();
 /// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
 /// outcome.
-Status check_lease_before_reply(const TargetNode& node);
+Status check_lease_before_reply(const OwnedNames::Write& write);
 /// The pairs of all lines of `Ais-Custom-Md`.
 [[nodiscard]] Result<api::CustomMetadata> custom_metadata_of(const http::RequestHead& head);
 /// 200 with the headers that AIStore answers a PUT with, and an ETag.

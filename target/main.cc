@@ -33,7 +33,9 @@
 #include "common/security/purposes.h"
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
+#include "target/list_moving.h"
 #include "target/mountpaths.h"
+#include "target/move_home.h"
 #include "target/node.h"
 #include "target/open_drives.h"
 #include "target/options.h"
@@ -45,6 +47,7 @@ namespace {
 constexpr std::size_t kIndexCacheBytes = 32U << 20U;
 constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
+constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr auto kCloseEvery = std::chrono::milliseconds(200);
 
 spdlog::logger& log() { return obs::log("target"); }
@@ -94,12 +97,15 @@ class Target {
   cluster::Node self(const std::string& id) const;
   Status start_listeners();
   Status open_meta();
+  void connect_moves();
   Status configure();
   void look_after(std::shared_ptr<Drive> drive);
   void watch_disks();
   void drives_changed();
   [[nodiscard]] Status write_node() const;
   Task<Status> enter_cluster();
+  Task<Result<bool>> is_empty();
+  Task<void> wait_until_owner();
 
   const Options& options_;
   Clock& clock_ = system_clock();
@@ -108,7 +114,7 @@ class Target {
   http::Loops loops_;
   http::Client client_;
   http::TaskGroup tasks_;
-  http::TaskGroup keeper_;
+  http::TaskGroup keeper_;  // of the lease: ends before it is given back
   std::optional<security::ClusterSecret> secret_;
   std::optional<security::NodeAuth> auth_;      // of a node whose id is not known yet
   std::optional<security::NodeAuth> own_auth_;  // with our id
@@ -118,6 +124,7 @@ class Target {
   std::optional<IndexMemory> memory_;
   std::optional<ObjectStore> store_;
   std::optional<cluster::Membership> membership_;
+  std::optional<OwnedNames> owned_;
   std::optional<TargetNode> node_;
   std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeConfig> config_;
@@ -129,6 +136,7 @@ class Target {
   std::optional<http::Server> public_;
   std::optional<http::Server> internal_;
   std::string id_;
+  std::atomic<bool> serves_{false};
   std::atomic<bool> joined_{false};
 };
 
@@ -153,11 +161,11 @@ http::Server::Options Target::server_options(const char* name, const std::string
 }
 
 /// The listeners are bound before the node joins (the map needs their ports) and answer 503 until
-/// then.
+/// all is there that serves them.
 Status Target::start_listeners() {
   const auto gated = [this](std::optional<http::Router>& router) -> http::Handler {
     return [this, &router](http::Exchange& exchange) -> Task<Status> {
-      if (!joined_) co_return fail(Errc::unavailable, "this target is starting");
+      if (!serves_) co_return fail(Errc::unavailable, "this target is starting");
       co_return co_await (*router)(exchange);
     };
   };
@@ -190,6 +198,41 @@ Task<Status> Target::enter_cluster() {
     CO_TRY_OK(co_await cluster::check_secret(*meta_, cluster::fingerprint(*secret_)));
   const Status loaded = co_await view_->load();
   co_return loaded;
+}
+
+/// A target that is not in the map may join only so.
+Task<Result<bool>> Target::is_empty() {
+  if (!owned_->idle()) co_return false;
+  CO_TRY(const bool nothing, co_await holds_nothing(*store_, view_->state()));
+  co_return nothing;
+}
+
+/// Until the names that are ours may be written here: usually a few hundredths of a second. Whoever
+/// starts a cluster node by node need not wait for what comes with a later one.
+Task<void> Target::wait_until_owner() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kOwnerSoon;
+  while (std::chrono::steady_clock::now() < patience) {
+    const auto state = view_->state();
+    if (state->ownership->settled >= state->map.version) co_return;
+    timer.expires_after(std::chrono::milliseconds(10));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+/// Copies are taken, and drives vouched for, as the ownership of names has it.
+void Target::connect_moves() {
+  node_->moves.hooks.begin_copy = [this](const std::string& uname, std::size_t pieces,
+                                         const cluster::CopySender& sender) {
+    auto write = owned_->begin_copy(uname, pieces, sender);
+    return write ? std::static_pointer_cast<void>(
+                       std::make_shared<OwnedNames::Write>(std::move(*write)))
+                 : nullptr;
+  };
+  node_->moves.hooks.at_rest = [this](const std::string& uname) { return owned_->at_rest(uname); };
+  view_->on_change(
+      [this](const auto&, const auto& now) { node_->moves.learn(now.ownership->map); });
+  node_->moves.learn(view_->state()->ownership->map);
 }
 
 /// From here on what the cluster and this node were told is in force, and stays so.
@@ -237,9 +280,12 @@ Status Target::start() {
       [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
-  TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, clock_,
+  owned_.emplace(id_, *view_, *membership_);
+  membership_->acknowledge_with([this] { return owned_->word(); });
+  membership_->empty_if([this] { return is_empty(); });
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
                 options_.checksum_verify == "always");
+  connect_moves();
   node_->append_timeout = options_.append_timeout;
   store_->set_space_limits(options_.limits());
   TRY_OK(configure());
@@ -261,8 +307,11 @@ Status Target::start() {
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
-  act_on_change(*store_, cluster::ClusterState(), view_->state());
+  // Before it joins: from then on it owns names.
+  serves_ = true;
+  TRY_OK(run_blocking(loop.executor(), membership_->join()));
   joined_ = true;
+  act_on_change(*store_, cluster::ClusterState(), view_->state());
   keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   tasks_.spawn(loop.executor(),
@@ -275,6 +324,9 @@ Status Target::start() {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
+  // Not beside the lease, if there is another loop.
+  tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));
+  run_blocking(loop.executor(), wait_until_owner());
   TRY_OK(write_node());
   log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());
   return {};

@@ -3,7 +3,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/cluster/ownership_json.h"
 #include "common/obs/log.h"
 #include "target/job_stream.h"
 #include "target/rebalance.h"
@@ -14,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kOrderBytesMax = 4U << 20U;
+constexpr std::size_t kOrderBytesMax = 4U << 10U;
 constexpr std::chrono::milliseconds kReportEvery{250};
 
 /// A walk under way and who hears of it. All of it runs on the loop of its request.
@@ -65,20 +64,9 @@ Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, M
   co_return co_await stream_job(node, request, std::move(id), job);
 }
 
-struct Order {
-  std::string job;
-  std::shared_ptr<const cluster::Ownership> map;  ///< of a rebalance
-};
-
-Result<Order> parse_order(const std::string& body, bool with_map) {
+Result<std::string> job_in(const std::string& body) {
   try {
-    const json in = json::parse(body);
-    Order order;
-    in.at("job").get_to(order.job);
-    if (!with_map) return order;
-    TRY(auto map, cluster::decode_ownership(in.at("ownership").dump()));
-    order.map = std::make_shared<const cluster::Ownership>(std::move(map));
-    return order;
+    return json::parse(body).at("job").get<std::string>();
   } catch (const json::exception& problem) {
     return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
   }
@@ -88,22 +76,24 @@ Result<Order> parse_order(const std::string& body, bool with_map) {
 
 Task<Status> start_rebalance(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(const Order order, parse_order(body, true));
-  // Before the job begins: receivers must know the map by which others send.
-  node.moves.learn(order.map);
-  const auto work = [&node, map = order.map](api::MoveProgress& progress, std::stop_token stop) {
+  CO_TRY(const std::string job, job_in(body));
+  const auto state = node.owned.state();
+  if (state->settled < state->map->version)
+    co_return fail(Errc::unavailable, "map {} is not in force everywhere yet; try again",
+                   state->map->version);
+  const auto work = [&node, map = state->map](api::MoveProgress& progress, std::stop_token stop) {
     return rebalance_walk(node, map, progress, std::move(stop));
   };
-  co_return co_await run_job(node, request, order.job, work);
+  co_return co_await run_job(node, request, job, work);
 }
 
 Task<Status> start_resilver(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(const Order order, parse_order(body, false));
+  CO_TRY(const std::string job, job_in(body));
   const auto work = [&node](api::MoveProgress& progress, std::stop_token stop) {
     return resilver_walk(node, progress, std::move(stop));
   };
-  co_return co_await run_job(node, request, order.job, work);
+  co_return co_await run_job(node, request, job, work);
 }
 
 Task<Status> change_move_limits(TargetNode& node, http::Request& request) {

@@ -7,7 +7,8 @@ namespace tarn::target {
 // Rebalance and resilver as jobs, for the proxies: the answer is a line of progress (MoveProgress)
 // several times a second until the job has ended; who goes away ends it. Internal listener.
 
-/// Body {"job":"g9","ownership":MAP}, MAP as common/cluster/ownership_json.h has it.
+/// Body {"job":ID}. By the map in force, which must have settled: 503 until then. move_home() does
+/// the same by itself.
 Task<Status> start_rebalance(TargetNode& node, http::Request& request);
 /// Body {"job":ID}.
 Task<Status> start_resilver(TargetNode& node, http::Request& request);

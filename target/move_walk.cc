@@ -78,7 +78,8 @@ Task<Status> MoveWalk::count() {
   state_ = node_.view.state();
   progress_.left_names = progress_.left_bytes = 0;
   std::vector<Task<Status>> counts;
-  for (const auto& drive : node_.store.drives()) counts.push_back(count_drive(*drive));
+  const auto drives = node_.store.drives();  // they stay while they are walked over
+  for (const auto& drive : drives) counts.push_back(count_drive(*drive));
   const auto all = co_await gather(std::move(counts));
   co_return summary_of(all);
 }
@@ -100,7 +101,8 @@ Task<Status> MoveWalk::count_drive(Drive& drive) {
 Task<Status> MoveWalk::move() {
   ended_ = false;
   std::vector<Task<Status>> moves;
-  for (const auto& drive : node_.store.drives()) moves.push_back(move_drive(*drive));
+  const auto drives = node_.store.drives();  // they stay while they are walked over
+  for (const auto& drive : drives) moves.push_back(move_drive(*drive));
   const auto all = co_await gather(std::move(moves));
   co_return summary_of(all);
 }

@@ -14,6 +14,7 @@
 #include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
+#include "target/owned_names.h"
 #include "target/running_copies.h"
 
 namespace tarn::target {
@@ -26,6 +27,7 @@ struct TargetNode {
   ObjectStore& store;
   const security::RedirectSigner& signer;
   const security::NodeAuth& auth;  ///< of calls to other nodes
+  OwnedNames& owned;
   Clock& clock;
   std::atomic<bool> verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
@@ -35,9 +37,10 @@ struct TargetNode {
   Moves moves = Moves(id);
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
-  /// The generation of a change that commits now (design.md, section 3).
-  [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
-    return {state.map.version, membership.incarnation(), ++generation_counter};
+  /// The generation of a change that commits now, by what OwnedNames::Write::commit() says
+  /// (docs/decisions/011).
+  [[nodiscard]] Generation next_generation(std::uint64_t map_version) {
+    return cluster::make_generation(map_version, membership.incarnation(), ++generation_counter);
   }
 };
 
@@ -49,30 +52,36 @@ struct ObjectRequest {
   ObjectName name;
   std::optional<security::RedirectClaim> claim;  ///< what the proxy vouched for, if one sent it
   std::int64_t stale_seconds = 0;                ///< > 0: answered without a lease (Tarn-Stale)
+  /// The target that owns the name, within `state`; null when we do. A request that was meant for
+  /// the owner goes on there (send_on.h).
+  const cluster::Node* elsewhere = nullptr;
+  /// The owner sent the reader here, where the newest version still lies.
+  bool from_owner = false;
+  OwnedNames::Write write;  ///< that has begun, when it was admitted for writing
 
   /// "ais://photos/cat.jpg", as clients' error parsers look for it.
   [[nodiscard]] std::string display() const { return bucket.name.display() + "/" + name.object; }
 };
 
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
-/// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
-/// the client insists on a fresh answer).
+/// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (no lease and the client
+/// insists on a fresh answer). The caller looks at `elsewhere`.
 Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
 /// The same without waiting, as it almost always can be done. False: admit_read_later() must do the
 /// rest.
 Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out);
 Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out);
-/// For all that changes something: only as a proxy sent it, and only with a lease.
+/// For all that changes something: only as a proxy sent it, and only with a lease. A name that is
+/// being handed over to us is waited for, for a while. The caller looks at `elsewhere`; where that
+/// is null, `write` has begun.
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
+/// A write of our own making. unavailable when the name is not ours, or not yet.
+Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname);
 /// What a request says about an object that does not exist, or not here.
 [[nodiscard]] Error object_missing(const ObjectRequest& wanted);
-/// The newest version of `wanted` with all that lies of it (from find_all). object_not_found when
-/// there is none, unavailable when a drive that may have it is away. Under the name's lock for
-/// writes.
-Task<Result<std::vector<Located>>> find_present(TargetNode& node, const ObjectRequest& wanted);
 /// Tombstones `present` and unlinks its files, durably. The caller holds the name's lock.
 Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
-                            std::vector<Located> present);
+                            std::vector<Located> present, const OwnedNames::Write& write);
 
 // The handlers, one file each.
 Task<Status> get_object(TargetNode& node, http::Request& request);        // get.cc
@@ -87,6 +96,7 @@ Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_c
 /// Ends a streamed job (job_stream.h) of any kind: `job=ID` in the query.
 Task<Status> stop_job(TargetNode& node, http::Request& request);      // bucket_copy.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
+Task<Status> look_up(TargetNode& node, http::Request& request);       // look_up.cc, internal
 Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
 Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal
 // What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.

@@ -4,11 +4,14 @@
 #include "common/api/action.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
+#include "target/newest.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 
 Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const bool replace, request.query().flag("set-new-custom"));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
@@ -16,23 +19,24 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  CO_TRY(const auto present, co_await find_present(node, wanted));
-  const Located& newest = present.front();
+  CO_TRY(const Newest found, co_await find_present(node, wanted));
+  const Located& newest = found.here.front();
   if (http::check_write_conditions(request.head(), newest.record.etag()) !=
       http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
                    newest.record.etag());
   if (!replace) custom = api::merged(newest.record.custom, custom);
   CO_TRY_OK(api::check_custom_metadata(custom));
-  if (!node.membership.lease().valid())
+  const auto map_version = wanted.write.commit();
+  if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
 
   io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object,
                                 newest.record};
-  attribute.record.generation = node.next_generation(*node.view.state());
+  attribute.record.generation = node.next_generation(*map_version);
   attribute.record.custom = std::move(custom);
   CO_TRY_OK(co_await node.store.patch(wanted.name, *newest.drive, std::move(attribute)));
-  CO_TRY_OK(check_lease_before_reply(node));
+  CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("patch done req={} bucket={} object={}", request.exchange.request_id(),
                            wanted.bucket.name.name, wanted.name.object);
   co_return co_await request.exchange.respond(http::Response(200));

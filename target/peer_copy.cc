@@ -10,6 +10,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "target/block_reader.h"
+#include "target/newest.h"
 
 namespace tarn::target {
 namespace {
@@ -65,6 +66,13 @@ Error peer_lost(const Destination& to, const Error& cause) {
                                          to.owner->id, to.object.display(), cause.message)};
 }
 
+/// It knows a newer map than we do.
+Error moved_on(const Destination& to) {
+  return {Errc::unavailable,
+          fmt::format("{} has just got another owner than target t[{}]; try again",
+                      to.object.display(), to.owner->id)};
+}
+
 /// Sends the blocks until all are through or the peer has answered.
 Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, std::stop_token stop) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
@@ -97,6 +105,7 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
   }
   const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200) co_return Status();
+  if (answer->status / 100 == 3) co_return fail(moved_on(to));
   co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.owner->id,
                  api::error_message_of(text));
 }
@@ -104,15 +113,16 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
 Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to, CopyTerms terms) {
   if (terms.conditions != nullptr)
     CO_TRY_OK(co_await check_before_body(node, *terms.conditions, to.object));
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, to.object.name.uname));
   CO_TRY(auto file, co_await node.store.create(to.object.name, from.record().size));
   Digests digests;
   CO_TRY_OK(co_await copy_bytes(from, *file, digests, terms.stop));
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
-  CO_TRY_OK(co_await commit_file(node, to.object, *file, digests, from.record().custom,
+  CO_TRY_OK(co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
                                  terms.conditions));
-  co_return check_lease_before_reply(node);
+  co_return check_lease_before_reply(write);
 }
 
 }  // namespace
@@ -168,18 +178,19 @@ Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object) {
   const ObjectRequest& wanted = object.object;
   if (object.owner->id == node.id) {
-    CO_TRY(const auto found, co_await node.store.find(wanted.name));
+    CO_TRY(const Newest found, co_await find_newest(node, wanted));
     // A bucket that is being destroyed loses its records only after its entry is gone.
     if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                      wanted.bucket.name.display());
-    co_return found.has_value();
+    co_return found.exists();
   }
   CO_TRY(http::Url address, http::parse_url(object.owner->public_url));
   auto answer = co_await node.client.call(
       std::move(address), signed_request(node, request_id, http::Method::head, "", object));
   if (!answer) co_return fail(peer_lost(object, answer.error()));
   if (answer->status == 200) co_return true;
+  if (answer->status / 100 == 3) co_return fail(moved_on(object));
   const std::string_view why = answer->field("Hdr-Error");
   if (answer->status == 404 && api::tcode_of(why) == api::tcode(Errc::object_not_found))
     co_return false;

@@ -2,6 +2,7 @@
 
 #include "common/api/action.h"
 #include "target/incoming.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 namespace {
@@ -18,6 +19,7 @@ Task<Status> check_lock(TargetNode& node, http::Request& request, const ObjectRe
 
 Task<Status> post_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(api::Action asked, api::parse_action(body));

@@ -6,6 +6,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
+#include "target/send_on.h"
 
 namespace tarn::target {
 namespace {
@@ -30,7 +31,8 @@ Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& reque
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
-  co_return co_await commit_file(node, wanted, *file, digests, std::move(custom), &head);
+  co_return co_await commit_file(node, wanted, wanted.write, *file, digests, std::move(custom),
+                                 &head);
 }
 
 }  // namespace
@@ -40,6 +42,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   if (!head.content_length && !head.chunked)
     co_return fail(Errc::length_required, "a PUT needs a Content-Length or chunks");
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(check_announced_length(head, *wanted.claim));
   const bool appends = request.query().find("append_type").has_value();
   const bool copies = request.query().find("object_to").has_value();
@@ -50,7 +53,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await check_before_body(node, head, wanted));
   CO_TRY(const io::ObjectRecord record, co_await store_body(node, request, wanted));
   CO_FAIL_POINT("put.before_reply");
-  CO_TRY_OK(check_lease_before_reply(node));
+  CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("put done req={} bucket={} object={} bytes={}",
                            request.exchange.request_id(), wanted.bucket.name.name,
                            wanted.name.object, record.size);

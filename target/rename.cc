@@ -4,6 +4,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/newest.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -16,14 +17,14 @@ constexpr int kAttemptsMax = 3;  // copies again when the source was changed mea
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
-  if (present.empty() || present.front().record.kind == io::ObjectRecord::Kind::tombstone)
+  CO_TRY(Newest newest, co_await find_newest(node, wanted));
+  if (!newest.exists())
     co_return fail(Errc::conflict, "{} was deleted while it was renamed; the new name is there",
                    wanted.display());
-  if (present.front().record.generation != copied) co_return false;
+  if (newest.record->generation != copied) co_return false;
   if (!node.membership.lease().valid())
     co_return fail(Errc::unavailable, "the lease ended during the rename: both names are there");
-  CO_TRY_OK(co_await delete_present(node, wanted, std::move(present)));
+  CO_TRY_OK(co_await delete_present(node, wanted, std::move(newest.here), wanted.write));
   co_return true;
 }
 
@@ -38,13 +39,13 @@ Task<Status> rename_object(TargetNode& node, http::Request& request, const Objec
       const Destination to,
       co_await find_destination(node, api::ObjectAddress{wanted.bucket.name, std::move(new_name)}));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
+    CO_TRY(const auto from, co_await open_newest(node, wanted));
     if (!from) co_return fail(object_missing(wanted));
     CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to));
     CO_FAIL_POINT("rename.before_delete");
     CO_TRY(const bool done, co_await delete_if_unchanged(node, wanted, from->record().generation));
     if (!done) continue;
-    CO_TRY_OK(check_lease_before_reply(node));
+    CO_TRY_OK(check_lease_before_reply(wanted.write));
     obs::log("target").debug("rename done req={} from={} to={}", request.exchange.request_id(),
                              wanted.display(), to.object.display());
     co_return co_await request.exchange.respond(http::Response(200));

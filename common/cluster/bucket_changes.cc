@@ -313,17 +313,4 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
   co_return fail(Errc::unavailable, "the meta store does not take a new cluster");
 }
 
-Task<Result<std::shared_ptr<const ClusterState>>> seal(MetaStore& store, ClusterView& view) {
-  if (auto state = view.state(); state->sealed) co_return state;
-  Transaction transaction;
-  transaction.compare.push_back({std::string(keys::kSealed), Compare::What::mod_revision, 0});
-  transaction.puts.push_back({std::string(keys::kSealed), "1", 0});
-  // Lost: somebody else has done it. Unknown: the state tells.
-  static_cast<void>(co_await store.commit(std::move(transaction)));
-  CO_TRY(auto state, co_await view.fresh());
-  if (!state->sealed)
-    co_return fail(Errc::unavailable, "the set of targets could not be fixed; try again");
-  co_return state;
-}
-
 }  // namespace tarn::cluster

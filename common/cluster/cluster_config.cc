@@ -210,8 +210,8 @@ Error no_such(const std::string& name) {
 /// Whether a value that is no choice is what it always is: then setting it changes nothing.
 bool is_as_it_is(const std::string& name, const json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
-  return (name == "features" && text == "0") ||
-         ((name == "rebalance.enabled" || name == "resilver.enabled") && text == "false") ||
+  return (name == "features" && text == "0") || (name == "rebalance.enabled" && text == "true") ||
+         (name == "resilver.enabled" && text == "false") ||
          (name == "periodic.stats_time" && (text == "10s" || text == "0s"));
 }
 

@@ -10,7 +10,7 @@
 /// What lies in the meta store. Numbers are decimal text, documents JSON.
 ///
 ///   key                                        value                       guard
-///   /tarn/schema                               format of all this, "1"     made once
+///   /tarn/schema                               format of all this, "2"     made once
 ///   /tarn/cluster                              the cluster's uuid          made once
 ///   /tarn/map                                  Smap                        compare its revision
 ///   /tarn/version/map                          the map's version           written with the map
@@ -20,7 +20,7 @@
 ///   /tarn/bucket-name/<provider>/<ns>/<name>   {"id":..,"made_by":..}      under version/bmd
 ///   /tarn/dead-bucket/<id>                     when it was destroyed, ns   under version/bmd
 ///   /tarn/live/<node>                          LiveRecord                  the node's lease
-///   /tarn/sealed                               "1"                         made once
+///   /tarn/settled                              a version of the map        compare its revision
 ///   /tarn/secret-check                         fingerprint of the secret   made once; etcd only
 ///   /tarn/lead/primary                         id of a proxy               its lease, made when absent
 ///   /tarn/config                               ClusterConfig               compare its revision
@@ -35,7 +35,10 @@ namespace tarn::cluster::keys {
 
 inline constexpr std::string_view kAll = "/tarn/";
 inline constexpr std::string_view kSchema = "/tarn/schema";
-inline constexpr std::string_view kSchemaText = "1";
+inline constexpr std::string_view kSchemaText = "2";
+/// Of clusters whose names could not move yet: read as it is, and "2" from the first settled
+/// version on, so that programs of then refuse it.
+inline constexpr std::string_view kOldSchemaText = "1";
 inline constexpr std::string_view kCluster = "/tarn/cluster";
 inline constexpr std::string_view kMap = "/tarn/map";
 inline constexpr std::string_view kVersions = "/tarn/version/";
@@ -44,9 +47,8 @@ inline constexpr std::string_view kBmdVersion = "/tarn/version/bmd";
 inline constexpr std::string_view kBuckets = "/tarn/bucket/";
 inline constexpr std::string_view kDeadBuckets = "/tarn/dead-bucket/";
 inline constexpr std::string_view kLive = "/tarn/live/";
-/// Made before the first object is written: from then on no target may be added, since nothing
-/// moves names yet (docs/decisions/004).
-inline constexpr std::string_view kSealed = "/tarn/sealed";
+/// The newest version of the map that all live targets have put in force (docs/decisions/011).
+inline constexpr std::string_view kSettled = "/tarn/settled";
 inline constexpr std::string_view kSecretCheck = "/tarn/secret-check";
 inline constexpr std::string_view kRevisionBase = "/tarn/version/base";
 inline constexpr std::string_view kPrimary = "/tarn/lead/primary";

@@ -60,16 +60,19 @@ std::int64_t LeaseClock::stale_seconds() const {
 }
 
 bool admit(Smap& map, const Node& node) {
+  const Ownership before = ownership_of(map);
   Node wanted = node;
   wanted.digest = placement_digest(node.id);
   const auto found = map.nodes.find(node.id);
   bool changed = found == map.nodes.end();
   if (!changed) {
     const Node& have = found->second;
-    wanted.flags = have.flags;
+    wanted.flags = have.flags & ~(kDown | kOut);
     wanted.weight = have.weight;
-    changed = have.role != wanted.role || have.public_url != wanted.public_url ||
-              have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
+    wanted.drives = have.drives;
+    changed = have.flags != wanted.flags || have.role != wanted.role ||
+              have.public_url != wanted.public_url || have.relay_url != wanted.relay_url ||
+              have.internal_url != wanted.internal_url;
   }
   map.nodes[node.id] = std::move(wanted);
   const Node* primary = map.find(map.primary);
@@ -77,7 +80,7 @@ bool admit(Smap& map, const Node& node) {
     map.primary = node.id;
     changed = true;
   }
-  if (changed) ++map.version;
+  if (changed) take_ownership(map, with_members(before, ownership_of(map).members));
   return changed;
 }
 
@@ -86,6 +89,8 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
       : membership(owner), store(s), view(v), clock(c) {}
 
   Task<Status> register_node(bool first);
+  Task<Status> learn_lease();
+  Task<Status> check_may_join();
   Task<Result<Revision>> read_base();
   Task<Result<TransactionResult>> try_register(LeaseId new_lease, LiveRecord record);
   Task<void> renew_loop();
@@ -100,10 +105,15 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   MetaStore& store;
   ClusterView& view;
   Clock& clock;
-  std::function<std::pair<std::uint64_t, std::uint64_t>()> versions;
+  std::function<LiveRecord()> word;
+  std::function<Task<Result<bool>>()> is_empty;
 
   // Of the loop that join(), keep() and leave() run on.
   std::atomic<LeaseId> lease{0};  // 0: none; read by others
+  Revision base = 0;              // of the store's revisions
+  Revision registered = 0;        // as ClusterState counts: when `lease` was taken
+  BootTime asked_for_lease{};     // when `lease` was asked for
+  bool counts = false;            // the view has the revision `registered`
   Revision live_revision = 0;     // of live/<id>; 0: read it before the next write
   LiveRecord written;
   bool warned = false;
@@ -114,18 +124,33 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
 
 LiveRecord Membership::Impl::acknowledged() const {
   LiveRecord record;
-  record.role = membership.self_.role;
-  if (versions) {
-    std::tie(record.map_version, record.bmd_version) = versions();
+  if (word) {
+    record = word();
   } else {
     const auto state = view.state();
     record.map_version = state->map.version;
     record.bmd_version = state->bmd.version;
   }
+  record.role = membership.self_.role;
   return record;
 }
 
-/// One attempt: reads the map and writes it and live/<id> if nobody was faster.
+/// A target that is not in the map was taken out, or is new. What it holds may have been deleted
+/// and forgotten since.
+Task<Status> Membership::Impl::check_may_join() {
+  if (!is_empty) co_return Status();
+  CO_TRY(const bool empty, co_await is_empty());
+  if (!empty)
+    co_return fail(
+        Errc::unsupported,
+        "target {} holds objects and is not in the cluster map: it was away for too long "
+        "or taken out, and what it holds may be out of date. Start it with empty drives",
+        membership.self_.id);
+  co_return Status();
+}
+
+/// One attempt: reads map and live/<id> and writes them if nobody was faster. The latter is
+/// compared so that an attempt that comes late does not take back what was said since.
 Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease,
                                                                LiveRecord record) {
   RangeRequest map_key{std::string(keys::kMap), "", 0};
@@ -141,22 +166,18 @@ Task<Result<TransactionResult>> Membership::Impl::try_register(LeaseId new_lease
   Transaction transaction;
   transaction.compare.push_back(
       {std::string(keys::kMap), Compare::What::mod_revision, found.items.front().mod_revision});
+  const std::string live_key = keys::live(membership.self_.id);
+  RangeRequest live_range{live_key, "", 0};
+  CO_TRY(const auto live, co_await store.range(std::move(live_range)));
+  const Revision said = live.items.empty() ? 0 : live.items.front().mod_revision;
+  transaction.compare.push_back({live_key, Compare::What::mod_revision, said});
   const bool is_new = map.find(membership.self_.id) == nullptr;
-  if (is_new && membership.self_.role == Role::target) {
-    RangeRequest sealed{std::string(keys::kSealed), "", 0};
-    CO_TRY(const auto seal, co_await store.range(std::move(sealed)));
-    if (!seal.items.empty())
-      co_return fail(Errc::unsupported,
-                     "this cluster holds objects already: adding target {} to it would need a "
-                     "rebalance, which this version does not have",
-                     membership.self_.id);
-    transaction.compare.push_back({std::string(keys::kSealed), Compare::What::mod_revision, 0});
-  }
+  if (is_new && membership.self_.role == Role::target) CO_TRY_OK(co_await check_may_join());
   if (admit(map, membership.self_)) {
     transaction.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
     transaction.puts.push_back({std::string(keys::kMapVersion), std::to_string(map.version), 0});
   }
-  transaction.puts.push_back({keys::live(membership.self_.id), encode(record), new_lease});
+  transaction.puts.push_back({live_key, encode(record), new_lease});
   co_return co_await store.commit(std::move(transaction));
 }
 
@@ -165,15 +186,15 @@ Task<Result<Revision>> Membership::Impl::read_base() {
   RangeRequest base_key{std::string(keys::kRevisionBase), "", 0};
   CO_TRY(const auto found, co_await store.range(std::move(base_key)));
   if (found.items.empty()) co_return Revision{0};
-  CO_TRY(const auto base, decode_number(keys::kRevisionBase, found.items.front().value));
-  co_return static_cast<Revision>(base);
+  CO_TRY(const auto number, decode_number(keys::kRevisionBase, found.items.front().value));
+  co_return static_cast<Revision>(number);
 }
 
 /// Takes a lease and registers under it. An attempt whose outcome is unknown is simply made again,
 /// from a new look at the map: it would have written what the next one writes, at a lower revision.
+/// The lease counts only behind learn_lease().
 Task<Status> Membership::Impl::register_node(bool first) {
   const BootTime sent = clock.boot_time();
-  Revision base = 0;
   if (first) {
     CO_TRY(base, co_await read_base());
   }
@@ -185,14 +206,28 @@ Task<Status> Membership::Impl::register_node(bool first) {
       lease = granted;
       live_revision = done.revision;
       written = record;
-      if (first) membership.incarnation_ = static_cast<std::uint64_t>(base + done.revision);
-      membership.lease_.renewed(sent);
+      counts = false;
+      asked_for_lease = sent;
+      registered = base + done.revision;
+      if (first) membership.incarnation_ = static_cast<std::uint64_t>(registered);
       co_return Status();
     }
     co_await pause(20ms);
   }
   co_return fail(Errc::unavailable, "the cluster map changed {} times while node {} joined",
                  kTransactionsMax, membership.self_.id);
+}
+
+/// Names may have got other owners while this node had no lease.
+Task<Status> Membership::Impl::learn_lease() {
+  if (counts) co_return Status();
+  CO_TRY_OK(co_await view.load());
+  if (view.state()->revision < registered)
+    co_return fail(Errc::unavailable, "the meta store answers with what it held before");
+  counts = true;
+  membership.lease_revision_ = registered;
+  membership.lease_.renewed(asked_for_lease);
+  co_return Status();
 }
 
 Task<void> Membership::Impl::renew_loop() {
@@ -222,13 +257,14 @@ Task<bool> Membership::Impl::renew() {
   Status done;
   if (lease != 0) {
     const auto kept = co_await store.keep_alive(lease);
-    if (kept) {
+    const Status learnt = kept ? co_await learn_lease() : Status();
+    if (kept && learnt) {
       membership.lease_.renewed(sent);
       if (std::exchange(warned, false)) obs::log("cluster").info("lease renewed again node={}", id);
       co_return true;
     }
-    done = fail(kept.error());
-    if (kept.error().code == Errc::not_found) {
+    done = kept ? learnt : fail(kept.error());
+    if (!kept && kept.error().code == Errc::not_found) {
       obs::log("cluster").warn("lease gone node={} lease={}", id, lease);
       membership.lease_.lost();
       lease = 0;
@@ -236,6 +272,7 @@ Task<bool> Membership::Impl::renew() {
   }
   if (lease == 0) {
     done = co_await register_node(false);
+    if (done) done = co_await learn_lease();
     if (done) {
       warned = false;
       obs::log("cluster").info("lease taken anew node={} lease={}", id, lease);
@@ -275,8 +312,7 @@ Task<void> Membership::Impl::acknowledge_loop() {
 /// Writes what is in force now into live/<id>, if that is news. What fails is tried again.
 Task<void> Membership::Impl::acknowledge() {
   const LiveRecord record = acknowledged();
-  if (record.map_version == written.map_version && record.bmd_version == written.bmd_version)
-    co_return;
+  if (record == written) co_return;
   if (live_revision == 0) {
     const auto read = co_await read_live();
     if (!read) co_return;
@@ -319,9 +355,23 @@ Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& cl
 
 Membership::~Membership() = default;
 
-void Membership::acknowledge_with(
-    std::function<std::pair<std::uint64_t, std::uint64_t>()> versions) {
-  impl_->versions = std::move(versions);
+void Membership::acknowledge_with(std::function<LiveRecord()> word) {
+  impl_->word = std::move(word);
+}
+
+void Membership::word_changed() { impl_->view_changed(); }
+
+void Membership::empty_if(std::function<Task<Result<bool>>()> is_empty) {
+  impl_->is_empty = std::move(is_empty);
+}
+
+/// A lease that came in between two of these looks has another revision.
+std::int64_t Membership::lease_now() const {
+  while (true) {
+    const std::int64_t revision = lease_revision_;
+    if (!lease_.valid()) return 0;
+    if (lease_revision_ == revision) return revision;
+  }
 }
 
 LeaseId Membership::lease_id() const { return impl_->lease; }
@@ -334,7 +384,7 @@ Task<Status> Membership::join() {
     Status done;
     if (!registered) done = co_await impl->register_node(true);
     registered = done.has_value();
-    if (registered) done = co_await impl->view.load();
+    if (registered) done = co_await impl->learn_lease();
     if (done) co_return done;
     if (is_final(done.error().code)) co_return done;
     if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the start was cancelled");

@@ -14,6 +14,7 @@
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/meta_store.h"
 #include "common/cluster/state.h"
+#include "common/cluster/state_builder.h"
 
 namespace tarn::cluster {
 
@@ -42,14 +43,17 @@ class LeaseClock {
 };
 
 /// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags and weight of
-/// one that was there stay. The first proxy becomes the primary that AIStore's clients see. True,
-/// and the version is one higher, when something changed.
+/// one that was there stay, but it is not down any more. The first proxy becomes the primary that
+/// AIStore's clients see. True, and the version is one higher, when something changed; the targets
+/// that owned names until then are a past set when they are others than now.
 [[nodiscard]] bool admit(Smap& map, const Node& node);
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
 /// and keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map
-/// and bucket metadata that this node has acknowledged. join(), keep() and leave() run on one loop,
-/// one after the other; the rest is thread-safe behind join(). All arguments must outlive it.
+/// and bucket metadata that this node has acknowledged, and a target's word of its writes.
+/// live/<id> is written by compare-and-swap only. A lease counts once the view has the revision at
+/// which it was taken (docs/decisions/011). join(), keep() and leave() run on one loop, one after
+/// the other; the rest is thread-safe behind join(). All arguments must outlive it.
 class Membership {
  public:
   Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock);
@@ -67,22 +71,30 @@ class Membership {
   Task<void> leave();
 
   [[nodiscard]] const LeaseClock& lease() const { return lease_; }
+  /// The lease under which this node may act now, known by the revision at which it registered
+  /// under it, as ClusterState counts it; 0: none.
+  [[nodiscard]] std::int64_t lease_now() const;
   /// The revision at which this start of the node registered, as ClusterState counts it: part of
   /// every Generation.
   [[nodiscard]] std::uint64_t incarnation() const { return incarnation_; }
   /// The lease that the node has now, for keys that shall end with it; 0: none.
   [[nodiscard]] LeaseId lease_id() const;
   [[nodiscard]] const Node& self() const { return self_; }
-  /// Asked before each acknowledgement is written: the versions of map and bucket metadata that
-  /// this node has really put in force; those of the view when nothing is set. Before join();
-  /// thread-safe.
-  void acknowledge_with(std::function<std::pair<std::uint64_t, std::uint64_t>()> versions);
+  /// Asked before each acknowledgement is written: what this node has really put in force; the
+  /// versions of the view when nothing is set. The role is filled in. Before join(); thread-safe.
+  void acknowledge_with(std::function<LiveRecord()> word);
+  /// The word has changed: it is asked for, and written, soon. Any thread.
+  void word_changed();
+  /// Asked when a target is to join that is not in the map: whether it holds nothing. Nothing set:
+  /// it does. Before join().
+  void empty_if(std::function<Task<Result<bool>>()> is_empty);
 
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;
   Node self_;
   LeaseClock lease_;
+  std::atomic<std::int64_t> lease_revision_ = 0;  ///< of the lease that lease_ counts
   std::atomic<std::uint64_t> incarnation_ = 0;
 };
 
@@ -112,10 +124,6 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
 using PropsChange = std::function<Result<BucketProps>(const BucketProps&)>;
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change);
-
-/// Fixes the set of targets, before the first object is written. Does nothing when that has been
-/// done. Returns a state in which it has. Errors: unavailable.
-Task<Result<std::shared_ptr<const ClusterState>>> seal(MetaStore& store, ClusterView& view);
 
 /// Makes what a new cluster has: uuid, empty map, the default bucket (none when its name is empty).
 /// Does nothing on one that exists. Returns the cluster's uuid. `secret_check`, if not empty, is

@@ -191,7 +191,6 @@ Task<Result<Moved>> restore_metadata(ClusterState state, MetaStore& to, std::str
     items[std::string(keys::kConfig)] = nlohmann::json(state.config).dump();
     items[std::string(keys::kConfigVersion)] = std::to_string(state.config.version);
   }
-  items[std::string(keys::kSealed)] = "1";  // there may be objects
   const Moved moved{state.uuid, items.size(), state.bmd.buckets.size(), state.revision_base};
   CO_TRY(const Revision note, co_await prepare(to, moved.uuid));
   CO_TRY_OK(co_await copy(items, to, note));

@@ -38,7 +38,7 @@ bool has_same(const NodeSet& set, const NodeSet& from, std::size_t index) {
   return false;
 }
 
-json past_json(const PastSet& past, const NodeSet& current) {
+json set_json(const PastSet& past, const NodeSet& current) {
   json out{{"last", past.last}};
   for (std::size_t i = 0; i < current.size(); ++i)
     if (!has_same(past.nodes, current, i)) out["without"].push_back(current.id(i));
@@ -49,12 +49,13 @@ json past_json(const PastSet& past, const NodeSet& current) {
   return out;
 }
 
-PastSet past_from(const json& in, const std::vector<Member>& owning) {
+PastSet set_from(const json& in, const NodeSet& current, const std::vector<Member>& members) {
   PastSet out;
   in.at("last").get_to(out.last);
   const json without = in.value("without", json::array());
-  for (const Member& member : owning)
-    if (std::find(without.begin(), without.end(), member.id) == without.end())
+  for (const Member& member : members)
+    if (current.contains(member.id) &&
+        std::find(without.begin(), without.end(), member.id) == without.end())
       out.nodes.add(member.id, member.digest, member.weight, member.drives);
   for (const json& entry : in.value("with", json::array())) {
     Member member = member_from(entry);
@@ -68,28 +69,36 @@ PastSet past_from(const json& in, const std::vector<Member>& owning) {
 Ownership ownership_from(const json& in) {
   Ownership out;
   in.at("version").get_to(out.version);
-  std::vector<Member> owning;
   for (const json& entry : in.at("members")) {
     Member member = member_from(entry);
     if (!out.members.empty() && out.members.back().id >= member.id)
       throw std::invalid_argument("members are not sorted at " + member.id);
-    if (member.owns()) {
-      owning.push_back(member);
-      out.current.add(member.id, member.digest, member.weight, member.drives);
-    }
+    if (member.owns()) out.current.add(member.id, member.digest, member.weight, member.drives);
     out.members.push_back(std::move(member));
   }
-  std::uint64_t newer = out.version;
-  for (const json& entry : in.at("past")) {
-    out.past.push_back(past_from(entry, owning));
-    if (out.past.back().last >= newer)
-      throw std::invalid_argument("past sets are not sorted, newest first");
-    newer = out.past.back().last;
-  }
+  out.past = past_from(in.at("past"), out);
   return out;
 }
 
 }  // namespace
+
+json past_json(const Ownership& map) {
+  json out = json::array();
+  for (const PastSet& set : map.past) out.push_back(set_json(set, map.current));
+  return out;
+}
+
+std::vector<PastSet> past_from(const json& in, const Ownership& map) {
+  std::vector<PastSet> out;
+  std::uint64_t newer = map.version;
+  for (const json& entry : in) {
+    out.push_back(set_from(entry, map.current, map.members));
+    if (out.back().last >= newer)
+      throw std::invalid_argument("past sets are not sorted, newest first");
+    newer = out.back().last;
+  }
+  return out;
+}
 
 std::string encode(const Ownership& map) {
   json members = json::array();
@@ -98,9 +107,7 @@ std::string encode(const Ownership& map) {
     if (member.flags != 0) entry["flags"] = member.flags;
     members.push_back(std::move(entry));
   }
-  json past = json::array();
-  for (const PastSet& set : map.past) past.push_back(past_json(set, map.current));
-  return json{{"version", map.version}, {"members", std::move(members)}, {"past", std::move(past)}}
+  return json{{"version", map.version}, {"members", std::move(members)}, {"past", past_json(map)}}
       .dump();
 }
 

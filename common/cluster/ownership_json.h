@@ -1,6 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "common/base/error.h"
 #include "common/cluster/ownership.h"
@@ -17,5 +20,10 @@ namespace tarn::cluster {
 [[nodiscard]] std::string encode(const Ownership& map);
 /// corrupt, with what is wrong, when that is not what encode() makes of a map.
 [[nodiscard]] Result<Ownership> decode_ownership(const std::string& text);
+
+/// The part "past" of that, and its reader, which needs version and owning targets of `map` and
+/// throws what says what is wrong.
+[[nodiscard]] nlohmann::json past_json(const Ownership& map);
+[[nodiscard]] std::vector<PastSet> past_from(const nlohmann::json& in, const Ownership& map);
 
 }  // namespace tarn::cluster

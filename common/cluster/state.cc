@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/hrw.h"
+#include "common/cluster/ownership_json.h"
 #include "common/http/client.h"
 
 namespace tarn::cluster {
@@ -16,6 +17,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kFlagIc = 2;  // AIStore's "information centre": up to three proxies
 constexpr int kIcMembersMax = 3;
+constexpr std::uint64_t kAistoreFlags = 0xffff;  // those above are ours
 
 std::string_view role_text(Role role) { return role == Role::proxy ? "proxy" : "target"; }
 
@@ -33,6 +35,7 @@ json node_json(const Node& node) {
            {"flags", node.flags},
            {"weight", node.weight}};
   if (!node.relay_url.empty()) out["relay_url"] = node.relay_url;
+  if (node.drives != 1) out["drives"] = node.drives;
   return out;
 }
 
@@ -47,6 +50,8 @@ Node node_from(const json& in) {
   node.weight = in.value("weight", 1.0);
   if (!(node.weight > 0))
     throw std::invalid_argument("node " + node.id + " has a weight that is not above 0");
+  node.drives = in.value("drives", std::uint32_t{1});
+  if (node.drives == 0) throw std::invalid_argument("node " + node.id + " has no drive");
   node.digest = placement_digest(node.id);
   return node;
 }
@@ -77,6 +82,32 @@ std::vector<const Node*> Smap::placeable_targets() const {
   return out;
 }
 
+Ownership ownership_of(const Smap& map) {
+  Ownership out;
+  out.version = map.version;
+  for (const auto& [id, node] : map.nodes) {
+    if (node.role != Role::target) continue;
+    out.members.push_back({id, node.digest, node.weight, node.drives, node.flags});
+    if (node.placeable()) out.current.add(id, node.digest, node.weight, node.drives);
+  }
+  out.past = map.past;
+  return out;
+}
+
+void take_ownership(Smap& map, const Ownership& next) {
+  std::erase_if(map.nodes, [&](const auto& entry) {
+    return entry.second.role == Role::target && next.find(entry.first) == nullptr;
+  });
+  for (const Member& member : next.members) {
+    Node& node = map.nodes.at(member.id);
+    node.flags = member.flags;
+    node.weight = member.weight;
+    node.drives = member.drives;
+  }
+  map.past = next.past;
+  map.version = next.version;
+}
+
 void to_json(json& out, const Smap& map) {
   json nodes = json::array();
   for (const auto& [id, node] : map.nodes) nodes.push_back(node_json(node));
@@ -85,6 +116,7 @@ void to_json(json& out, const Smap& map) {
          {"creation_time", map.creation_time},
          {"primary", map.primary},
          {"nodes", std::move(nodes)}};
+  if (!map.past.empty()) out["past"] = past_json(ownership_of(map));
 }
 
 void from_json(const json& in, Smap& map) {
@@ -97,6 +129,7 @@ void from_json(const json& in, Smap& map) {
     Node node = node_from(entry);
     map.nodes[node.id] = std::move(node);
   }
+  if (in.contains("past")) map.past = past_from(in["past"], ownership_of(map));
 }
 
 json aistore_json(const Node& node) {
@@ -105,7 +138,7 @@ json aistore_json(const Node& node) {
           {"public_net", net_json(node.public_url)},
           {"intra_control_net", net_json(node.internal_url)},
           {"intra_data_net", net_json(node.internal_url)},
-          {"flags", node.flags},
+          {"flags", node.flags & kAistoreFlags},
           {"id_digest", node.digest}};
 }
 
@@ -117,7 +150,7 @@ json aistore_json(const Smap& map) {
     json entry = aistore_json(node);
     if (node.role == Role::proxy && ic_members < kIcMembersMax) {
       ++ic_members;
-      entry["flags"] = node.flags | kFlagIc;
+      entry["flags"] = (node.flags & kAistoreFlags) | kFlagIc;
     }
     (node.role == Role::proxy ? proxies : targets)[id] = std::move(entry);
   }

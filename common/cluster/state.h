@@ -16,8 +16,11 @@
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/cluster/cluster_config.h"
+#include "common/cluster/ownership.h"
 
 namespace tarn::cluster {
+
+struct OwnershipState;  // hand_over.h
 
 enum class Role : std::uint8_t { proxy, target };
 
@@ -28,12 +31,15 @@ struct Node {
   std::string public_url;    ///< "http://10.0.0.6:8081": what clients are redirected to
   std::string relay_url;     ///< proxies only
   std::string internal_url;  ///< node to node
-  std::uint64_t flags = 0;   ///< AIStore's: 4 maintenance, 8 decommission
+  std::uint64_t flags = 0;   ///< those of a Member (ownership.h)
   double weight = 1.0;
+  std::uint32_t drives = 1;  ///< between how many drives pieces of one object may be spread
   std::uint64_t digest = 0;  ///< placement_digest(id)
 
   /// Whether placement may choose it.
-  [[nodiscard]] bool placeable() const { return role == Role::target && (flags & 12U) == 0; }
+  [[nodiscard]] bool placeable() const {
+    return role == Role::target && (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
+  }
 };
 
 /// The cluster map.
@@ -42,12 +48,18 @@ struct Smap {
   std::string uuid;           ///< of the cluster
   std::string creation_time;  ///< "2026-08-21 10:11:12"
   std::map<std::string, Node> nodes;
-  std::string primary;  ///< id of the proxy that AIStore clients shall see as primary
+  std::string primary;        ///< id of the proxy that AIStore clients shall see as primary
+  std::vector<PastSet> past;  ///< as Ownership has it
 
   [[nodiscard]] const Node* find(const std::string& id) const;
   /// Targets that placement may choose from, in the order of their ids.
   [[nodiscard]] std::vector<const Node*> placeable_targets() const;
 };
+/// The part of `map` that says whose a name is.
+[[nodiscard]] Ownership ownership_of(const Smap& map);
+/// Gives `map` what `next`, made from ownership_of(map), says: version, past sets, flags and
+/// weights of targets. Targets that are no members of it go.
+void take_ownership(Smap& map, const Ownership& next);
 /// What is kept in the meta store; and AIStore's JSON of section 2.2.
 void to_json(nlohmann::json& out, const Smap& map);
 void from_json(const nlohmann::json& in, Smap& map);
@@ -102,14 +114,14 @@ struct ClusterState {
   Smap map;
   Bmd bmd;
   std::set<std::string> live;  ///< ids of nodes whose lease the store holds
-  bool sealed = false;         ///< objects may have been written: the set of targets is fixed
-  std::string primary;         ///< id of the proxy that holds the lease of the primary; or empty
-  std::string moved_to;        ///< not empty: the cluster's state lives there now, not here
-  ClusterConfig config;        ///< what operators have set for all nodes
+  /// Whose names are whose at this revision; never null in a state that a StateBuilder made.
+  std::shared_ptr<const OwnershipState> ownership;
+  std::string primary;   ///< id of the proxy that holds the lease of the primary; or empty
+  std::string moved_to;  ///< not empty: the cluster's state lives there now, not here
+  ClusterConfig config;  ///< what operators have set for all nodes
 };
 
-/// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are
-/// none.
+/// The target that owns `uname`: HRW over the targets that may own names. Null when there are none.
 [[nodiscard]] const Node* owner_of(const Smap& map, std::string_view uname);
 
 }  // namespace tarn::cluster

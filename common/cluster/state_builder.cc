@@ -22,9 +22,17 @@ Result<T> document(const std::string& key, const std::string& text) {
   }
 }
 
-/// Takes one key into `state`. Keys that this version does not know are left alone.
-Status take(const std::string& key, StateBuilder::Value& held, ClusterState& state) {
+/// A state that is being put together, and what it takes to say whose names are whose.
+struct Draft {
+  ClusterState state;
+  std::uint64_t settled = 0;
+  std::map<std::string, LiveRecord> live;
+};
+
+/// Takes one key into `draft`. Keys that this version does not know are left alone.
+Status take(const std::string& key, StateBuilder::Value& held, Draft& draft) {
   const std::string& value = held.text;
+  ClusterState& state = draft.state;
   if (key == keys::kCluster) {
     state.uuid = value;
   } else if (key == keys::kMap) {
@@ -43,9 +51,11 @@ Status take(const std::string& key, StateBuilder::Value& held, ClusterState& sta
     TRY(const auto id, decode_number(key, std::string_view(key).substr(keys::kDeadBuckets.size())));
     state.bmd.dead.insert(BucketId{id});
   } else if (key.starts_with(keys::kLive)) {
-    state.live.insert(key.substr(keys::kLive.size()));
-  } else if (key == keys::kSealed) {
-    state.sealed = true;
+    const std::string node = key.substr(keys::kLive.size());
+    state.live.insert(node);
+    TRY(draft.live[node], decode_live({key, value}));
+  } else if (key == keys::kSettled) {
+    TRY(draft.settled, decode_number(key, value));
   } else if (key == keys::kRevisionBase) {
     TRY(const auto base, decode_number(key, value));
     state.revision_base = static_cast<Revision>(base);
@@ -55,7 +65,7 @@ Status take(const std::string& key, StateBuilder::Value& held, ClusterState& sta
     TRY(state.config, document<ClusterConfig>(key, value));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
-  } else if (key == keys::kSchema && value != keys::kSchemaText) {
+  } else if (key == keys::kSchema && value != keys::kSchemaText && value != keys::kOldSchemaText) {
     return fail(Errc::unsupported,
                 "the meta store has format {}, this version of Tarn reads format {}", value,
                 keys::kSchemaText);
@@ -72,10 +82,12 @@ Result<std::uint64_t> decode_number(std::string_view key, std::string_view text)
 }
 
 std::string encode(const LiveRecord& record) {
-  return json{{"role", record.role == Role::proxy ? "proxy" : "target"},
-              {"map", record.map_version},
-              {"bmd", record.bmd_version}}
-      .dump();
+  json out{{"role", record.role == Role::proxy ? "proxy" : "target"},
+           {"map", record.map_version},
+           {"bmd", record.bmd_version}};
+  if (!record.under_way.empty()) out["under_way"] = record.under_way;
+  if (record.moved != 0) out["moved"] = record.moved;
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<LiveRecord> decode_live(const KeyValue& item) {
@@ -85,10 +97,25 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     out.role = in.at("role") == "proxy" ? Role::proxy : Role::target;
     in.at("map").get_to(out.map_version);
     in.at("bmd").get_to(out.bmd_version);
+    out.under_way = in.value("under_way", std::vector<std::string>());
+    out.moved = in.value("moved", std::uint64_t{0});
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
   }
+}
+
+std::shared_ptr<const OwnershipState> ownership_state(
+    Revision revision, const Smap& map, std::uint64_t settled,
+    const std::map<std::string, LiveRecord>& live) {
+  auto out = std::make_shared<OwnershipState>();
+  out->revision = revision;
+  out->map = std::make_shared<const Ownership>(ownership_of(map));
+  out->settled = settled;
+  for (const auto& [id, record] : live)
+    if (record.role == Role::target)
+      out->live.push_back({id, record.map_version, record.under_way, record.moved});
+  return out;
 }
 
 void StateBuilder::reset(const RangeResult& all) {
@@ -115,11 +142,13 @@ Revision StateBuilder::ordinal() const {
 }
 
 Result<std::shared_ptr<const ClusterState>> StateBuilder::build() {
-  auto state = std::make_shared<ClusterState>();
-  for (auto& [key, value] : values_) TRY_OK(take(key, value, *state));
-  if (state->uuid.empty())
+  Draft draft;
+  for (auto& [key, value] : values_) TRY_OK(take(key, value, draft));
+  if (draft.state.uuid.empty())
     return fail(Errc::not_found, "there is no cluster in the meta store yet");
+  auto state = std::make_shared<ClusterState>(std::move(draft.state));
   state->revision = revision_ + state->revision_base;
+  state->ownership = ownership_state(state->revision, state->map, draft.settled, draft.live);
   return std::shared_ptr<const ClusterState>(std::move(state));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/cluster/hand_over.h"
 #include "common/cluster/meta_store.h"
 #include "common/cluster/state.h"
 
@@ -18,10 +19,21 @@ struct LiveRecord {
   Role role = Role::target;
   std::uint64_t map_version = 0;  ///< acknowledged: in force on that node
   std::uint64_t bmd_version = 0;
+  // Of targets, as TargetWord has them.
+  std::vector<std::string> under_way = {};
+  std::uint64_t moved = 0;
+
+  bool operator==(const LiveRecord&) const = default;
 };
 [[nodiscard]] std::string encode(const LiveRecord& record);
 /// corrupt, naming the node.
 [[nodiscard]] Result<LiveRecord> decode_live(const KeyValue& item);
+
+/// Puts together what the keys of one revision say of ownership: the map, the settled version, the
+/// records of live nodes (by id).
+[[nodiscard]] std::shared_ptr<const OwnershipState> ownership_state(
+    Revision revision, const Smap& map, std::uint64_t settled,
+    const std::map<std::string, LiveRecord>& live);
 
 /// A number that is kept as decimal text. corrupt, naming the key.
 [[nodiscard]] Result<std::uint64_t> decode_number(std::string_view key, std::string_view text);

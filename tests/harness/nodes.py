@@ -9,7 +9,8 @@ import socket
 import time
 import urllib.parse
 
-from harness import client
+from harness import client, etcd
+from harness.waiting import wait_until
 
 
 def node_auth_key(cluster):
@@ -34,25 +35,74 @@ def call(cluster, node, method, target, body=None, caller="test"):
                           expect=False)
 
 
-def ownership(cluster, owners, version, past=(), leaving=()):
-    """The JSON of an ownership map: all targets are members, of which `owners` (names) own; `leaving` are put aside.
-    `past`: (last version, names) of former owners."""
-    ids = {name: cluster.nodes[name]["id"] for name in cluster.targets()}
-    members = [{"id": ids[name]} | ({} if name in owners else {"flags": 4}) for name in ids]
-    out = {"version": version, "members": sorted(members, key=lambda member: member["id"]), "past": []}
-    for last, names in past:
-        out["past"].append({"last": last, "without": [ids[name] for name in owners if name not in names],
-                            "with": [{"id": ids[name]} for name in names if name not in owners]})
-    return out
+def kv(cluster, verb, body):
+    """One call of the meta store: etcd's gateway, or that of the store in the one proxy."""
+    path = f"/v3/kv/{verb}"
+    if "etcd1" in cluster.nodes:
+        return etcd.call_etcd(cluster.url_of("etcd1", "client"), path, body)
+    answer = call(cluster, "p1", "POST", path, body)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def stored(cluster, key):
+    """What the meta store holds of a key, and the revision at which it was written."""
+    (item,) = kv(cluster, "range", {"key": etcd.base64_of(key)})["kvs"]
+    return base64.b64decode(item["value"]).decode(), item["mod_revision"]
+
+
+def stored_map(cluster):
+    return json.loads(stored(cluster, "/tarn/map")[0])
+
+
+def is_settled(cluster):
+    """All live targets act by the newest map, and nothing lies where it is not at home."""
+    now = stored_map(cluster)
+    return not now.get("past") and int(stored(cluster, "/tarn/settled")[0]) == now["version"]
+
+
+def wait_until_home(cluster, seconds=30):
+    wait_until(lambda: is_settled(cluster), seconds, "all names are at home")
+
+
+def give_names_to(cluster, *owners):
+    """Publishes a map in which these targets (names) own all names and the others are put aside for maintenance. Its version,
+    which is higher than all before."""
+    wanted = {cluster.nodes[name]["id"] for name in owners}
+
+    def publish():
+        text, revision = stored(cluster, "/tarn/map")
+        made = json.loads(text)
+        targets = [node for node in made["nodes"] if node["role"] == "target"]
+        before = {node["id"] for node in targets if node["flags"] == 0}
+        past = [(made["version"], before)]
+        for entry in made.get("past", []):
+            past.append((entry["last"], before - set(entry.get("without") or []) | {each["id"] for each in entry.get("with") or []}))
+        for node in targets:
+            node["flags"] = node["flags"] & ~4 | (0 if node["id"] in wanted else 4)
+        now = {node["id"] for node in targets if node["flags"] == 0}
+        seen, made["past"] = [now], []
+        for last, ids in past:
+            if ids and ids not in seen:
+                seen.append(ids)
+                made["past"].append({"last": last, "without": sorted(now - ids), "with": [{"id": each} for each in sorted(ids - now)]})
+        made["version"] += 1
+        key, counter = etcd.base64_of("/tarn/map"), etcd.base64_of("/tarn/version/map")
+        puts = [{"request_put": {"key": key, "value": etcd.base64_of(json.dumps(made))}},
+                {"request_put": {"key": counter, "value": etcd.base64_of(str(made["version"]))}}]
+        same = {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision}
+        return kv(cluster, "txn", {"compare": [same], "success": puts}).get("succeeded") and made["version"]
+
+    return wait_until(publish, 10, "the map is published")
 
 
 class Job:
     """A rebalance or resilver at one target: its lines of progress as they come."""
 
-    def __init__(self, cluster, node, kind, order):
+    def __init__(self, cluster, node, kind, job):
         target = f"/v1/internal/{kind}"
         parts = urllib.parse.urlsplit(cluster.url_of(node, "internal"))
-        body = json.dumps(order).encode()
+        body = json.dumps({"job": job}).encode()
         self.connection = client.RawConnection((parts.hostname, parts.port), timeout=60)
         self.connection.send_head("POST", target, {"Content-Length": str(len(body))} | signed(cluster, "POST", target, "test"))
         self.connection.send(body)
@@ -69,13 +119,3 @@ class Job:
         assert lines[-1]["done"], lines
         assert all(not line["done"] for line in lines[:-1]), lines
         return lines[-1]
-
-
-def begin_rebalance(cluster, node, map_json, job=None):
-    return Job(cluster, node, "rebalance", {"job": job or f"g{map_json['version']}", "ownership": map_json})
-
-
-def rebalance(cluster, nodes, map_json):
-    """All `nodes` give away what `map_json` does not place there; the last line of each."""
-    jobs = {node: begin_rebalance(cluster, node, map_json) for node in nodes}
-    return {node: job.end() for node, job in jobs.items()}

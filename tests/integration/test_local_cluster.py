@@ -105,7 +105,6 @@ def test_wipe_removes_everything_it_made_and_nothing_else(make_cluster, tmp_path
 @pytest.mark.parametrize("words, says", [
     (["up", "--proxies", "2"], "--proxies 2 needs --meta etcd"),
     (["up", "--meta", "zookeeper"], "want embedded or etcd"),
-    (["add", "target"], "`add target` belongs to later work"),
     (["up", "--set", "no.such.key=1"], "--set no.such.key: no such key"),
     (["up", "--set", "log.level"], "want key=value"),
     (["up", "--targets", "0"], "--targets 0: want 1 to"),

@@ -1,7 +1,6 @@
-"""What targets give each other when names have other owners, and what a target moves between its drives. The maps that
-say who owns what are given to the targets directly, on their internal listeners."""
+"""What targets give each other when names have other owners, and what a target moves between its drives. The maps are
+published in the meta store, as an operator who puts targets aside for maintenance will do it."""
 
-import itertools
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import struct
 import pytest
 from harness import attribute, client
 from harness.checksums import crc32c
-from harness.nodes import Job, begin_rebalance, call, ownership, rebalance
+from harness.nodes import Job, call, give_names_to, stored_map, wait_until_home
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -23,17 +22,21 @@ class Pair:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self._versions = itertools.count(2)
-        self.owners = ["t1", "t2"]
-
-    def map_to(self, *owners):
-        version = next(self._versions)
-        made = ownership(self.cluster, owners, version, past=[(version - 1, self.owners)])
-        self.owners = list(owners)
-        return made
+        wait_until_home(cluster)
 
     def everything_to(self, *owners):
-        return rebalance(self.cluster, ["t1", "t2"], self.map_to(*owners))
+        """The version of the map by which it moved."""
+        version = give_names_to(self.cluster, *owners)
+        wait_until_home(self.cluster)
+        return version
+
+    def ended(self, target, version):
+        """What the last walk by this map says of itself."""
+        found = self.cluster.logs[target].matching(rf"rebalance ended map={version} ")
+        return dict(re.findall(r"(\w+)=(\S*)", found[-1])) if found else None
+
+    def copies_begun(self, target):
+        return [path for drive in self.cluster.drives(target) for path in drive.glob("data/*/*")]
 
     def objects(self, target):
         return attribute.objects(self.cluster.drives(target))
@@ -91,13 +94,13 @@ def test_objects_move_with_all_that_belongs_to_them(pair):
     everything = before["t1"] | before["t2"]
     assert everything.keys() == bodies.keys()
 
-    ends = pair.everything_to("t2")
+    version = pair.everything_to("t2")
     assert pair.objects("t1") == {} and pair.objects("t2") == everything
-    assert ends["t1"] == ends["t1"] | {"kind": "rebalance", "map": 2, "clean": True, "error": "", "failed": 0, "left_names": 0,
-                                       "objects": len(before["t1"]), "bytes": sum(o["size"] for o in before["t1"].values())}
-    assert ends["t1"]["sent"] == {cluster.nodes["t2"]["id"]: [ends["t1"]["objects"], ends["t1"]["bytes"]]}
-    assert ends["t2"]["clean"] and ends["t2"]["objects"] == 0
-    assert sorted(cluster.names("data")) == sorted(bodies), "a list asks everybody"
+    ended = pair.ended("t1", version)
+    assert ended["clean"] == "true" and int(ended["objects"]) == len(before["t1"])
+    assert int(ended["bytes"]) == sum(said["size"] for said in before["t1"].values())
+    assert pair.ended("t2", version) is None, "it had nothing to give away"
+    assert sorted(cluster.names("data")) == sorted(bodies)
 
     pair.everything_to("t1")
     assert pair.objects("t1") == everything and pair.objects("t2") == {}
@@ -111,11 +114,13 @@ def test_objects_move_with_all_that_belongs_to_them(pair):
     owner = cluster.owner("data", "dir2/n-2")
     sender = cluster.nodes["t1" if owner == "t2" else "t2"]["id"]
     incarnation = min(said["generation"][1] for said in before[owner].values())
-    assert offer(pair, owner, ["dir2/n-2"], 4, sender, generation=(1, incarnation, 1)) == []
-    assert offer(pair, owner, ["dir2/n-2"], 4, sender) == ["dir2/n-2"]
+    now = stored_map(cluster)["version"]
+    assert offer(pair, owner, ["dir2/n-2"], now, sender, generation=(1, incarnation, 1)) == []
+    assert offer(pair, owner, ["dir2/n-2"], now, sender) == ["dir2/n-2"]
     # All of it is on the drives.
     cluster.kill("t1", "t2")
     cluster.start("t1", "t2")
+    wait_until_home(cluster)
     assert {target: pair.objects(target) for target in ("t1", "t2")} == before
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
@@ -129,19 +134,16 @@ def test_what_is_newer_at_the_receiver_stays(pair):
         assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
     kept = cluster.get("data", names[2]).body
     pair.everything_to("t2")
-    assert pair.patch_limits("t2", bandwidth=MIB, workers=2) == {"bandwidth": MIB, "workers": 2}
-    job = begin_rebalance(cluster, "t2", (back := pair.map_to("t1", "t2")))
-    other = begin_rebalance(cluster, "t1", back)
-    # The proxy sends writers to t1 all the time: it knows nothing of the map of this test.
+    assert pair.patch_limits("t2", bandwidth=MIB // 2, workers=2) == {"bandwidth": MIB // 2, "workers": 2}
+    give_names_to(cluster, "t1", "t2")
+    wait_until(lambda: pair.copies_begun("t1"), 20, "a copy is on its way")
     assert cluster.put("data", names[0], b"newer").status == 200
     assert cluster.put("data", names[1], b"newer, too").status == 200
     assert cluster.delete("data", names[1]).status == 200
     # What is older than a write here may have been given up by now; the rest cannot be through.
-    assert names[2] in pair.objects("t2"), "9 MiB at 1 MiB/s"
+    assert names[2] in pair.objects("t2"), "9 MiB at 0.5 MiB/s"
     assert pair.patch_limits("t2", bandwidth=0) == {"bandwidth": 0, "workers": 2}
-    assert other.end()["clean"]
-    end = job.end()
-    assert end["clean"] and end["failed"] == 0
+    wait_until_home(cluster)
     assert pair.objects("t2") == {}
     assert cluster.get("data", names[0]).body == b"newer"
     assert cluster.get("data", names[1]).status == 404
@@ -150,87 +152,91 @@ def test_what_is_newer_at_the_receiver_stays(pair):
 
 
 def test_what_is_written_at_the_sender_meanwhile_moves_too(pair):
-    """A late write of a name that is on its way: it is not erased with what was given, and follows it."""
+    """A write that began under the older map and ends while its name is on its way: it is not erased with what was given, and
+    follows it."""
     cluster = pair.cluster
     names = cluster.names_owned_by("t1", "data", 2)
     for name in names:
         assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
-    pair.patch_limits("t1", bandwidth=2 * MIB, workers=1)
-    away = pair.map_to("t2")
-    jobs = [begin_rebalance(cluster, node, away) for node in ("t2", "t1")]
-    wait_until(lambda: list(cluster.drives("t2")[0].glob("data/*/*")) + list(cluster.drives("t2")[1].glob("data/*/*")), 10,
-               "a copy is on its way")
+    pair.patch_limits("t1", bandwidth=MIB, workers=1)
+    slow = []
     for name in names:
-        assert cluster.put("data", name, f"newer {name}".encode()).status == 200
+        body = f"newer {name}".encode()
+        target = cluster.put("data", name, body, follow=False).headers["Location"]
+        connection = client.RawConnection(target)
+        connection.send_head("PUT", client.target_of(target), {"Content-Length": str(len(body))})
+        connection.send(body[:-1])
+        slow.append((connection, body))
+    wait_until(lambda: len(pair.copies_begun("t1")) == 4, 10, "the writes have begun")
+    give_names_to(cluster, "t2")
+    wait_until(lambda: pair.copies_begun("t2"), 20, "a copy is on its way")
+    for connection, body in slow:
+        connection.send(body[-1:])
+        assert connection.read_response("PUT").status == 200
+        connection.close()
     pair.patch_limits("t1", bandwidth=0)
-    assert all(job.end()["clean"] for job in jobs)
+    wait_until_home(cluster)
     assert pair.objects("t1") == {} and pair.objects("t2").keys() == set(names)
-    pair.everything_to("t1")
     for name in names:
         assert cluster.get("data", name).body == f"newer {name}".encode()
 
 
-def test_walks_take_turns_and_end_when_told(pair):
-    """One walk at a time: a newer map ends an older rebalance, and what it left goes by the newer one."""
+def test_walks_take_turns_and_end_when_a_newer_map_comes(pair):
+    """One walk at a time; a newer map ends a rebalance, and what that left goes by the newer one."""
     cluster = pair.cluster
     names = cluster.names_owned_by("t1", "data", 4)
     for name in names:
         assert cluster.put("data", name, os.urandom(2 * MIB)).status == 200
     pair.patch_limits("t1", bandwidth=MIB)
-    away = pair.map_to("t2")
-    second = begin_rebalance(cluster, "t2", away)
-    first = begin_rebalance(cluster, "t1", away)
-    assert second.end()["clean"]
-    with pytest.raises(AssertionError, match="409.*runs here already"):
-        Job(cluster, "t1", "rebalance", {"job": f"g{away['version']}", "ownership": away}).end()
-    refused = Job(cluster, "t1", "resilver", {"job": "r1"}).end()
-    assert not refused["clean"] and "a rebalance runs here" in refused["error"]
-    older = {**away, "version": 1, "past": []}
-    assert "map 2 is known here" in begin_rebalance(cluster, "t1", older).end()["error"]
-
-    back = pair.map_to("t1", "t2")
-    home = begin_rebalance(cluster, "t1", back)
-    end = first.end()
-    assert not end["clean"] and "newer map" in end["error"] and end["left_names"] > 0
-    assert home.end()["clean"]
-    rebalance(cluster, ["t2"], back)
+    away = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.copies_begun("t2"), 20, "a copy is on its way")
+    for kind, says in (("rebalance", f"a rebalance by map {away} runs here already"), ("resilver", "a rebalance runs here")):
+        refused = Job(cluster, "t1", kind, f"{kind} by hand").end()
+        assert not refused["clean"] and says in refused["error"], refused
+    give_names_to(cluster, "t1", "t2")
+    wait_until_home(cluster)
+    wait_until(lambda: pair.ended("t1", away), 10, "the older walk has ended")
+    ended = cluster.logs["t1"].matching(f"rebalance ended map={away} ")
+    assert len(ended) == 1 and "clean=false" in ended[0] and "newer map" in ended[0], ended
     assert pair.objects("t1").keys() == set(names) and pair.objects("t2") == {}
-
-    told = begin_rebalance(cluster, "t1", pair.map_to("t2"), job="g-stop")
-    assert call(cluster, "t1", "DELETE", "/v1/internal/rebalance?job=g-stop").status == 200
-    end = told.end()
-    assert not end["clean"] and "told to stop" in end["error"]
-    assert pair.objects("t1").keys() | pair.objects("t2").keys() == set(names)
+    again = Job(cluster, "t2", "rebalance", "by hand").end()
+    assert again["clean"] and again["objects"] == 0 and again["error"] == ""
 
 
-def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(pair):
-    cluster = pair.cluster
-    (name,) = cluster.names_owned_by("t1", "data", 1)
+def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(make_cluster):
+    cluster = make_cluster(targets=2, drives=1)
+    pair = Pair(cluster)
+    first, name = sorted(cluster.names_owned_by("t1", "data", 2))
     body = b"seven and twenty bytes long"
+    # At a byte a second this one goes, and then no other for a day.
+    assert cluster.put("data", first, bytes(100_000)).status == 200
     assert cluster.put("data", name, body).status == 200
-    ((_, raw),) = attribute.data_files(cluster.drives("t1")).items()
+    (raw,) = [raw for raw in attribute.data_files(cluster.drives("t1")).values() if attribute.decode(raw)["name"] == name]
     t1, t2 = (cluster.nodes[node]["id"] for node in ("t1", "t2"))
+    pair.patch_limits("t1", bandwidth=1, workers=1)
+    now = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.objects("t2").keys() == {first} and pair.objects("t1").keys() == {name}, 20, "the first has gone")
 
-    def send(caller=t1, version=3, block=body, checksum=None, extra=b"", to="t2"):
+    def send(caller=t1, version=now, block=body, checksum=None, extra=b"", to="t2"):
         blocks = struct.pack("<I", crc32c(body) if checksum is None else checksum) + block
         return call(cluster, to, "PUT", f"/v1/internal/move/copy?map={version}&bmd=1",
                     struct.pack("<I", len(raw)) + raw + blocks + extra, caller)
 
-    assert send().status == 503, "no map is known yet"
-    rebalance(cluster, ["t2"], ownership(cluster, ["t2"], 3, past=[(1, ["t1", "t2"])]))
-    assert send(version=4).status == 503
-    for refused in (send(version=2), send(caller="t9"), send(caller="test")):
+    assert send(version=now + 1).status == 503
+    for refused in (send(version=now - 1), send(caller="t9"), send(caller="test"), send(caller=t2, to="t1")):
         assert refused.status == 409 and "does not take a copy" in refused.text, refused
     wrong_block = body.replace(b"seven", b"eight")
     for broken in (send(checksum=1), send(block=wrong_block), send(block=wrong_block, checksum=crc32c(wrong_block)),
                    send(block=body[:-1]), send(extra=b"x")):
         assert broken.status == 400, broken
-    assert pair.objects("t2") == {}
+    assert pair.objects("t2").keys() == {first}
     assert send().json() == {"stored": True}
     assert send().json() == {"stored": False}, "once more is as good as once"
-    assert pair.objects("t2") == pair.objects("t1") != {}
-    wait_until(lambda: len(list(cluster.drives("t2")[0].glob("data/*/*"))) + len(list(cluster.drives("t2")[1].glob("data/*/*")))
-               == 1, 5, "nothing is left of copies that were refused")
+    assert pair.objects("t2")[name] == pair.objects("t1")[name]
+    pair.patch_limits("t1", bandwidth=0)
+    wait_until_home(cluster)
+    assert pair.objects("t2").keys() == {first, name} and pair.objects("t1") == {}
+    wait_until(lambda: len(pair.copies_begun("t2")) == 2, 5, "nothing is left of copies that were refused")
 
 
 def test_a_flipped_bit_does_not_travel(pair):
@@ -246,10 +252,13 @@ def test_a_flipped_bit_does_not_travel(pair):
         (byte,) = file.read(1)
         file.seek(MIB + 100)
         file.write(bytes([byte ^ 1]))
-    ends = pair.everything_to("t2")
-    assert ends["t1"]["failed"] == 1 and not ends["t1"]["clean"] and "checksum" in ends["t1"]["error"], ends["t1"]
+    version = give_names_to(cluster, "t2")
+    wait_until(lambda: pair.ended("t1", version), 20, "the walk has ended")
+    (said, *_) = cluster.logs["t1"].matching(rf"rebalance ended map={version} ")
+    assert "clean=false" in said and "1 names could not be moved" in said and "checksum" in said, said
     assert pair.objects("t1").keys() == {names[1]}
     assert pair.objects("t2").keys() == set(names) - {names[1]}
+    assert stored_map(cluster)["past"], "t1 is asked for what it could not give away"
 
 
 def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
@@ -265,7 +274,7 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
     cluster.start("t1")
     wait_until(lambda: cluster.list_page("data").status == 200, 10, "a list is answered")
 
-    end = Job(cluster, "t1", "resilver", {"job": "r1"}).end()
+    end = Job(cluster, "t1", "resilver", "r1").end()
     assert end["clean"] and end["error"] == "" and end["kind"] == "resilver", end
     here, there = (attribute.objects([drive]) for drive in drives)
     assert len(here) > 3 and len(there) > 3 and here | there == before, "each in one place, unchanged"
@@ -275,14 +284,14 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
         assert cluster.get("data", name).body == body
         assert facts(cluster, name) == told[name]
     assert cluster.get("data", "dir2/n-2").status == 404
-    again = Job(cluster, "t1", "resilver", {"job": "r2"}).end()
+    again = Job(cluster, "t1", "resilver", "r2").end()
     assert again["clean"] and again["objects"] == 0
 
     cluster.kill("t1")
     cluster.start("t1")
     opened = [line for line in cluster.logs["t1"].lines() if re.search(r"overflow mark", line)]
     assert len(opened) == 2, "the mark did not come back with the restart"
-    assert Job(cluster, "t1", "resilver", {"job": "r3"}).end()["clean"]
+    assert Job(cluster, "t1", "resilver", "r3").end()["clean"]
     assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2, "it was clear"
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body

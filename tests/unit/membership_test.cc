@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/cluster/coordination.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/state_builder.h"
@@ -315,25 +316,72 @@ TEST_CASE("Joining ends at once where no repetition helps, and waits for a clust
   CHECK(cluster.run(target.join()).error().code == Errc::corrupt);
 }
 
-TEST_CASE("A cluster that may hold objects takes no new target, but its own again",
+TEST_CASE("A target joins at any time, but with objects only while it is in the map",
           "[cluster][membership]") {
   Cluster cluster;
   REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   REQUIRE(cluster.run(cluster.view.load()));
+  const auto holds_objects = []() -> Task<Result<bool>> { co_return false; };
+  const auto is_empty = []() -> Task<Result<bool>> { co_return true; };
   Member first(cluster, "t1", Role::target);
+  first.membership.empty_if(is_empty);
   first.start();
-  const auto sealed = cluster.run(seal(cluster.flaky, cluster.view));
-  REQUIRE(sealed);
-  CHECK((*sealed)->sealed);
-  Member late(cluster, "t2", Role::target);
-  const Status refused = cluster.run(late.membership.join());
+  Member stranger(cluster, "t2", Role::target);
+  stranger.membership.empty_if(holds_objects);
+  const Status refused = cluster.run(stranger.membership.join());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unsupported);
+  CHECK_THAT(refused.error().message, Catch::Contains("with empty drives"));
+  Member late(cluster, "t2", Role::target);
+  late.membership.empty_if(is_empty);
+  late.start();
   Member again(cluster, "t1", Role::target);
+  again.membership.empty_if(holds_objects);
   again.start();
+  const auto state = cluster.run(cluster.view.fresh()).value();
+  CHECK(state->map.nodes.size() == 2);
+  // Until they say that they hold nothing of others, those who owned names before may hold some.
+  REQUIRE(state->map.past.size() == 1);
+  CHECK(state->map.past.front().nodes.contains("t1"));
+  CHECK_FALSE(state->map.past.front().nodes.contains("t2"));
+}
+
+TEST_CASE("A proxy that leads publishes who went down and came back, and settles each version",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   Member proxy(cluster, "p1", Role::proxy);
   proxy.start();
-  CHECK(cluster.run(cluster.view.fresh()).value()->map.nodes.size() == 2);
+  proxy.tasks.spawn(cluster.run.executor(), coordinate(cluster.flaky, proxy.view, proxy.membership,
+                                                       cluster.clock, Leader::this_proxy, {}));
+  const auto now = [&] { return cluster.run(cluster.view.fresh()).value(); };
+  const auto settled = [&] {
+    const auto state = now();
+    return state->ownership->settled == state->map.version;
+  };
+  Member stays(cluster, "t1", Role::target);
+  stays.start();
+  {
+    Member goes(cluster, "t2", Role::target);
+    goes.start();
+    CHECK(eventually([&] { return settled(); }));
+    CHECK(now()->map.placeable_targets().size() == 2);
+  }
+  const auto lost = std::chrono::steady_clock::now();
+  while (now()->map.placeable_targets().size() == 2 &&
+         std::chrono::steady_clock::now() < lost + 20s)
+    std::this_thread::sleep_for(20ms);
+  auto state = now();
+  CHECK(state->map.nodes.at("t2").flags == kDown);
+  CHECK(owner_of(state->map, "ais/@#/data/x")->id == "t1");
+  CHECK(state->map.past.front().nodes.contains("t2"));
+  CHECK(eventually([&] { return settled(); }));
+  const std::uint64_t down = state->map.version;
+  Member back(cluster, "t2", Role::target);
+  back.start();
+  CHECK(eventually([&] { return settled() && now()->map.version > down; }));
+  CHECK(now()->map.nodes.at("t2").flags == 0);
+  CHECK(now()->map.placeable_targets().size() == 2);
 }
 
 TEST_CASE("Background work that is stopped before it has begun ends all the same",
@@ -381,7 +429,7 @@ TEST_CASE("A node acknowledges what it has put in force, and the wait for it end
   REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
   std::atomic<std::uint64_t> in_force{1};
   Member target(cluster, "tgtBBBB2", Role::target);
-  target.membership.acknowledge_with([&] { return std::pair(std::uint64_t{2}, in_force.load()); });
+  target.membership.acknowledge_with([&] { return LiveRecord{Role::target, 2, in_force.load()}; });
   target.start();
   Member proxy(cluster, "prxAAAA1", Role::proxy);
   proxy.start();

@@ -1,0 +1,221 @@
+#include "common/cluster/coordination.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/resume.h"
+#include "common/cluster/keys.h"
+#include "common/cluster/state_builder.h"
+#include "common/obs/log.h"
+
+namespace tarn::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{200};
+
+/// The keys that steps rest on, read at one revision, to be compared when a step is committed.
+struct Reading {
+  std::map<std::string, Revision> written;  ///< key -> mod_revision
+  Smap map;
+  std::shared_ptr<const OwnershipState> state;
+
+  [[nodiscard]] Compare unchanged(const std::string& key) const {
+    const auto found = written.find(key);
+    return {key, Compare::What::mod_revision, found == written.end() ? 0 : found->second};
+  }
+};
+
+Result<Reading> read_keys(const RangeResult& found) {
+  Reading out;
+  std::uint64_t settled = 0;
+  std::map<std::string, LiveRecord> live;
+  for (const KeyValue& item : found.items) {
+    out.written[item.key] = item.mod_revision;
+    if (item.key == keys::kMap) {
+      try {
+        out.map = nlohmann::json::parse(item.value).get<Smap>();
+      } catch (const std::exception& problem) {
+        return fail(Errc::corrupt, "the cluster map in the meta store: {}", problem.what());
+      }
+    } else if (item.key == keys::kSettled) {
+      TRY(settled, decode_number(item.key, item.value));
+    } else if (item.key.starts_with(keys::kLive)) {
+      TRY(live[item.key.substr(keys::kLive.size())], decode_live(item));
+    }
+  }
+  out.state = ownership_state(found.revision, out.map, settled, live);
+  return out;
+}
+
+/// live/, map and settled, with what sorts between them.
+Task<Result<Reading>> read_now(MetaStore& store) {
+  RangeRequest keys{std::string(keys::kLive), prefix_end(std::string(keys::kSettled)), 0};
+  CO_TRY(const auto found, co_await store.range(std::move(keys)));
+  co_return read_keys(found);
+}
+
+Transaction transaction_of(const CoordinatorStep& step, const Reading& read) {
+  Transaction out;
+  out.compare.push_back(read.unchanged(std::string(keys::kMap)));
+  out.compare.push_back(read.unchanged(std::string(keys::kSettled)));
+  for (const auto* ids : {&step.absent, &step.present})
+    for (const std::string& id : *ids) out.compare.push_back(read.unchanged(keys::live(id)));
+  if (step.settle) {
+    out.puts.push_back({std::string(keys::kSettled), std::to_string(*step.settle), 0});
+    out.puts.push_back({std::string(keys::kSchema), std::string(keys::kSchemaText), 0});
+  }
+  if (step.publish) {
+    Smap next = read.map;
+    take_ownership(next, *step.publish);
+    out.puts.push_back({std::string(keys::kMap), nlohmann::json(next).dump(), 0});
+    out.puts.push_back({std::string(keys::kMapVersion), std::to_string(next.version), 0});
+  }
+  return out;
+}
+
+void log_step(const CoordinatorStep& step) {
+  const auto log = [](const char* what, const std::vector<std::string>& ids) {
+    for (const std::string& id : ids) obs::log("cluster").warn("{} node={}", what, id);
+  };
+  if (step.settle) obs::log("cluster").debug("settled map={}", *step.settle);
+  if (!step.publish) return;
+  log("target down, out or taken out", step.absent);
+  log("target up", step.present);
+  obs::log("cluster").info("map published version={} targets={} past={}", step.publish->version,
+                           step.publish->current.size(), step.publish->past.size());
+}
+
+/// Wakes the coroutine that waits for it, of the executor's one thread; ring() may come from any.
+class Bell : public std::enable_shared_from_this<Bell> {
+ public:
+  explicit Bell(const asio::any_io_executor& executor) : timer_(executor) {}
+
+  void ring() {
+    asio::post(timer_.get_executor(), [self = shared_from_this()] {
+      self->rung_ = true;
+      self->timer_.cancel();
+    });
+  }
+  /// Until it has rung since the last wait, at most for `most`.
+  Task<void> wait(std::chrono::milliseconds most) {
+    timer_.expires_after(most);
+    if (!rung_) (void)co_await timer_.async_wait(kTuple);
+    rung_ = false;
+  }
+
+ private:
+  asio::steady_timer timer_;
+  bool rung_ = false;
+};
+
+class Coordinator {
+ public:
+  Coordinator(MetaStore& store, ClusterView& view, const Membership& membership, Clock& clock,
+              Leader leader, AbsenceLimits limits)
+      : store_(store),
+        view_(view),
+        membership_(membership),
+        clock_(clock),
+        leader_(leader),
+        limits_(limits) {}
+
+  /// Takes one step if there is one. True: there may be another.
+  Task<bool> look();
+
+ private:
+  [[nodiscard]] bool leads(const ClusterState& state) const;
+  void note_absences(const OwnershipState& state);
+  [[nodiscard]] std::optional<CoordinatorStep> step_for(const OwnershipState& state);
+
+  MetaStore& store_;
+  ClusterView& view_;
+  const Membership& membership_;
+  Clock& clock_;
+  Leader leader_;
+  AbsenceLimits limits_;
+  std::optional<BootTime> leads_since_;
+  std::map<std::string, BootTime> absent_since_;
+  std::set<std::string> seen_;  // targets that had a lease since
+};
+
+bool Coordinator::leads(const ClusterState& state) const {
+  if (!membership_.lease().valid()) return false;
+  return leader_ == Leader::this_proxy || state.primary == membership_.self().id;
+}
+
+void Coordinator::note_absences(const OwnershipState& state) {
+  std::erase_if(absent_since_, [&](const auto& entry) {
+    return state.find(entry.first) != nullptr || state.map->find(entry.first) == nullptr;
+  });
+  for (const TargetWord& word : state.live) seen_.insert(word.id);
+  for (const Member& member : state.map->members)
+    if (state.find(member.id) == nullptr) absent_since_.try_emplace(member.id, clock_.boot_time());
+}
+
+std::optional<CoordinatorStep> Coordinator::step_for(const OwnershipState& state) {
+  note_absences(state);
+  const BootTime now = clock_.boot_time();
+  const bool new_absence =
+      std::any_of(state.map->members.begin(), state.map->members.end(), [&](const Member& member) {
+        return (member.flags & kDown) == 0 && state.find(member.id) == nullptr &&
+               !seen_.contains(member.id);
+      });
+  if (new_absence && now - *leads_since_ < LeaseClock::kTerm) return std::nullopt;
+  const auto absent_for = [&](const std::string& id) {
+    const auto found = absent_since_.find(id);
+    return found == absent_since_.end() ? std::chrono::nanoseconds(0) : now - found->second;
+  };
+  return next_step(state, absent_for, limits_);
+}
+
+Task<bool> Coordinator::look() {
+  const auto known = view_.state();
+  if (!leads(*known)) {
+    leads_since_.reset();
+    absent_since_.clear();
+    seen_.clear();
+    co_return false;
+  }
+  if (!leads_since_) leads_since_ = clock_.boot_time();
+  if (!step_for(*known->ownership)) co_return false;
+  // From what the store holds now: the comparisons need it.
+  auto read = co_await read_now(store_);
+  if (!read) co_return false;
+  const auto step = step_for(*read->state);
+  if (!step) co_return false;
+  Transaction transaction = transaction_of(*step, *read);
+  const auto done = co_await store_.commit(std::move(transaction));
+  if (!done || !done->succeeded) co_return false;
+  log_step(*step);
+  const Status loaded = co_await view_.load();
+  co_return loaded.has_value();
+}
+
+}  // namespace
+
+Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
+                      Clock& clock, Leader leader, AbsenceLimits limits) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto bell = std::make_shared<Bell>(co_await asio::this_coro::executor);
+  view.on_change([weak = std::weak_ptr(bell)](const ClusterState&, const ClusterState&) {
+    if (const auto alive = weak.lock()) alive->ring();
+  });
+  Coordinator coordinator(store, view, membership, clock, leader, limits);
+  while (!co_await is_cancelled()) {
+    const bool more = co_await coordinator.look();
+    if (more) continue;
+    co_await bell->wait(kLookEvery);
+  }
+}
+
+}  // namespace tarn::cluster

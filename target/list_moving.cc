@@ -1,0 +1,206 @@
+// What a target says of its records while names move between targets.
+
+#include "target/list_moving.h"
+
+#include <algorithm>
+#include <map>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "target/list_page.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kLimitMax = 10'000;
+constexpr auto kRestEvery = 10ms;
+constexpr auto kRestMax = 2s;
+constexpr auto kLeaseMax = 1s;
+/// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
+constexpr std::size_t kSlice = 50'000;
+
+struct Found {
+  io::ObjectRecord record;
+  const Drive* drive = nullptr;
+};
+using Records = std::map<std::string, Found, std::less<>>;
+
+/// What a walk wants: the records of names that are ours, or those of names that are not.
+struct Wanted {
+  std::shared_ptr<const cluster::ClusterState> state;
+  const cluster::BucketRecord* bucket = nullptr;  ///< within state
+  std::string self;
+  std::string prefix;
+  bool own = false;
+  std::size_t limit = 0;
+
+  [[nodiscard]] bool takes(std::string_view name) const {
+    const auto digest = cluster::placement_digest(bucket->placement_name(name));
+    return (cluster::writer_of(*state->ownership->map, digest) == self) == own;
+  }
+};
+
+/// Collects up to `limit` records of one drive behind `after`. The last name that was looked at,
+/// when there are more behind it.
+Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wanted,
+                                                 std::string after, Records& into) {
+  std::size_t taken = 0;
+  for (bool more = true; more;) {
+    more = false;
+    std::size_t seen = 0;
+    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
+      after = std::string(name);
+      if (wanted.takes(name)) {
+        ++taken;
+        const auto [at, is_new] = into.try_emplace(after, Found{record, &drive});
+        if (!is_new && at->second.record.generation < record.generation)
+          at->second = {record, &drive};
+      }
+      more = ++seen == kSlice || taken == wanted.limit;
+      return {.stop = more, .skip_to = {}};
+    };
+    const std::string from = after;
+    CO_TRY_OK(co_await drive.walk(wanted.bucket->id, wanted.prefix, from, visit));
+    if (more && taken == wanted.limit) co_return std::optional(after);
+  }
+  co_return std::optional<std::string>();
+}
+
+/// Waits until nothing of a name that is another's is on its way to a drive.
+Task<Status> rest(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kRestMax;
+  while (!node.owned.others_at_rest()) {
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable, "writes of names that moved away are still under way");
+    timer.expires_after(kRestEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
+/// One that has just joined owns names some moments before its lease counts.
+Task<Status> wait_for_lease(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kLeaseMax;
+  while (node.membership.lease_now() == 0) {
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable, "this target has no lease now");
+    timer.expires_after(kRestEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
+json packed(const ListPlan& plan, const std::string& name, const Found& found) {
+  const auto& g = found.record.generation;
+  std::vector<std::uint8_t> entry;
+  if (found.record.kind == io::ObjectRecord::Kind::object) {
+    EntryPacker packer(plan, location_text(plan.node, *found.drive));
+    packer.add(name, found.record);
+    const auto page = packer.take(false);
+    const std::string_view bytes = page.entries.front().bytes;
+    entry.assign(bytes.begin(), bytes.end());
+  }
+  return json::array({name, json::array({g.map_version, g.incarnation, g.counter}),
+                      json::binary(std::move(entry))});
+}
+
+struct Asked {
+  Wanted wanted;
+  ListPlan plan;
+  std::string after;
+  std::uint64_t map_version = 0;
+  std::uint64_t bmd_version = 0;
+};
+
+Result<Asked> parse(const TargetNode& node, const api::Query& query) {
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto limit = parse_u64(query.get("limit"));
+  const auto bmd_version = parse_u64(query.get("bmd"));
+  const auto map_version = parse_u64(query.get("map"));
+  if (!bucket || !limit || *limit == 0 || *limit > kLimitMax || !bmd_version || !map_version)
+    return fail(Errc::invalid_argument,
+                "list-moving: bucket, bmd, map and limit (1 to {}) are required", kLimitMax);
+  Asked out;
+  out.map_version = *map_version;
+  out.bmd_version = *bmd_version;
+  out.after = query.get("after");
+  out.wanted.self = node.id;
+  out.wanted.prefix = query.get("prefix");
+  out.wanted.own = query.get("own") == "1";
+  out.wanted.limit = *limit;
+  out.plan.bucket = BucketId(*bucket);
+  TRY(out.plan.fields, api::parse_list_fields(query.get("props")));
+  TRY(out.plan.time_format, api::parse_time_format(query.get("time_format")));
+  out.plan.node = node.id;
+  return out;
+}
+
+bool acts_on(TargetNode& node, std::uint64_t map_version) {
+  return node.owned.state()->map->version == map_version;
+}
+
+}  // namespace
+
+Task<Status> list_moving(TargetNode& node, http::Request& request) {
+  CO_TRY(Asked asked, parse(node, request.query()));
+  CO_TRY(asked.wanted.state, co_await node.view.at_least(asked.map_version, asked.bmd_version));
+  Wanted& wanted = asked.wanted;
+  wanted.bucket = wanted.state->bmd.find(asked.plan.bucket);
+  if (wanted.bucket == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
+  if (!node.store.missing().empty())
+    co_return fail(Errc::unavailable, "a list would be short: {}",
+                   node.store.missing().begin()->second);
+  if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
+  bool same_map =
+      wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);
+  Records records;
+  std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  if (same_map) {
+    if (!wanted.own) CO_TRY_OK(co_await rest(node));
+    for (const auto& drive : node.store.drives()) {
+      CO_TRY_OK(drive->not_overloaded());
+      CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, records));
+      if (last && (!bound || *last < *bound)) bound = last;
+    }
+    same_map = acts_on(node, asked.map_version);
+  }
+  if (!same_map) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  json list = json::array();
+  for (const auto& [name, found] : records) {
+    if (bound && name > *bound) break;
+    list.push_back(packed(asked.plan, name, found));
+  }
+  const auto bytes = json::to_msgpack(
+      {{"more", bound.has_value()}, {"last", bound.value_or("")}, {"records", std::move(list)}});
+  http::Response response(200, "application/msgpack", std::string(bytes.begin(), bytes.end()));
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+Task<Result<bool>> holds_nothing(ObjectStore& store,
+                                 std::shared_ptr<const cluster::ClusterState> state) {
+  if (!store.missing().empty()) co_return false;
+  for (const auto& [name, bucket] : state->bmd.buckets) {
+    for (const auto& drive : store.drives()) {
+      bool found = false;
+      const auto visit = [&](std::string_view, const io::ObjectRecord&) -> Index::Step {
+        found = true;
+        return {.stop = true, .skip_to = {}};
+      };
+      CO_TRY_OK(co_await drive->walk(bucket.id, "", "", visit));
+      if (found) co_return false;
+    }
+  }
+  co_return true;
+}
+
+}  // namespace tarn::target

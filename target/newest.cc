@@ -1,0 +1,217 @@
+// What the owner of a name does to know its newest version while names move: it asks the homes of
+// past sets, which answer only when they act on the same map and nothing of the name is on its way
+// to their drives.
+
+#include "target/newest.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr int kAttemptsMax = 3;
+constexpr auto kRestEvery = 10ms;
+constexpr auto kRestMax = 2s;
+constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
+
+/// What another target says of a name.
+struct Answer {
+  std::string id;
+  std::optional<io::ObjectRecord> record;
+  std::string drive;
+};
+
+Result<Answer> read_answer(const std::string& id, const std::string& body) {
+  try {
+    const json in = json::parse(body);
+    Answer out{id, {}, in.at("drive").get<std::string>()};
+    const auto bytes = unhex(in.at("record").get<std::string>());
+    if (!bytes) return fail(Errc::corrupt, "target t[{}]: a record that is no hex", id);
+    if (!bytes->empty()) {
+      TRY(out.record, io::decode_record(*bytes));
+    }
+    return out;
+  } catch (const json::exception& problem) {
+    return fail(Errc::corrupt, "target t[{}]: {}", id, problem.what());
+  }
+}
+
+/// Asks one target. conflict when it acts on another map.
+Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::ClusterState> state,
+                         ObjectName name, std::string id) {
+  const cluster::Node* other = state->map.find(id);
+  if (other == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  api::Query query;
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("uname", name.uname);
+  query.set("map", std::to_string(state->map.version));
+  http::ClientRequest request;
+  request.target = std::string(kLookUpPath) + "?" + query.encode();
+  request.fields.push_back(
+      {std::string(security::NodeAuth::kHeader), node.auth.sign("GET", request.target)});
+  CO_TRY(http::Url address, http::parse_url(other->internal_url));
+  auto answer = co_await node.client.call(std::move(address), std::move(request), kLimits);
+  if (!answer)
+    co_return fail(Errc::unavailable,
+                   "target t[{}], which may hold the newest version of {}, does not answer: {}", id,
+                   name.object, answer.error().message);
+  if (answer->status != 200)
+    co_return fail(Errc::unavailable,
+                   "target t[{}], which may hold the newest version of {}, cannot tell now ({})",
+                   id, name.object, answer->status);
+  co_return read_answer(id, answer->body);
+}
+
+void take_own(Newest& best) {
+  for (const Located& each : best.here)
+    if (!best.record || best.record->generation <= each.record.generation) {
+      best.record = each.record;
+      best.holder = nullptr;
+      best.drive = each.drive->path();
+    }
+}
+
+std::uint64_t map_version_of(const std::optional<io::ObjectRecord>& record) {
+  return record ? record->generation.map_version : 0;
+}
+
+/// A drive that is away may hold something newer than no object.
+Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found) {
+  if (found.exists() || node.store.missing().empty()) return {};
+  return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
+              node.store.missing().begin()->first);
+}
+
+/// One attempt; nothing when the map changed meanwhile.
+Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectRequest& wanted) {
+  Newest best;
+  best.state = node.view.state();
+  const cluster::Ownership& map = *best.state->ownership->map;
+  const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
+  if (cluster::writer_of(map, digest) != node.id)
+    co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
+  CO_TRY(best.here, co_await node.store.find_all(wanted.name));
+  take_own(best);
+  const auto groups = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
+  if (groups.empty()) co_return std::optional(std::move(best));
+
+  std::vector<Task<Result<Answer>>> calls;
+  calls.reserve(groups.size());
+  for (const auto& group : groups)
+    calls.push_back(ask(node, best.state, wanted.name, group.homes.front()));
+  const auto answers = co_await gather(std::move(calls));
+  for (const auto& answer : answers) {
+    if (!answer || !answer->record) continue;
+    if (best.record && best.record->generation >= answer->record->generation) continue;
+    best.record = answer->record;
+    best.holder = best.state->map.find(answer->id);
+    best.drive = answer->drive;
+  }
+  // It may have moved here while the others were asked: what they had no more is here now.
+  CO_TRY(best.here, co_await node.store.find_all(wanted.name));
+  take_own(best);
+  if (node.view.state()->map.version != best.state->map.version) co_return std::optional<Newest>();
+  const auto still = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const bool needed = std::any_of(still.begin(), still.end(), [&](const auto& group) {
+      return group.homes == groups[i].homes;
+    });
+    if (needed && !answers[i]) co_return fail(answers[i].error());
+  }
+  co_return std::optional(std::move(best));
+}
+
+Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
+  return {Errc::unavailable, fmt::format("{} is still on target t[{}] and moves here; try again",
+                                         wanted.display(), newest.holder->id)};
+}
+
+/// The record that this target has, when it acts on `map_version` and can tell. Nothing: it acts on
+/// a newer one.
+Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
+                                              std::uint64_t map_version) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kRestMax;
+  while (std::chrono::steady_clock::now() < patience) {
+    if (node.owned.at_rest(name.uname)) {
+      Newest own;
+      CO_TRY(own.here, co_await node.store.find_all(name));
+      take_own(own);
+      CO_TRY_OK(vouch(node, name, own));
+      if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
+      if (node.owned.at_rest(name.uname)) co_return std::optional(std::move(own));
+    }
+    timer.expires_after(kRestEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return fail(Errc::unavailable, "object {} is on its way to a drive", name.object);
+}
+
+}  // namespace
+
+bool is_newest(const cluster::ClusterState& state, const OpenObject* object) {
+  const auto& past = state.map.past;
+  return past.empty() ||
+         (object != nullptr && object->record().generation.map_version > past.front().last);
+}
+
+Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(auto found, co_await try_find(node, wanted));
+    if (!found) continue;
+    CO_TRY_OK(vouch(node, wanted.name, *found));
+    co_return std::move(*found);
+  }
+  co_return fail(Errc::unavailable, "the cluster map changes; try again");
+}
+
+Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted) {
+  CO_TRY(auto newest, co_await find_newest(node, wanted));
+  if (!newest.exists()) co_return fail(object_missing(wanted));
+  if (newest.holder != nullptr) co_return fail(on_its_way(wanted, newest));
+  co_return newest;
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
+                                                      const ObjectRequest& wanted) {
+  CO_TRY(auto object, co_await node.store.open_object(wanted.name));
+  if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
+  CO_TRY(const auto newest, co_await find_newest(node, wanted));
+  if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
+  if (newest.holder != nullptr) co_return fail(on_its_way(wanted, newest));
+  co_return co_await node.store.open_object(wanted.name);
+}
+
+Task<Status> look_up(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto map_version = parse_u64(query.get("map"));
+  ObjectName name;
+  name.object = query.get("object");
+  name.uname = query.get("uname");
+  if (!bucket || !map_version || name.object.empty() || name.uname.empty())
+    co_return fail(Errc::invalid_argument, "look-up: bucket, object, uname and map are required");
+  name.bucket = BucketId(*bucket);
+  CO_TRY_OK(co_await node.view.at_least(*map_version, 0));
+  CO_TRY(const auto own, co_await look_here(node, std::move(name), *map_version));
+  if (!own) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  const json answer{{"record", own->record ? hex(io::encode(*own->record)) : ""},
+                    {"drive", own->drive}};
+  http::Response response(200, http::kJson, answer.dump());
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// The newest version of a name of ours, wherever it lies.
+struct Newest {
+  std::vector<Located> here;               ///< all records here, newest first (from find_all)
+  std::optional<io::ObjectRecord> record;  ///< the newest of all; nothing: there was never one
+  /// The target that has it, within `state`, when it has not come here yet; else null.
+  const cluster::Node* holder = nullptr;
+  std::string drive;  ///< path of the drive that it lies on
+  std::shared_ptr<const cluster::ClusterState> state;
+
+  [[nodiscard]] bool exists() const {
+    return record && record->kind == io::ObjectRecord::Kind::object;
+  }
+};
+
+/// Asks all that may have something newer than this target, and looks at itself last
+/// (docs/decisions/011); nobody when nothing moves. We must own the name. Under the name's lock for
+/// writes. unavailable when somebody who may hold the name cannot tell.
+Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted);
+/// find_newest(), for what needs the record here: object_not_found when there is no object,
+/// unavailable while it lies elsewhere.
+Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);
+/// The newest version with its file open; null when there is none, unavailable while it lies
+/// elsewhere.
+Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
+                                                      const ObjectRequest& wanted);
+/// Whether nobody can have anything newer than `object` (null: nothing) without being asked.
+[[nodiscard]] bool is_newest(const cluster::ClusterState& state, const OpenObject* object);
+
+inline constexpr const char* kLookUpPath = "/v1/internal/look-up";
+
+}  // namespace tarn::target

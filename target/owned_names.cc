@@ -1,0 +1,116 @@
+#include "target/owned_names.h"
+
+#include <algorithm>
+
+namespace tarn::target {
+
+/// Under the mutex, before each decision: whatever the view shows is in force here from then on.
+void OwnedNames::learn() { hand_over_.learn(view_.state()->ownership); }
+
+OwnedNames::Verdict OwnedNames::begin(const std::string& uname, Write& out) {
+  const std::lock_guard lock(mutex_);
+  learn();
+  const std::int64_t lease = membership_.lease_now();
+  if (lease == 0) return Verdict::stale;
+  const Verdict verdict = hand_over_.may_begin(uname, lease);
+  if (verdict == Verdict::yes) out = Write(*this, hand_over_.begin(uname, lease));
+  return verdict;
+}
+
+std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname,
+                                                        std::size_t pieces,
+                                                        const cluster::CopySender& sender) {
+  const std::lock_guard lock(mutex_);
+  learn();
+  const auto id = hand_over_.begin_copy(uname, pieces, sender);
+  if (!id) return std::nullopt;
+  committing_.push_back(*id);
+  return Write(*this, *id);
+}
+
+bool OwnedNames::at_rest(const std::string& uname) {
+  const std::lock_guard lock(mutex_);
+  learn();
+  return hand_over_.at_rest(uname);
+}
+
+/// A write's map version stays behind once its name has another owner.
+bool OwnedNames::others_at_rest() {
+  const std::lock_guard lock(mutex_);
+  learn();
+  const std::uint64_t version = hand_over_.state()->map->version;
+  return std::none_of(committing_.begin(), committing_.end(),
+                      [&](const auto id) { return hand_over_.map_version(id) != version; });
+}
+
+bool OwnedNames::idle() {
+  const std::lock_guard lock(mutex_);
+  return hand_over_.idle();
+}
+
+std::shared_ptr<const cluster::OwnershipState> OwnedNames::state() {
+  const std::lock_guard lock(mutex_);
+  learn();
+  return hand_over_.state();
+}
+
+cluster::LiveRecord OwnedNames::word() {
+  const auto known = view_.state();
+  const std::lock_guard lock(mutex_);
+  learn();
+  const cluster::TargetWord word =
+      hand_over_.word(only_ours_ != 0 && only_ours_ == hand_over_.state()->map->version);
+  cluster::LiveRecord out;
+  out.map_version = word.map_version;
+  out.bmd_version = known->bmd.version;
+  out.under_way = word.under_way;
+  out.moved = word.moved;
+  return out;
+}
+
+bool OwnedNames::only_ours_under_way() {
+  const std::lock_guard lock(mutex_);
+  learn();
+  return hand_over_.word(true).moved != 0;
+}
+
+void OwnedNames::holds_only_ours(std::uint64_t map_version) {
+  {
+    const std::lock_guard lock(mutex_);
+    only_ours_ = map_version;
+  }
+  membership_.word_changed();
+}
+
+void OwnedNames::end(cluster::HandOver::WriteId id) {
+  bool told = false;
+  {
+    const std::lock_guard lock(mutex_);
+    // A new owner may be waiting for it.
+    told = hand_over_.map_version(id) != hand_over_.state()->map->version;
+    hand_over_.end(id);
+    std::erase(committing_, id);
+  }
+  if (told) membership_.word_changed();
+}
+
+OwnedNames::Write::~Write() {
+  if (of_ != nullptr) of_->end(id_);
+}
+
+std::optional<std::uint64_t> OwnedNames::Write::commit() const {
+  if (of_ == nullptr) return std::nullopt;
+  const std::lock_guard lock(of_->mutex_);
+  of_->learn();
+  if (!of_->hand_over_.commit(id_, of_->membership_.lease_now())) return std::nullopt;
+  of_->committing_.push_back(id_);
+  return of_->hand_over_.map_version(id_);
+}
+
+bool OwnedNames::Write::may_acknowledge() const {
+  if (of_ == nullptr) return false;
+  const std::lock_guard lock(of_->mutex_);
+  return of_->hand_over_.may_acknowledge(id_, of_->membership_.lease_now());
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/hand_over.h"
+#include "common/cluster/membership.h"
+
+namespace tarn::target {
+
+/// This target's part in the hand-over of ownership (docs/decisions/011): a cluster::HandOver
+/// behind one mutex, which learns the newest state of the cluster before it decides anything, and
+/// what the membership tells the cluster of it. Thread-safe; never waits for I/O. `view` and
+/// `membership` must outlive it, and it all of its Writes.
+class OwnedNames {
+ public:
+  using Verdict = cluster::HandOver::Verdict;
+
+  OwnedNames(std::string self, const cluster::ClusterView& view, cluster::Membership& membership)
+      : view_(view), membership_(membership), hand_over_(std::move(self)) {}
+
+  /// A write, or the taking of a copy, that has begun; ends when it dies. An empty one does
+  /// nothing.
+  class Write {
+   public:
+    Write() = default;
+    ~Write();
+    Write(Write&& other) noexcept : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
+    Write& operator=(Write&& other) noexcept {
+      std::swap(of_, other.of_);
+      std::swap(id_, other.id_);
+      return *this;
+    }
+
+    [[nodiscard]] explicit operator bool() const { return of_ != nullptr; }
+    /// Right before its record goes to a drive: the map version of its generation. Nothing when it
+    /// must not, because the lease under which it began has ended.
+    [[nodiscard]] std::optional<std::uint64_t> commit() const;
+    /// Right before it is acknowledged.
+    [[nodiscard]] bool may_acknowledge() const;
+
+   private:
+    friend class OwnedNames;
+    Write(OwnedNames& of, cluster::HandOver::WriteId id) : of_(&of), id_(id) {}
+    OwnedNames* of_ = nullptr;
+    cluster::HandOver::WriteId id_ = 0;
+  };
+
+  /// yes: the write has begun and is in `out`.
+  [[nodiscard]] Verdict begin(const std::string& uname, Write& out);
+  /// An older home gives us its copy; nothing when it is refused (HandOver::begin_copy).
+  [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname, std::size_t pieces,
+                                                const cluster::CopySender& sender);
+  [[nodiscard]] bool at_rest(const std::string& uname);
+  /// No record of a name that is another's is on its way to a drive.
+  [[nodiscard]] bool others_at_rest();
+  [[nodiscard]] bool idle();
+  /// What is in force here now: the newest of all that this node knows.
+  [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> state();
+
+  /// What the cluster is told, to be given to the membership.
+  [[nodiscard]] cluster::LiveRecord word();
+  /// Whether all writes that are under way are of names of ours.
+  [[nodiscard]] bool only_ours_under_way();
+  /// No drive holds a record of a name that is another's by this version of the map, which was in
+  /// force, with only_ours_under_way(), before the drives were looked through.
+  void holds_only_ours(std::uint64_t map_version);
+
+ private:
+  void learn();
+  void end(cluster::HandOver::WriteId id);
+
+  const cluster::ClusterView& view_;
+  cluster::Membership& membership_;
+  std::mutex mutex_;  // guards all below
+  cluster::HandOver hand_over_;
+  std::vector<cluster::HandOver::WriteId> committing_;
+  std::uint64_t only_ours_ = 0;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,54 @@
+#include "target/send_on.h"
+
+#include "common/api/request_path.h"
+#include "common/base/encoding.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::int64_t kLifeSeconds = 360;  // as a proxy's
+constexpr std::uint64_t kHopsMax = 2;
+
+Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
+                     const cluster::Node& other, bool to_holder) {
+  const std::uint64_t hops = parse_u64(request.query().get(kHops)).value_or(0);
+  if (hops >= kHopsMax)
+    co_return fail(Errc::unavailable, "{} moves between targets; try again", wanted.display());
+  const std::int64_t now_ns = node.clock.wall_time().count();
+  security::RedirectClaim claim;
+  claim.method = request.head().method_text;
+  claim.target_id = other.id;
+  claim.uname = wanted.bucket.name.uname(wanted.name.object);
+  claim.proxy_id = node.id;
+  claim.issued_ns = now_ns;
+  claim.expires_s = now_ns / 1'000'000'000 + kLifeSeconds;
+  claim.map_version = wanted.state->map.version;
+  claim.bmd_version = wanted.state->bmd.version;
+  claim.length = wanted.claim ? wanted.claim->length : "";
+  claim.request_id = request.exchange.request_id();
+  api::Query query = request.query();
+  query.set(kHops, std::to_string(hops + 1));
+  query.set(kFromOwner, to_holder ? "1" : "");
+  std::string url = other.public_url;
+  url += request.target.path;
+  url += '?';
+  node.signer.append_signed(url, claim, query);
+  const auto method = request.head().method;
+  const bool reads = method == http::Method::get || method == http::Method::head;
+  http::Response response(reads ? 302 : 307, http::kText, "follow the redirect: curl -L\n");
+  response.set("Location", url).set("Cache-Control", "no-store");
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
+  co_return co_await send_to(node, request, wanted, *wanted.elsewhere, false);
+}
+
+Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
+                            const cluster::Node& holder) {
+  co_return co_await send_to(node, request, wanted, holder, true);
+}
+
+}  // namespace tarn::target
