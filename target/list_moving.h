@@ -15,7 +15,6 @@ namespace tarn::target {
 /// With `fresh`=1 names of ours are told under a lease only. 421: this target acts on a newer map.
 /// unavailable: it cannot vouch for all.
 Task<Status> list_moving(TargetNode& node, http::Request& request);
-inline constexpr const char* kListMovingPath = "/v1/internal/list-moving";
 
 /// Whether no drive has a record of any bucket.
 Task<Result<bool>> holds_nothing(ObjectStore& store,

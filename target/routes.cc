@@ -31,9 +31,9 @@ std::vector<http::Route> public_routes(TargetNode& node) {
 std::vector<http::Route> internal_routes(TargetNode& node) {
   return {
       {"GET", "/v1/internal/list", "a page of a bucket on this target", bind(node, list_objects)},
-      {"GET", kListMovingPath, "records of a bucket on this target, while names move",
+      {"GET", "/v1/internal/list-moving", "records of a bucket on this target, while names move",
        bind(node, list_moving)},
-      {"GET", kLookUpPath, "what this target has of a name", bind(node, look_up)},
+      {"GET", "/v1/internal/look-up", "what this target has of a name", bind(node, look_up)},
       {"GET", "/v1/internal/summary", "what a bucket holds on this target",
        bind(node, summarize_bucket)},
       {"POST", "/v1/internal/copy", "copy what a bucket holds on this target; a line on progress",
