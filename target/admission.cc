@@ -1,3 +1,4 @@
+#include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
@@ -25,6 +26,7 @@ Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
   out.bucket = *bucket;
   out.name.bucket = bucket->id;
   out.name.uname = bucket->placement_name(out.name.object);
+  out.name.copies = api::copies_of(bucket->props);
   const auto* owner = cluster::owner_of(out.state->map, out.name.uname);
   if (owner == nullptr || owner->id != node.id)
     return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",
@@ -124,7 +126,7 @@ Task<Result<std::vector<Located>>> find_present(TargetNode& node, const ObjectRe
   CO_TRY(auto present, co_await node.store.find_all(wanted.name));
   if (!present.empty() && present.front().record.kind == io::ObjectRecord::Kind::object)
     co_return present;
-  if (!node.store.missing().empty())
+  if (wanted.name.copies == 0 && !node.store.missing().empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away",
                    wanted.name.object, node.store.missing().begin()->first);
   co_return fail(object_missing(wanted));

@@ -12,26 +12,36 @@ void add_location(http::Response& response, const TargetNode& node, const Locate
 }
 
 /// A list of paths: bare, or in brackets as AIStore's first HEAD has it.
-void add_copies(http::Response& response, std::string_view paths) {
-  response.set("Ais-Mirror-Copies", "1").set("Ais-Mirror-Paths", paths);
+void add_copies(http::Response& response, const std::vector<Located>& copies, bool in_brackets) {
+  std::string paths;
+  std::size_t count = 0;
+  for (const Located& copy : copies) {
+    if (copy.record.generation != copies.front().record.generation) break;  // an older version
+    if (count++ > 0) paths += ",";
+    paths += copy.drive->path();
+  }
+  response.set("Ais-Mirror-Copies", std::to_string(count))
+      .set("Ais-Mirror-Paths", in_brackets ? "[" + paths + "]" : paths);
 }
 
 /// AIStore's first HEAD: everything.
 void add_all(http::Response& response, const TargetNode& node, const ObjectRequest& wanted,
-             const Located& at) {
+             const std::vector<Located>& copies) {
+  const Located& at = copies.front();
   add_object_fields(response, wanted, at.record);
   response.set("Ais-Name", wanted.name.object)
       .set("Ais-Bucket-Name", wanted.bucket.name.name)
       .set("Ais-Bucket-Provider", wanted.bucket.name.provider)
       .set("Ais-Present", "true");
   add_location(response, node, at);
-  add_copies(response, fmt::format("[{}]", at.drive->path()));
+  add_copies(response, copies, true);
 }
 
 /// AIStore's second one. `name` and `size` are in the path and in Content-Length; `ec` and
 /// `chunked` have nothing to say of a plain object.
 void add_selected(http::Response& response, const TargetNode& node, const HeadRequest& asked,
-                  const Located& at) {
+                  const std::vector<Located>& copies) {
+  const Located& at = copies.front();
   const io::ObjectRecord& record = at.record;
   response.set("Ais-Present", "true");
   if (asked.wants(HeadRequest::version))
@@ -42,7 +52,7 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
     response.set("Ais-Atime", std::to_string(record.modified_ns));
   if (asked.wants(HeadRequest::custom)) add_custom_fields(response, record);
   if (asked.wants(HeadRequest::location)) add_location(response, node, at);
-  if (asked.wants(HeadRequest::copies)) add_copies(response, at.drive->path());
+  if (asked.wants(HeadRequest::copies)) add_copies(response, copies, false);
   if (asked.wants(HeadRequest::last_modified))
     response.set("Last-Modified", http::http_date(modified_seconds(record)));
   if (asked.wants(HeadRequest::etag)) response.set("ETag", record.etag());
@@ -53,6 +63,7 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
 Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_read(node, request));
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
+  if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
   CO_TRY(const auto present, co_await find_present(node, wanted));
   const Located& newest = present.front();
   if (asked.outside_only)
@@ -63,10 +74,10 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   http::Response response(200);
   if (asked.selective && !asked.status_only) {
-    add_selected(response, node, asked, newest);
+    add_selected(response, node, asked, present);
     if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   } else if (!asked.status_only) {
-    add_all(response, node, wanted, newest);
+    add_all(response, node, wanted, present);
   }
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), newest.record.size));
   co_return co_await request.exchange.finish();

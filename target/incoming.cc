@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "common/api/mirror_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -34,6 +35,18 @@ Status check_memory() {
   return fail(Errc::unavailable,
               "bodies that are under way hold {} bytes of memory, and may hold {}; try again", held,
               allowed);
+}
+
+bool has_write_conditions(const http::RequestHead& head) {
+  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
+}
+
+/// The bucket may have got another number of copies while a body arrived.
+ObjectName as_of_now(const TargetNode& node, ObjectName name) {
+  const auto state = node.view.state();
+  if (const auto* bucket = state->bmd.find(name.bucket))
+    name.copies = api::copies_of(bucket->props);
+  return name;
 }
 
 }  // namespace
@@ -113,7 +126,7 @@ Status check_write_allowed(const http::RequestHead& head, const std::vector<Loca
 
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted) {
-  if (head.field("If-Match").empty() && head.field("If-None-Match").empty()) co_return Status();
+  if (!has_write_conditions(head)) co_return Status();
   CO_TRY(const auto present, co_await node.store.find_all(wanted.name));
   co_return check_write_allowed(head, present, wanted);
 }
@@ -123,8 +136,14 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
-  if (conditions != nullptr) CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
+  const ObjectName name = as_of_now(node, wanted.name);
+  std::vector<Located> present;
+  if (conditions != nullptr && has_write_conditions(*conditions)) {
+    CO_TRY(present, co_await node.store.find_all(name));
+    CO_TRY_OK(check_write_allowed(*conditions, present, wanted));
+  } else {
+    CO_TRY(present, co_await node.store.find_seen(name));
+  }
   const auto state = node.view.state();
   if (state->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
@@ -157,7 +176,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
   io::ObjectRecord record = attribute.record;
-  CO_TRY_OK(co_await node.store.publish(wanted.name, file, std::move(attribute), digests.blocks(),
+  CO_TRY_OK(co_await node.store.publish(name, file, std::move(attribute), digests.blocks(),
                                         std::move(present), wanted.bucket.props.durability));
   co_return record;
 }

@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
@@ -30,6 +31,7 @@
 #include "common/security/cluster_secret.h"
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
+#include "target/bucket_mirror.h"
 #include "target/cluster_history.h"
 #include "target/drive_identity.h"
 #include "target/drive_reports.h"
@@ -50,7 +52,18 @@ struct OpenedDrives {
   std::string node_id;
   std::vector<std::unique_ptr<Drive>> drives;
   std::map<std::string, std::string> missing;
+  std::map<std::string, std::string> missing_ids;  ///< path -> uuid
+  MirrorLedger ledger;
 };
+
+/// Adds what one place remembers of drives that are behind.
+Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger) {
+  const auto text = files.read_file(path);
+  if (!text) return text.error().code == Errc::not_found ? Status() : fail(text.error());
+  TRY(const MirrorLedger found, MirrorLedger::parse(*text));
+  ledger.add(found);
+  return {};
+}
 
 Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterState& state,
                                  const IndexMemory& memory) {
@@ -64,7 +77,13 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
-  OpenedDrives opened{plan.node, {}, plan.missing};
+  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}};
+  for (const auto& [path, drive] : files)
+    TRY_OK(read_ledger(*drive, ".tarn/mirror.json", opened.ledger));
+  TRY(const auto own, io::FileSystem::open(options.dir));
+  TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
+  for (const auto& [uuid, path] : plan.use.front().identity.siblings)
+    opened.missing_ids[path] = uuid;
   const auto cache_policy = std::make_shared<CachePolicy>(memory_limit());
   for (const auto& [path, why] : plan.missing)
     log().error("drive missing path={} why={}", path, why);
@@ -74,6 +93,7 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     TRY_OK(probe_file_system(file_system));
     Drive::Options its;
     its.path = use.path;
+    its.id = use.identity.drive;
     its.threads = options.drive_threads;
     its.space = options.limits();
     its.may_hold_foreign = use.may_hold_foreign;
@@ -81,6 +101,9 @@ Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterS
     its.dead_buckets = state.bmd.dead;
     for (const auto& [name, bucket] : state.bmd.buckets)
       its.buckets[bucket.id] = bucket.placed_as();
+    for (const auto& [name, bucket] : state.bmd.buckets)
+      if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
+    its.keep_tombstones = !opened.ledger.behind.empty();
     its.kind = options.kind();
     its.cache_policy = cache_policy;
     its.files = std::move(files[use.path]);
@@ -118,6 +141,11 @@ void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    const cluster::ClusterState& after) {
   for (const BucketId bucket : after.bmd.dead)
     if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
+  for (const auto& [name, bucket] : after.bmd.buckets) {
+    const auto* was = before.bmd.find(bucket.id);
+    if (api::copies_of(bucket.props) != (was == nullptr ? 0 : api::copies_of(was->props)))
+      store.mirror().disturb();
+  }
   if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
   const std::string saved = cluster::encode_cluster_file(after);
   for (const auto& drive : store.drives()) drive->save_cluster_state(saved);
@@ -243,6 +271,7 @@ Status Target::start() {
   TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
   id_ = opened.node_id;
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
+  store_->mirror().remember(std::move(opened.ledger), std::move(opened.missing_ids), options_.dir);
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
   std::set<std::string> disks;
@@ -280,6 +309,7 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
+  tasks_.spawn(loop.executor(), keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
   NodeFile file{id_, "target",         membership_->self().public_url,
                 "",  internal_->url(), options_.drives};

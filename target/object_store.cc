@@ -38,6 +38,7 @@ Result<Drive*> ObjectStore::home(const ObjectName& name,
 }
 
 Status ObjectStore::reachable(const ObjectName& name) const {
+  if (name.copies > 0) return mirror_.writable(name);
   TRY_OK(home(name, order(name)));
   return {};
 }
@@ -48,6 +49,7 @@ bool ObjectStore::may_hold_foreign() const {
 }
 
 Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
+  if (name.copies > 0) co_return co_await mirror_.find_all(std::move(name));
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
   std::vector<Located> found;
@@ -64,14 +66,21 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   co_return found;
 }
 
+Task<Result<std::vector<Located>>> ObjectStore::find_seen(ObjectName name) {
+  if (name.copies > 0) co_return co_await mirror_.find_seen(std::move(name));
+  co_return co_await find_all(std::move(name));
+}
+
 std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
   auto object = open_.find(name.bucket, name.object);
   if (!object || !object->drive().usable() || !object->drive().not_overloaded()) return nullptr;
+  if (name.copies > 1 && mirror_.has_idler_than(object->drive())) return nullptr;
   return object;
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   if (auto object = find_open(name)) co_return std::move(object);
+  if (name.copies > 0) co_return co_await mirror_.open(std::move(name), {}, nullptr);
   const OpenObjects::Moment before = open_.now(name.bucket, name.object);
   const auto by_rank = order(name);
   CO_TRY(Drive* const first, home(name, by_rank));
@@ -93,7 +102,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
 
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
-  if (found.empty() && !missing_.empty())
+  if (found.empty() && name.copies == 0 && !missing_.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                    missing_.begin()->first);
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
@@ -103,13 +112,16 @@ Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name)
 Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
                                                             std::optional<std::uint64_t> length) {
   const auto by_rank = order(name);
-  CO_TRY(Drive* const first, home(name, by_rank));
-  CO_TRY_OK(first->not_overloaded());
-  Error last;
+  if (name.copies == 0) {
+    CO_TRY(Drive* const first, home(name, by_rank));
+    CO_TRY_OK(first->not_overloaded());
+  }
+  Error last{Errc::unavailable, "no drive of this target takes new files"};
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
     for (const std::size_t index : by_rank) {
       if (index >= drives_.size()) continue;
+      if (name.copies > 0 && !drives_[index]->not_overloaded()) continue;
       auto file = co_await drives_[index]->create(length, above_watermark);
       if (file) co_return std::move(file);
       last = file.error();
@@ -122,6 +134,9 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
 Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                                   std::vector<std::uint32_t> checksums, std::vector<Located> others,
                                   cluster::Durability durability) {
+  if (name.copies > 0)
+    co_return co_await mirror_.publish(std::move(name), file, std::move(attribute),
+                                       std::move(checksums));
   Drive& drive = file.drive();
   const auto by_rank = order(name);
   const bool foreign = paths_[by_rank.front()] != drive.path();
@@ -150,12 +165,14 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
 }
 
 Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute) {
+  if (name.copies > 0) co_return co_await mirror_.patch(std::move(name), std::move(attribute));
   const OpenObjects::Change change(open_, name.bucket, name.object);
   co_return co_await drive.patch(std::move(attribute));
 }
 
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
+  if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
   const OpenObjects::Change change(open_, name.bucket, name.object);
   // The newest last: until it is gone the name still reads as that version, never as an older one.
   for (auto at = present.rbegin(); at != present.rend(); ++at)
@@ -172,7 +189,7 @@ void ObjectStore::forget_bucket(BucketId bucket) {
 Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
                                                        std::string& next) {
-  std::map<std::string, std::pair<io::ObjectRecord, const Drive*>> merged;
+  std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives_) {
     CO_TRY_OK(drive->not_overloaded());
@@ -180,17 +197,20 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;
     for (auto& entry : listing.entries) {
-      const auto [at, is_new] = merged.try_emplace(entry.name, entry.record, drive.get());
-      if (!is_new && at->second.first.generation < entry.record.generation)
-        at->second = {std::move(entry.record), drive.get()};
+      const auto [at, is_new] = merged.try_emplace(entry.name);
+      Listed& newest = at->second;
+      if (is_new || newest.record.generation < entry.record.generation) {
+        newest = {entry.name, std::move(entry.record), drive.get()};
+      } else if (newest.record.generation == entry.record.generation) {
+        ++newest.copies;
+      }
     }
   }
   Page page;
   page.more = bound.has_value();
   for (auto& [name, newest] : merged) {
     if (bound && name > *bound) break;
-    auto& [record, drive] = newest;
-    if (is_live(record)) page.entries.push_back({name, std::move(record), drive});
+    if (is_live(newest.record)) page.entries.push_back(std::move(newest));
   }
   if (bound) next = *bound;
   co_return page;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
@@ -149,6 +150,7 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
   object.name.bucket = bucket->id;
   object.name.uname = bucket->placement_name(address.object);
   object.name.object = std::move(address.object);
+  object.name.copies = api::copies_of(bucket->props);
   to.owner = cluster::owner_of(object.state->map, object.name.uname);
   if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
   co_return to;

@@ -1,4 +1,5 @@
 #include "common/api/request_path.h"
+#include "target/bucket_mirror.h"
 #include "target/node.h"
 
 namespace tarn::target {
@@ -69,6 +70,10 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"POST", "/v1/internal/copy", "copy what a bucket holds on this target; a line on progress",
        bind(node, copy_bucket)},
       {"DELETE", "/v1/internal/copy", "stop such a copy", bind(node, stop_copy)},
+      {"GET", "/v1/internal/redundancy", "how many copies a bucket's objects have here",
+       bind(node, count_copies)},
+      {"POST", "/v1/internal/mirror", "as many copies as the bucket wants; a line on progress",
+       bind(node, mirror_bucket)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };
