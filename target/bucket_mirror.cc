@@ -33,7 +33,8 @@ spdlog::logger& log() { return obs::log("mirror"); }
 struct NamePage {
   std::map<std::string, CopyViews> names;
   bool more = false;
-  std::string next;  ///< where the following page goes on
+  bool complete = true;  ///< every drive that can be used has been asked
+  std::string next;      ///< where the following page goes on
 };
 
 Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::string after) {
@@ -47,9 +48,11 @@ Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string&
   auto parts = co_await gather(std::move(lists));
   CopyViews blank(parts.size() + store.missing().size());
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  NamePage page;
   for (std::size_t i = 0; i < blank.size(); ++i) {
     if (i >= parts.size() || !parts[i]) {
       blank[i].standing = Standing::away;
+      page.complete = page.complete && (i >= parts.size() || !store.drives()[i]->usable());
       continue;
     }
     blank[i].standing = store.mirror().standing(*store.drives()[i]);
@@ -58,7 +61,6 @@ Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string&
     const std::string& last = parts[i]->entries.back().name;
     if (!bound || last < *bound) bound = last;
   }
-  NamePage page;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i]) continue;
     for (const auto& entry : parts[i]->entries) {
@@ -80,6 +82,7 @@ std::vector<std::string> names_to_change(const NamePage& page, std::size_t wante
   for (const auto& [name, views] : page.names) {
     const CopyVerdict verdict = judge_copies(views);
     if (verdict.kind == CopyVerdict::Kind::found) ++progress.objects;
+    if (verdict.kind == CopyVerdict::Kind::unavailable) ++progress.unknown;
     const CopyPlan plan = plan_copies(views, verdict, wanted);
     if (plan.missing > 0) ++progress.missing;
     if (!verdict.older.empty() || !plan.add.empty() || !plan.remove.empty()) out.push_back(name);
@@ -161,21 +164,27 @@ Task<Status> report_job(http::Exchange& exchange, std::stop_source stop, MirrorR
   co_return finished;
 }
 
-/// All mirrored buckets once. True when nothing is left to do that could be done.
-Task<bool> pass(TargetNode& node) {
-  bool good = true;
+struct Passed {
+  bool good = true;           ///< nothing is left to do that could be done
+  std::uint64_t unknown = 0;  ///< names that could not be judged
+};
+
+/// All mirrored buckets once.
+Task<Passed> pass(TargetNode& node) {
+  Passed passed;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
     if (api::copies_of(bucket.props) == 0) continue;
     MirrorProgress progress;
     const Status ended = co_await mirror_names(node, bucket, {}, progress);
-    good = good && ended && progress.failed == 0;
+    passed.good = passed.good && ended && progress.failed == 0;
+    passed.unknown += progress.unknown;
     if (progress.changed > 0 || progress.missing > 0 || progress.failed > 0)
       log().info("pass over bucket={} objects={} changed={} bytes={} missing={} failed={} err={}",
                  name.display(), progress.objects, progress.changed, progress.bytes,
                  progress.missing, progress.failed, ended ? "" : ended.error().message);
   }
-  co_return good;
+  co_return passed;
 }
 
 /// Whether some drive has begun to hang so lately that it may well come back.
@@ -223,6 +232,7 @@ Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::s
     const auto* now = state->bmd.find(bucket.id);
     if (now == nullptr) co_return Status();  // destroyed meanwhile
     const NamePage page = co_await next_page(node.store, bucket.id, after);
+    if (!page.complete) co_return fail(Errc::unavailable, "a drive does not say what it holds");
     Work work{bucket, api::copies_of(now->props), {}, 0};
     if (work.copies == 0) co_return Status();
     work.names = names_to_change(page, work.copies, progress);
@@ -304,15 +314,20 @@ Task<void> keep_mirrors(TargetNode& node) {
     const std::uint64_t due = mirror.disturbances();
     if (due == passed || now < not_before || patience.waits(node.store, now)) continue;
     const auto behind = mirror.behind();
-    const bool good = co_await pass(node);
-    if (!good) {
-      not_before = std::chrono::steady_clock::now() + kTryAgainAfter;
+    const Passed done = co_await pass(node);
+    const auto then = std::chrono::steady_clock::now();
+    // A tenth of the time at most, however often writes have to do with fewer copies.
+    not_before = then + (done.good ? 10 * (then - now) : kTryAgainAfter);
+    if (!done.good) continue;
+    passed = due;
+    if (behind.empty()) continue;
+    // Whatever came in between leads to another pass.
+    if (mirror.disturbances() != due || mirror.behind() != behind) continue;
+    if (done.unknown > 0) {
+      log().warn("drives stay behind until all are there names={}", done.unknown);
       continue;
     }
-    passed = due;
-    // Whatever came in between leads to another pass.
-    if (!behind.empty() && mirror.disturbances() == due && mirror.behind() == behind)
-      static_cast<void>(co_await mirror.caught_up(behind));
+    static_cast<void>(co_await mirror.caught_up(behind));
   }
 }
 

@@ -15,6 +15,7 @@ struct MirrorProgress {
   std::uint64_t changed = 0;  ///< of these, with copies that were made or taken away
   std::uint64_t bytes = 0;    ///< written
   std::uint64_t missing = 0;  ///< with fewer copies than wanted, for want of drives
+  std::uint64_t unknown = 0;  ///< names that cannot be judged before a drive that is away is back
   std::uint64_t failed = 0;
   std::string first_error;
 };

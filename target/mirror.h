@@ -106,9 +106,7 @@ class Mirror {
   struct Prepared {
     Drive* drive = nullptr;
     WorkFile* file = nullptr;
-    std::unique_ptr<WorkFile> owned;  ///< of `file`, but of the first
     Drive::Publication publication;
-    Status done;
   };
   Task<Result<std::unique_ptr<WorkFile>>> copy_work_file(WorkFile& from, Drive& to,
                                                          const io::ObjectRecord& record,

@@ -195,10 +195,9 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
     return out;
   };
   std::vector<Prepared> copies;
-  copies.push_back({&file.drive(), &file, nullptr, publication_on(file.drive(), file.name()), {}});
+  copies.push_back({&file.drive(), &file, publication_on(file.drive(), file.name())});
   for (auto& each : extra)
-    copies.push_back(
-        {&each->drive(), each.get(), nullptr, publication_on(each->drive(), each->name()), {}});
+    copies.push_back({&each->drive(), each.get(), publication_on(each->drive(), each->name())});
   const std::size_t required = copies_required(name.copies);
   if (copies.size() < required)
     co_return fail(Errc::unavailable, "{} is to have {} copies, and {} drives take one now",

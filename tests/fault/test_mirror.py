@@ -10,7 +10,7 @@ from harness import client as http
 from harness.waiting import wait_until
 from history import value_bytes
 from load import Crowd
-from stage import DRIVE_ERRORS, Churn
+from stage import Churn
 from test_bits import CORRUPT, direct_url, read_strictly
 from test_power import power_cut
 
@@ -206,6 +206,47 @@ def test_a_drive_that_missed_changes_never_brings_them_back(make_stage, seed):
 
 
 @needs_ext4
+def test_a_drive_does_not_catch_up_with_what_lies_on_one_that_is_away(make_stage, seed):
+    """Three drives: the first misses changes and comes back while the second, which has them, is away."""
+    stage = make_stage(targets=1, drives=3, fs="ext4")
+    cluster, judge = stage.cluster, stage.client("judge", timeout=20)
+    cluster.expect_errors(MIRROR_ERRORS)
+    make_bucket(cluster)
+    names = [f"n-{i:04}" for i in range(30)]
+    for name in names:
+        assert judge.put("m", name, 5000).status == 200
+    first, second, _ = stage.disks["t1"]
+    stage.kill("t1")
+    first.umount()
+    stage.start("t1", served=False)
+    wait_until(lambda: judge.get("m", names[0]).status == 200, 10, "the target answers")
+    # Before the copies of the first drive are made anew elsewhere, or after it: both are fine.
+    for name in names[:15]:
+        assert judge.put("m", name, 6000).status == 200
+    for name in names[15:20]:
+        assert judge.delete("m", name).status == 200
+    on_second = set(stage.objects_on("t1", second.mountpoint)) & set(names[:15])
+    stage.kill("t1")
+    first.mount()
+    second.umount()
+    # Nor is the third there: only what is known of the first one's absence tells.
+    third = stage.disks["t1"][2]
+    third.umount()
+    stage.start("t1", served=False)
+    wait_until(lambda: cluster.logs["t1"].matching("drives stay behind until all are there"), 20, "it is known to be behind")
+    for name in names:
+        assert judge.get("m", name).status != 200, name
+    stage.kill("t1")
+    second.mount()
+    third.mount()
+    stage.start("t1")
+    stage.check(judge, names, "m")
+    wait_full(cluster, 25)
+    wait_until(lambda: cluster.logs["t1"].matching("drive has caught up"), 20, "the drive has caught up")
+    print(f"injected: changes missed by one drive, {len(on_second)} of them on the second")
+
+
+@needs_ext4
 def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
     """Three drives, two copies: one drive goes, and every object has two copies again without anybody asking."""
     stage = make_stage(targets=1, drives=3, fs="ext4")
@@ -265,7 +306,7 @@ def test_mirrored_names_survive_power_cuts(make_stage, fs, seed):
     """B1 for copies: both drives of a node at once, under load."""
     rng = seeded(seed, "B1 mirror", fs)
     stage = make_stage(targets=1, drives=2, fs=fs)
-    stage.cluster.expect_errors(DRIVE_ERRORS)
+    stage.cluster.expect_errors(MIRROR_ERRORS)
     make_bucket(stage.cluster)
     judge = stage.client("judge")
     names = [f"n-{i:04}" for i in range(20)]
