@@ -3,6 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/admin_commands.h"
 #include "cli/cluster_health.h"
 #include "cli/commands.h"
 #include "cli/printing.h"
@@ -95,6 +96,8 @@ void add_cluster_commands(const CommandLine& line) {
   line.on_session(settle, "cluster wait", [timeout, &options = line.options](Session& session) {
     return wait(session, *timeout, options.json);
   });
+  add_config_commands(line, *group);
+  add_node_commands(line, *group);
   add_metadata_commands(line, *group);
 }
 

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/admin_commands.h"
 #include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/printing.h"
@@ -65,6 +66,7 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_bucket_commands(line);
   add_cluster_commands(line);
   add_redundancy_command(line);
+  add_drive_commands(line);
   add_export_command(line);
   add_shards_command(line);
   add_plan_command(line);

@@ -169,19 +169,26 @@ Task<Result<KnownBucket>> find_or_make(const Services& services, api::Bucket nam
   co_return now;
 }
 
-/// Why a job of `kind` from and to these buckets may not begin now; empty when it may.
-std::string busy_with(const Services& services, const char* kind, const api::Bucket& from,
-                      const api::Bucket& to) {
-  for (const Job& job : services.jobs.all()) {
-    if (!job.is_running() || job.kind != kCopy) continue;
+/// What keeps a job of `kind` from and to these buckets from starting beside one that runs.
+Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
+  return [=](const Job& job) -> std::string {
+    if (job.kind != kCopy) return "";
     const bool same = job.bucket == from && job.to == to;
     const bool touches = job.bucket == from || job.bucket == to || job.to == from || job.to == to;
-    if (kind == kCopy ? same : touches)
-      return fmt::format(
-          "{}[{}] ({}) is currently running, cannot run \"{}\"({} => {}) concurrently", job.kind,
-          job.id, job.about, kind, from.display(), to.display());
-  }
-  return "";
+    if (kind == kCopy ? !same : !touches) return "";
+    return fmt::format("{}[{}] ({}) is currently running, cannot run \"{}\"({} => {}) concurrently",
+                       job.kind, job.id, job.about, kind, from.display(), to.display());
+  };
+}
+
+/// Starts it and returns its id, or tells the client in AIStore's words what is in its way: then
+/// the id is empty.
+Task<Result<std::string>> start_or_refuse(const Services& services, http::Request& request, Job job,
+                                          Jobs::Refusal refuse) {
+  auto started = services.jobs.start(std::move(job), refuse);
+  if (started || started.error().code != Errc::conflict) co_return started;
+  CO_TRY_OK(co_await refuse_as(services, request, started.error(), kLimitedCoexistence));
+  co_return std::string();
 }
 
 std::string about_copy(const api::Bucket& from, const api::Bucket& to,
@@ -211,16 +218,15 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
-  std::string busy = busy_with(services, kCopy, from, to);
-  if (!busy.empty() && !what.force) {
-    const Status sent = co_await refuse_as(services, request, {Errc::conflict, std::move(busy)},
-                                           kLimitedCoexistence);
-    co_return sent;
-  }
   CO_TRY(const KnownBucket goal, co_await find_or_make(services, to, *source.record));
   const auto& state = *goal.state;
+  Jobs::Refusal refuse = [](const Job&) { return ""; };
+  if (!what.force) refuse = refusal(kCopy, from, to);
   CO_TRY(const std::string id,
-         services.jobs.start(new_job(kCopy, from, to, about_copy(from, to, what), state)));
+         co_await start_or_refuse(services, request,
+                                  new_job(kCopy, from, to, about_copy(from, to, what), state),
+                                  std::move(refuse)));
+  if (id.empty()) co_return Status();
   const json order{{"job", id},
                    {"from", raw(source.record->id)},
                    {"to", raw(goal.record->id)},
@@ -260,15 +266,12 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
                    from.display());
-  std::string busy = busy_with(services, kRename, from, to);
-  if (!busy.empty()) {
-    const Status sent = co_await refuse_as(services, request, {Errc::conflict, std::move(busy)},
-                                           kLimitedCoexistence);
-    co_return sent;
-  }
   const std::string about = fmt::format("mv {}=>{}", from.display(), to.display());
   CO_TRY(const std::string id,
-         services.jobs.start(new_job(kRename, from, to, about, *services.view.state())));
+         co_await start_or_refuse(services, request,
+                                  new_job(kRename, from, to, about, *services.view.state()),
+                                  refusal(kRename, from, to)));
+  if (id.empty()) co_return Status();
   const auto renamed = co_await cluster::rename_bucket(services.store, services.view, from, to);
   if (!renamed) {
     services.jobs.forget(id);

@@ -46,7 +46,8 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be made: upstream buckets belong to later work",
                    name.display());
-  CO_TRY(cluster::BucketProps props, api::with_changes({}, action.value));
+  CO_TRY(cluster::BucketProps props, cluster::bucket_defaults(services.view.state()->config));
+  CO_TRY(props, api::with_changes(std::move(props), action.value));
   CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,
                                                             std::move(props), services.clock));
   obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
@@ -281,8 +282,11 @@ Task<Status> patch_bucket(const Services& services, http::Request& request, std:
   if (action.action != "set-bprops" && action.action != "reset-bprops")
     co_return fail(not_yet(action.action));
   const bool is_reset = action.action == "reset-bprops";
-  const auto change = [&](const cluster::BucketProps& props) {
-    return is_reset ? api::reset_props(props) : api::with_changes(props, action.value);
+  CO_TRY(const cluster::BucketProps defaults,
+         cluster::bucket_defaults(services.view.state()->config));
+  const auto change = [&](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
+    if (is_reset) return api::reset_props(props, defaults);
+    return api::with_changes(props, action.value);
   };
   const Status done = co_await change_props(services, request.exchange, name, change, false);
   co_return done;

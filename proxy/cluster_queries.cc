@@ -8,9 +8,8 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/cluster/daemon.h"
-#include "common/obs/log.h"
 #include "proxy/action.h"
-#include "proxy/job_actions.h"
+#include "proxy/chosen_node.h"
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
@@ -23,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kNodeId = "Ais-Node-Id";
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
@@ -81,10 +79,6 @@ Result<http::Response> job_answer(const Services& services, const http::Request&
   return named_error(services, request, found.error(), kJobNotFound);
 }
 
-Error node_unknown(const std::string& id) {
-  return {Errc::not_found, fmt::format("node '{}' is not in the cluster map", id)};
-}
-
 Task<Result<http::Response>> answer_jobs(const Services& services, std::string what,
                                          const http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
@@ -110,8 +104,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   for (const char* same : {"smap", "bmd", "snode", "remote"})
     if (what == same) co_return cluster::answer_daemon(services.node, request.query());
   if (what == "cluster_config")
-    co_return cluster::json_response(
-        cluster::cluster_config_json(*state, cluster::aistore_log_level(obs::log_level())));
+    co_return cluster::json_response(cluster::cluster_config_json(*state, state->config.values));
   if (what == "backends") co_return cluster::json_response(json::array());
   if (what == "target_ips") co_return http::Response(200, http::kText, target_addresses(*state));
   if (what == "mountpaths") {
@@ -133,53 +126,6 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
     if (what == each) co_return co_await answer_jobs(services, what, request);
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
-}
-
-/// The node that Ais-Node-Id names; null for this proxy itself.
-Result<const cluster::Node*> chosen_node(const Services& services,
-                                         const cluster::ClusterState& state,
-                                         const http::Request& request) {
-  const std::string id(request.head().field(kNodeId));
-  if (id.empty())
-    return fail(Errc::invalid_argument, "the field {} is missing: it names the node", kNodeId);
-  if (id == services.node_id()) return nullptr;
-  const cluster::Node* node = state.map.find(id);
-  if (node == nullptr) return fail(node_unknown(id));
-  return node;
-}
-
-/// What another node answered, as the answer of this one.
-http::Response relayed(const http::ClientResponse& answer) {
-  http::Response out(answer.status, answer.field("Content-Type"), answer.body);
-  return out;
-}
-
-/// Answers with `error`, under the name that AIStore's clients look for when the node is unknown.
-Task<Status> refuse_node(const Services& services, http::Request& request, Error error) {
-  if (error.code != Errc::not_found) co_return fail(std::move(error));
-  const Status sent = co_await refuse_as(services, request, std::move(error), kNodeNotFound);
-  co_return sent;
-}
-
-/// Tells another node to set what `change` says.
-Task<Status> set_on(const Services& services, const cluster::Node& node,
-                    cluster::ConfigChange change) {
-  api::Query query;
-  for (const auto& [key, value] : change) query.set(key, value);
-  CO_TRY(const auto answer, co_await call_node(services, node, http::Method::put,
-                                               "/v1/daemon/set-config?" + query.encode()));
-  if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "node {}: {}", node.id,
-                   api::error_message_of(answer.body));
-  co_return Status();
-}
-
-Result<cluster::ConfigChange> change_of(const http::Request& request, const Action& action,
-                                        const std::string& body) {
-  if (!action.action.empty() && action.action != "set-config")
-    return fail(Errc::unsupported, "action '{}' on the cluster belongs to later work",
-                action.action);
-  return cluster::parse_config_change(request.query(), body);
 }
 
 }  // namespace
@@ -208,44 +154,6 @@ Task<Status> query_node(const Services& services, http::Request& request) {
     response = relayed(answer);
   }
   const Status sent = co_await request.exchange.respond(std::move(response));
-  co_return sent;
-}
-
-Task<Status> change_cluster(const Services& services, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
-  CO_TRY(const Action action, parse_action(body));
-  if (action.action == "start" || action.action == "stop") {
-    const Status done = co_await act_on_jobs(services, request, action);
-    co_return done;
-  }
-  CO_TRY(const cluster::ConfigChange change, change_of(request, action, body));
-  const auto state = services.view.state();
-  for (const auto& [id, node] : state->map.nodes)
-    if (node.role == cluster::Role::target ||
-        (id != services.node_id() && state->live.contains(id)))
-      CO_TRY_OK(co_await set_on(services, node, change));
-  CO_TRY_OK(cluster::apply_config_change(change));
-  const Status sent = co_await request.exchange.respond(http::Response(200));
-  co_return sent;
-}
-
-Task<Status> set_node_config(const Services& services, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
-  CO_TRY(const Action action, parse_action(body));
-  CO_TRY(const cluster::ConfigChange change, change_of(request, action, body));
-  const auto state = services.view.state();
-  const auto chosen = chosen_node(services, *state, request);
-  if (!chosen) {
-    const Status refused = co_await refuse_node(services, request, chosen.error());
-    co_return refused;
-  }
-  const cluster::Node* node = *chosen;
-  if (node == nullptr) {
-    CO_TRY_OK(cluster::apply_config_change(change));
-  } else {
-    CO_TRY_OK(co_await set_on(services, *node, change));
-  }
-  const Status sent = co_await request.exchange.respond(http::Response(200));
   co_return sent;
 }
 

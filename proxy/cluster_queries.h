@@ -16,11 +16,4 @@ Task<Status> query_cluster(const Services& services, http::Request& request);
 /// that no node has.
 Task<Status> query_node(const Services& services, http::Request& request);
 
-/// PUT /v1/cluster/set-config and PUT /v1/cluster {"action":"set-config"}: the setting on every
-/// node. {"action":"start"} and "stop": jobs (job_actions.h). Other actions belong to later work.
-Task<Status> change_cluster(const Services& services, http::Request& request);
-
-/// PUT /v1/reverse/daemon[/set-config] with Ais-Node-Id: the setting on that node.
-Task<Status> set_node_config(const Services& services, http::Request& request);
-
 }  // namespace tarn::proxy

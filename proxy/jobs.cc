@@ -34,10 +34,14 @@ constexpr std::pair<std::string_view, std::string_view> kShownAs[] = {
 
 }  // namespace
 
-Result<std::string> Jobs::start(Job job) {
+Result<std::string> Jobs::start(Job job, const Refusal& refuse) {
   job.id = random_id(kIdLength);
   job.started_ns = clock_.wall_time().count();
   const std::lock_guard lock(mutex_);
+  for (const Job& each : jobs_) {
+    std::string why = each.is_running() ? refuse(each) : "";
+    if (!why.empty()) return fail(Error{Errc::conflict, std::move(why)});
+  }
   const auto running =
       std::count_if(jobs_.begin(), jobs_.end(), [](const Job& each) { return each.is_running(); });
   if (running >= static_cast<std::ptrdiff_t>(kRunningMax))

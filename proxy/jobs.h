@@ -52,8 +52,12 @@ class Jobs {
 
   explicit Jobs(Clock& clock) : clock_(clock) {}
 
-  /// Gives `job` an id and a start. unavailable when kRunningMax are running.
-  [[nodiscard]] Result<std::string> start(Job job);
+  /// Why a job may not start beside one that runs; empty when it may.
+  using Refusal = std::function<std::string(const Job& running)>;
+  /// Gives `job` an id and a start, and returns the id. conflict when `refuse`, asked under the
+  /// lock, refuses it; unavailable when kRunningMax are running.
+  [[nodiscard]] Result<std::string> start(
+      Job job, const Refusal& refuse = [](const Job&) { return ""; });
   /// Shows the job to `change`, under the lock. Does nothing when it is not known any more.
   void update(const std::string& id, const std::function<void(Job&)>& change);
   /// Ends it and all its parts; `error` is empty when its work was done. One that was asked to stop

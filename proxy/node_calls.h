@@ -14,5 +14,9 @@ namespace tarn::proxy {
 Task<Result<http::ClientResponse>> call_node(const Services& services, const cluster::Node& node,
                                              http::Method method, std::string path_and_query,
                                              http::CallLimits limits = {});
+/// The same with a body.
+Task<Result<http::ClientResponse>> call_node(const Services& services, const cluster::Node& node,
+                                             http::Method method, std::string path_and_query,
+                                             http::CallLimits limits, std::string body);
 
 }  // namespace tarn::proxy

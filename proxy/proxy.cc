@@ -10,9 +10,11 @@
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/node_actions.h"
 #include "common/cluster/patience.h"
 #include "common/cluster/primary.h"
 #include "common/cluster/secret_check.h"
+#include "common/cluster/service_config.h"
 #include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
@@ -64,6 +66,7 @@ Status Proxy::start() {
   TRY_OK(load_cluster());
   TRY_OK(listen());
   TRY_OK(join());
+  TRY_OK(configure());
   open_routes();
   return publish();
 }
@@ -196,10 +199,32 @@ Status Proxy::join() {
   return {};
 }
 
+/// From here on what the cluster and this node were told is in force, and stays so.
+Status Proxy::configure() {
+  auto started = cluster::started_with(options_.service);
+  started["redirect_put_status"] = std::to_string(options_.redirect_put_status);
+  grace_ = options_.service.shutdown_grace;
+  put_status_ = static_cast<unsigned>(options_.redirect_put_status);
+  config_.emplace(options_.dir, std::move(started));
+  cluster::act_on_service_settings(*config_, options_.service,
+                                   [this](const http::ServiceSettings& now) {
+                                     grace_ = now.shutdown_grace;
+                                     for (Front* front : {&public_, &relay_, &internal_})
+                                       front->server->set_patience(now.limits);
+                                   });
+  config_->act_on("redirect_put_status",
+                  [this](const std::string& text) { put_status_ = text == "302" ? 302 : 307; });
+  TRY_OK(config_->load());
+  view_->on_change([this](const auto&, const auto& now) { config_->take(now.config); });
+  config_->take(view_->state()->config);
+  return {};
+}
+
 void Proxy::open_routes() {
   auto& redirects = metrics_.counter("tarn_redirects_total", "Requests sent on to a target.");
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, clock_.boot_time(),
-                                        [this] { return readiness(); }, *stats_, nullptr, nullptr});
+                                        [this] { return readiness(); }, *stats_, nullptr,
+                                        *config_});
   jobs_.emplace(clock_);
   background_ = std::make_unique<http::TaskGroup>();
   background_->spawn(loops_->at(0).executor(),
@@ -207,7 +232,7 @@ void Proxy::open_routes() {
   http::watch_loops(metrics_, *loops_, *background_);
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
-                             relay_.server->url()});
+                             relay_.server->url(), put_status_});
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
     front.open.store(front.router.get(), std::memory_order_release);
@@ -218,6 +243,7 @@ void Proxy::open_routes() {
     return all;
   };
   auto internal = peer_job_routes(*services_);
+  for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
   if (embedded_ != nullptr)
     for (auto& route : meta_gateway_routes(*embedded_)) internal.push_back(std::move(route));
   open(internal_, with_node_routes(std::move(internal)));
@@ -250,9 +276,7 @@ void Proxy::stop() {
   // Clients first, both listeners at once: each may take the whole grace.
   std::vector<std::thread> stopping;
   for (Front* front : {&public_, &relay_})
-    if (front->server)
-      stopping.emplace_back(
-          [this, front] { front->server->stop(options_.service.shutdown_grace); });
+    if (front->server) stopping.emplace_back([this, front] { front->server->stop(grace_.load()); });
   for (auto& thread : stopping) thread.join();
   if (background_) background_->close(kStopSeconds);
   if (keeper_) keeper_->close(kStopSeconds);

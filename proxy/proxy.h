@@ -59,6 +59,7 @@ class Proxy {
   Status listen_on(Front& front, const std::string& name, const std::string& address);
   [[nodiscard]] http::Handler handler_of(Front& front);
   Status join();
+  Status configure();
   void open_routes();
   [[nodiscard]] Status readiness() const;
   Status publish();
@@ -86,6 +87,9 @@ class Proxy {
   std::unique_ptr<http::TaskGroup> keeper_;
   std::unique_ptr<http::TaskGroup> background_;
   std::optional<cluster::NodeStats> stats_;
+  std::optional<cluster::NodeConfig> config_;
+  std::atomic<unsigned> put_status_{307};
+  std::atomic<std::chrono::milliseconds> grace_{};
   std::optional<cluster::NodeContext> context_;
   std::optional<Jobs> jobs_;
   std::optional<Services> services_;

@@ -15,8 +15,7 @@ unsigned status_for(const Services& services, http::Method method) {
   if (access_of(method) == Access::read) return 302;
   // Python's requests and Go's net/http make a GET of a PUT that is answered 302, and lose the
   // upload.
-  if (method == http::Method::put)
-    return static_cast<unsigned>(services.options.redirect_put_status);
+  if (method == http::Method::put) return services.put_status.load(std::memory_order_relaxed);
   return 307;
 }
 

@@ -2,6 +2,7 @@
 
 #include "proxy/action.h"
 #include "proxy/buckets.h"
+#include "proxy/cluster_actions.h"
 #include "proxy/cluster_queries.h"
 #include "proxy/pages.h"
 
@@ -28,7 +29,7 @@ RouteHandler plain(const Services& services, Task<Status> (*function)(const Serv
   return [&services, function](Request& request) { return function(services, request); };
 }
 
-/// For patterns with one star: the bucket.
+/// For patterns with one star: the bucket, or another name.
 RouteHandler bucket(const Services& services,
                     Task<Status> (*function)(const Services&, Request&, std::string)) {
   return [&services, function](Request& request) {
@@ -107,18 +108,21 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
        }},
       {"GET HEAD", "/v1/cluster",
        "what the cluster is and does: what=", plain(services, query_cluster)},
-      {"PUT", "/v1/cluster", "set-config, start, stop; other actions: later",
-       plain(services, change_cluster)},
+      {"PUT", "/v1/cluster", "actions on all nodes, and on jobs", plain(services, change_cluster)},
+      {"PUT", "/v1/cluster/proxy/*", "that proxy becomes the primary",
+       bucket(services, change_primary)},
       {"PUT", "/v1/cluster/set-config", "log.level= on every node",
        plain(services, change_cluster)},
       {kAll, "/v1/cluster/**", "administration: later", later("/v1/cluster")},
       {kAll, "/v1/daemon/**", "administration: later", later("changing a node by /v1/daemon")},
       {"GET HEAD", "/v1/reverse/daemon", "/v1/daemon of the node in Ais-Node-Id",
        plain(services, query_node)},
-      {"PUT", "/v1/reverse/daemon", "set-config; other actions: later",
-       plain(services, set_node_config)},
+      {"PUT", "/v1/reverse/daemon", "actions on the node in Ais-Node-Id",
+       plain(services, act_on_chosen_node)},
       {"PUT", "/v1/reverse/daemon/set-config", "log.level= on the node in Ais-Node-Id",
-       plain(services, set_node_config)},
+       plain(services, act_on_chosen_node)},
+      {"PUT POST DELETE", "/v1/reverse/daemon/mountpaths", "drives of the node in Ais-Node-Id",
+       plain(services, act_on_chosen_node)},
       {kAll, "/v1/reverse/**", "administration: later", later("/v1/reverse")},
       {kAll, "/v1/ml/**", "get-batch: later", later("get-batch (/v1/ml)")},
       {kAll, "/v1/etl/**", "transforms: later", later("/v1/etl")},

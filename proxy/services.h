@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "common/base/clock.h"
@@ -32,9 +33,10 @@ struct Services {
   const security::NodeAuth& auth;
   prometheus::Counter& redirects;
   Jobs& jobs;
-  http::TaskGroup& tasks;            ///< what goes on behind answered requests
-  const cluster::NodeContext& node;  ///< of this proxy
-  std::string relay_url;             ///< of this proxy, for lines that people read
+  http::TaskGroup& tasks;                   ///< what goes on behind answered requests
+  const cluster::NodeContext& node;         ///< of this proxy
+  std::string relay_url;                    ///< of this proxy, for lines that people read
+  const std::atomic<unsigned>& put_status;  ///< of a redirected PUT: 307 or 302
 
   [[nodiscard]] const std::string& node_id() const { return membership.self().id; }
 };

@@ -24,9 +24,7 @@ Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
   const auto* bucket = out.state->bmd.find(out.bucket.name);
   if (bucket == nullptr) return false;
   out.bucket = *bucket;
-  out.name.bucket = bucket->id;
-  out.name.uname = bucket->placement_name(out.name.object);
-  out.name.copies = api::copies_of(bucket->props);
+  out.name = name_in(*bucket, std::move(out.name.object));
   const auto* owner = cluster::owner_of(out.state->map, out.name.uname);
   if (owner == nullptr || owner->id != node.id)
     return fail(Errc::unavailable, "object {} belongs to target {}, this is {}: ask a proxy",
@@ -117,6 +115,11 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
   co_return wanted;
 }
 
+ObjectName name_in(const cluster::BucketRecord& bucket, std::string object) {
+  return {bucket.id, bucket.placement_name(object), std::move(object),
+          api::copies_of(bucket.props)};
+}
+
 Error object_missing(const ObjectRequest& wanted) {
   return {Errc::object_not_found,
           wanted.display() + " does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)"};
@@ -136,7 +139,7 @@ Status readiness(const TargetNode& node) {
   if (!node.membership.lease().valid())
     return fail(Errc::unavailable, "no lease: the meta store cannot be reached");
   for (const auto& drive : node.store.drives())
-    if (drive->usable()) return {};
+    if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
 }
 

@@ -139,10 +139,11 @@ Task<Status> append_object(TargetNode& node, http::Request& request, const Objec
   co_return fail(Errc::invalid_argument, "append_type '{}': it is append or flush", type);
 }
 
-Task<void> drop_abandoned_appends(TargetNode& node, std::chrono::milliseconds timeout) {
+Task<void> drop_abandoned_appends(TargetNode& node) {
   constexpr std::chrono::milliseconds kEveryMax{60'000};
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
+    const std::chrono::milliseconds timeout = node.append_timeout;
     timer.expires_after(std::min(timeout / 4 + std::chrono::milliseconds(1), kEveryMax));
     co_await timer.async_wait(asio::use_awaitable);
     const std::size_t dropped = node.appends.drop_idle(node.clock.boot_time() - timeout);

@@ -15,6 +15,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/peer_copy.h"
+#include "target/retry.h"
 
 namespace tarn::target {
 namespace {
@@ -27,9 +28,6 @@ constexpr std::size_t kOrderBytesMax = 1U << 20U;
 constexpr auto kReportEvery = 250ms;
 constexpr std::size_t kWorkersOfSolidDrive = 4;
 constexpr std::size_t kWorkersMax = 32;
-/// What is unavailable (a drive behind with its work, a target that starts again) is tried again
-/// after 0.25, 0.5, 1, 2 and 4 s.
-constexpr int kRetriesMax = 5;
 
 /// What the proxy asks for.
 struct CopyOrder {
@@ -77,7 +75,6 @@ class CopyRun {
   Task<Status> copy_one(const ObjectStore::Listed& entry);
   Task<Status> delete_if_gone(const ObjectStore::Listed& entry);
   Task<Result<Destination>> place_of(BucketId bucket, std::string object);
-  Task<bool> again(const Error& error, int& attempts);
   [[nodiscard]] std::size_t workers() const;
 
   TargetNode& node_;
@@ -155,7 +152,8 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
     auto page = co_await node_.store.list(bucket, order_.what.prefix, after, kPageEntries,
                                           !order_.what.recursive);
     if (page) co_return page;
-    if (!co_await again(page.error(), attempts)) co_return page;
+    const bool again = co_await try_again(page.error(), attempts, stop_.get_token());
+    if (!again) co_return page;
   }
 }
 
@@ -184,21 +182,9 @@ Task<Status> CopyRun::patiently(Step step, const ObjectStore::Listed& entry) {
   for (int attempts = 0;;) {
     Status done = co_await (this->*step)(entry);
     if (done) co_return done;
-    if (!co_await again(done.error(), attempts)) co_return done;
+    const bool again = co_await try_again(done.error(), attempts, stop_.get_token());
+    if (!again) co_return done;
   }
-}
-
-/// Whether to try again what failed with `error`; waits before it says so.
-Task<bool> CopyRun::again(const Error& error, int& attempts) {
-  if (error.code != Errc::unavailable && error.code != Errc::timeout) co_return false;
-  if (attempts >= kRetriesMax) co_return false;
-  const auto until = std::chrono::steady_clock::now() + 250ms * (1 << attempts++);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (std::chrono::steady_clock::now() < until && !stop_.stop_requested()) {
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  co_return !stop_.stop_requested();
 }
 
 /// Where an object of one of the two buckets lives, whatever the bucket is called now.

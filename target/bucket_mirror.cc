@@ -38,13 +38,15 @@ struct NamePage {
 };
 
 Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::string after) {
-  if (!drive->usable()) co_return fail(Errc::unavailable, "drive {} is out", drive->path());
+  if (!drive->in_service())
+    co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
   co_return co_await drive->list(bucket, "", std::move(after), kPageNames);
 }
 
 Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string& after) {
   std::vector<Task<Result<Drive::Listing>>> lists;
-  for (const auto& drive : store.drives()) lists.push_back(list_drive(drive.get(), bucket, after));
+  const auto drives = store.drives();
+  for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
   auto parts = co_await gather(std::move(lists));
   CopyViews blank(parts.size() + store.missing().size());
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
@@ -52,11 +54,11 @@ Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string&
   for (std::size_t i = 0; i < blank.size(); ++i) {
     if (i >= parts.size() || !parts[i]) {
       blank[i].standing = Standing::away;
-      page.complete = page.complete && (i >= parts.size() || !store.drives()[i]->usable());
+      page.complete = page.complete && (i >= parts.size() || !drives[i]->in_service());
       continue;
     }
-    blank[i].standing = store.mirror().standing(*store.drives()[i]);
-    blank[i].takes = !store.drives()[i]->suspect();
+    blank[i].standing = store.mirror().standing(*drives[i]);
+    blank[i].takes = !drives[i]->suspect();
     if (!parts[i]->more) continue;
     const std::string& last = parts[i]->entries.back().name;
     if (!bound || last < *bound) bound = last;
@@ -103,7 +105,8 @@ Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
   while (work.next < work.names.size()) {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the job was told to stop");
     const std::string object = work.names[work.next++];
-    const ObjectName name{work.bucket.id, work.bucket.placement_name(object), object, work.copies};
+    ObjectName name = name_in(work.bucket, object);
+    name.copies = work.copies;
     const auto done = co_await node.store.mirror().put_right(name, work.copies, nullptr);
     if (done) {
       progress.bytes += done->bytes;
@@ -191,8 +194,9 @@ Task<Passed> pass(TargetNode& node) {
 class HangPatience {
  public:
   bool waits(const ObjectStore& store, std::chrono::steady_clock::time_point now) {
-    const bool any = std::any_of(store.drives().begin(), store.drives().end(),
-                                 [](const auto& drive) { return drive->hangs(); });
+    const auto drives = store.drives();
+    const bool any =
+        std::any_of(drives.begin(), drives.end(), [](const auto& drive) { return drive->hangs(); });
     if (!any) since_.reset();
     if (any && !since_) since_ = now;
     return any && now - *since_ < kHangPatience;
@@ -205,7 +209,7 @@ class HangPatience {
 std::string drives_in_use(const ObjectStore& store) {
   std::string out;
   for (const auto& drive : store.drives())
-    if (drive->usable()) out += drive->id() + " ";
+    if (drive->in_service()) out += drive->id() + " ";
   return out;
 }
 
@@ -292,7 +296,7 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
     more = page.more;
     after = page.next;
   }
-  for (const auto& drive : node.store.drives()) counts.drives_away += drive->usable() ? 0 : 1;
+  for (const auto& drive : node.store.drives()) counts.drives_away += drive->in_service() ? 0 : 1;
   counts.drives_away += node.store.missing().size();
   http::Response response(200, http::kJson, json(counts).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));

@@ -30,7 +30,8 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       next_id_(random_u64()),
       threads_(std::make_unique<io::DriveThreads>(
           "drive" + options_.path.substr(options_.path.rfind('/') + 1), options_.threads,
-          kQueueMax)) {}
+          kQueueMax)),
+      space_limits_(options_.space) {}
 
 Drive::~Drive() = default;
 
@@ -90,7 +91,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   drive->recovery_ = *report;
   drive->directory_ = report->last_directory;
   drive->files_in_directory_ = report->files_in_last_directory;
-  drive->foreign_ = may_hold_foreign;
+  drive->overflow_.set(may_hold_foreign);
   if (may_hold_foreign != (foreign == "1")) {
     IndexBatch batch;
     batch.put_flag("foreign", may_hold_foreign ? "1" : "0");
@@ -100,6 +101,26 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
   return drive;
+}
+
+Task<Result<bool>> Drive::clear_overflow_mark(Belongs belongs) {
+  auto work = [&, this]() -> Result<bool> {
+    TRY_OK(usable());
+    if (!overflow_.is_set()) return true;
+    const auto before = overflow_.moment();
+    if (!before) return false;
+    bool all_belong = true;
+    TRY_OK(index_->scan([&](BucketId bucket, std::string_view name, const io::ObjectRecord&) {
+      all_belong = all_belong && belongs(bucket, name);
+    }));
+    if (!all_belong) return false;
+    return overflow_.clear(*before, [&] {
+      IndexBatch batch;
+      batch.put_flag("foreign", "0");
+      return index_->commit(std::move(batch));
+    });
+  };
+  co_return co_await threads_->run(work);
 }
 
 Task<Status> Drive::probe() {
@@ -119,6 +140,39 @@ Task<Status> Drive::probe() {
     return usable();
   };
   co_return co_await threads_->run(work);
+}
+
+void Drive::expect_foreign() {
+  // A look through the drive that is under way may not clear the mark any more.
+  const OverflowMark::Coming from_now_on(overflow_);
+  threads_->post(
+      [this] {
+        IndexBatch batch;
+        batch.put_flag("foreign", "1");
+        if (const Status noted = index_->commit(std::move(batch)); !noted)
+          drive_log().warn("flag not kept drive={} err={}", options_.path, noted.error().message);
+      },
+      [](const Error&) {});
+}
+
+/// Nothing that may not be refused comes any more when nobody has a file of the drive open.
+Status Drive::close(double seconds) {
+  if (uploads() != 0 || open_objects() != 0)
+    return fail(Errc::timeout, "drive {} is in use still: {} uploads, {} open objects",
+                options_.path, uploads(), open_objects());
+  Error why{Errc::unavailable, fmt::format("drive {} was detached", options_.path)};
+  {
+    const std::lock_guard lock(mutex_);
+    out_ = "it was detached";
+  }
+  turns_->refuse(why);
+  threads_->refuse(why);
+  if (!threads_->drain(seconds))
+    return fail(Errc::timeout, "drive {} does not come to rest", options_.path);
+  index_.reset();
+  files_->close();
+  drive_log().info("drive closed drive={}", options_.path);
+  return {};
 }
 
 void Drive::forget_bucket_now(BucketId bucket) {
@@ -155,20 +209,20 @@ void Drive::forget_bucket(BucketId bucket) {
   threads_->post([this, bucket] { forget_bucket_now(bucket); });
 }
 
-void Drive::save_cluster_state(std::string json) {
+void Drive::save_cluster_state(std::function<std::string()> json) {
   {
     const std::lock_guard lock(mutex_);
     cluster_state_ = std::move(json);
   }
   threads_->post([this] {
     const std::lock_guard one_writer(cluster_file_mutex_);
-    std::string newest;
+    std::function<std::string()> newest;
     {
       const std::lock_guard lock(mutex_);
-      newest = std::exchange(cluster_state_, std::string());
+      newest = std::exchange(cluster_state_, nullptr);
     }
-    if (newest.empty() || !usable()) return;  // another thread has written something newer
-    if (const Status saved = files_->write_file(".tarn/cluster.json", newest); !saved)
+    if (!newest || !usable()) return;  // another thread has written something newer
+    if (const Status saved = files_->write_file(".tarn/cluster.json", newest()); !saved)
       drive_log().warn("cluster.json not written drive={} err={}", options_.path,
                        saved.error().message);
   });

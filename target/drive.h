@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@
 #include "target/head_turns.h"
 #include "target/index.h"
 #include "target/open_object.h"
+#include "target/overflow_mark.h"
 #include "target/recovery.h"
 #include "target/verified_files.h"
 #include "target/work_file.h"
@@ -85,7 +87,12 @@ class Drive {
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
   /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
-  [[nodiscard]] bool may_hold_foreign() const { return foreign_.load(); }
+  [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
+  /// Whether a record belongs on this drive; false also when nobody can say.
+  using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
+  /// Looks at every record, tombstones too. When all belong here, and none that does not came
+  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Whether it is.
+  Task<Result<bool>> clear_overflow_mark(Belongs belongs);
 
   /// unavailable with the reason once the drive is out.
   [[nodiscard]] Status usable() const;
@@ -94,6 +101,21 @@ class Drive {
   [[nodiscard]] Status not_overloaded() const;
   /// Takes the drive out: no further write, no further read.
   void take_out(const std::string& why);
+  /// Whether an operator has put the drive out of service: what lies here is kept and its index
+  /// answers, but it takes no new files and ObjectStore reads none.
+  [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
+  void set_disabled(bool disabled) { disabled_ = disabled; }
+  /// Usable, and not disabled.
+  [[nodiscard]] bool in_service() const { return !disabled() && usable().has_value(); }
+  /// The set of drives has changed: from now on records may lie here whose home is another one.
+  void expect_foreign();
+  /// Unpublished files that somebody writes, and objects that somebody has open.
+  [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
+  [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
+  /// For good, when there is neither: index and file system are closed, so that it can be
+  /// unmounted, and whatever is asked of it later is unavailable. timeout when it has not come to
+  /// rest after `seconds`; then the same may be tried again. Blocks; not from an event loop.
+  Status close(double seconds);
   /// Whether a write failed here within the last minute: new files go to the next drive, if there
   /// is one. The third such failure within a minute takes the drive out.
   [[nodiscard]] bool suspect() const;
@@ -107,6 +129,8 @@ class Drive {
   [[nodiscard]] bool hangs() const;
   [[nodiscard]] io::Space space() const;
   [[nodiscard]] double used_percent() const;
+  /// From now on new files are made within these limits.
+  void set_space_limits(const SpaceLimits& limits);
 
   // Writing an object: create, write..., publish.
 
@@ -152,6 +176,10 @@ class Drive {
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
                       bool keep_tombstone);
 
+  /// Returns when what `record`, which is there, was acknowledged with is on stable storage:
+  /// others are going to rely on it (durability: nosync).
+  Task<Status> make_durable(io::ObjectRecord record);
+
   // Changing what was published, and unfinished files (drive_metadata.cc).
 
   /// Replaces the metadata of an object that is there: `attribute` is what its file shall say from
@@ -182,6 +210,7 @@ class Drive {
   Task<Status> adopt(OpenObject& object);
   /// Whose turn it is to read.
   [[nodiscard]] HeadTurns& turns() { return *turns_; }
+  [[nodiscard]] const HeadTurns& turns() const { return *turns_; }
   [[nodiscard]] io::DriveKind kind() const { return kind_; }
   /// Counts what readers were sent, for the cache policy.
   void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
@@ -196,8 +225,9 @@ class Drive {
 
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
-  /// Writes .tarn/cluster.json.
-  void save_cluster_state(std::string json);
+  /// Writes what `json` makes, on a thread of the drive, to .tarn/cluster.json; of several that
+  /// wait only the last.
+  void save_cluster_state(std::function<std::string()> json);
   /// Counters since the start, for metrics.
   struct Counters {
     std::atomic<std::uint64_t> hangs{0};  ///< times that it did not answer
@@ -244,6 +274,7 @@ class Drive {
   Status commit_now(WorkFile& file, const Publication& publication);
   Status publish_unsynced(WorkFile& file, Publication publication);
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
+  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
   /// A file whose bytes are written, and what it shall say of itself.
@@ -294,7 +325,7 @@ class Drive {
   io::DriveKind kind_;
   std::shared_ptr<HeadTurns> turns_;
   std::shared_ptr<CachePolicy> cache_policy_;
-  std::atomic<bool> foreign_{false};
+  OverflowMark overflow_;
   Counters counters_;
   VerifiedFiles verified_files_;
   HangWatch hang_watch_;             // of watch()
@@ -314,9 +345,10 @@ class Drive {
   std::mutex patched_mutex_;         // guards patched_; held while a note is made
   std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
   mutable std::mutex mutex_;         // guards what follows
-  std::string cluster_state_;        // to be written to .tarn/cluster.json; empty when it has been
-  std::string out_;                  // why the drive is out; empty while it is in
-  std::string hangs_;                // why it is out until it answers; empty while it does
+  std::function<std::string()>
+      cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;    // why the drive is out; empty while it is in
+  std::string hangs_;  // why it is out until it answers; empty while it does
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute
 
@@ -327,6 +359,12 @@ class Drive {
   std::uint64_t next_id_;
 
   std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
+
+  SpaceLimits space_limits_;  // guarded by mutex_
+  // What the threads count down while they end: these need no destructor.
+  std::atomic<bool> disabled_{false};
+  std::atomic<std::size_t> uploads_{0};
+  std::atomic<std::size_t> open_objects_{0};
 };
 
 }  // namespace tarn::target

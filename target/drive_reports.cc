@@ -1,76 +1,130 @@
 #include "target/drive_reports.h"
 
-namespace tarn::target {
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
 
-void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
-  for (const auto& drive : store.drives()) {
-    const obs::Labels labels{{"drive", drive->path()}};
-    const auto gauge = [&](const char* name, const char* help) -> prometheus::Gauge& {
-      return metrics.gauge(name, help, labels);
-    };
-    auto& up = gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
-    auto& hung =
-        gauge("tarn_drive_hung", "1 while the drive does not answer: it is out until it does");
-    auto& hangs = gauge("tarn_drive_hangs", "times since the start that the drive did not answer");
-    auto& suspect = gauge("tarn_drive_suspect",
-                          "1 for a minute after a write failed: new objects go to other drives");
-    auto& total = gauge("tarn_drive_bytes", "size of the drive's file system");
-    auto& free = gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
-    auto& read_errors = gauge("tarn_drive_read_errors", "reads that failed since the start");
-    auto& write_errors = gauge("tarn_drive_write_errors", "writes that failed since the start");
-    auto& sync_errors = gauge("tarn_drive_sync_errors", "syncs that failed since the start");
-    const auto counter = [&](const char* name, const char* help) -> prometheus::Counter& {
-      return metrics.counter(name, help, labels);
-    };
-    auto& reads = counter("tarn_drive_reads_total", "reads of the drive's files");
-    auto& read_bytes = counter("tarn_drive_read_bytes_total", "bytes read from the drive's files");
-    auto& writes = counter("tarn_drive_writes_total", "writes to the drive's files");
-    auto& written = counter("tarn_drive_written_bytes_total", "bytes written to its files");
-    auto& syncs = counter("tarn_drive_syncs_total", "syncs of the drive's files");
-    auto& corrupt = gauge("tarn_drive_corrupt_blocks",
-                          "blocks that did not match their checksum since the start");
-    auto& seeks = gauge("tarn_drive_seeks",
-                        "reads since the start that did not begin where the last one ended");
-    auto& ratio = gauge("tarn_drive_sequential_ratio",
-                        "share of a rotational drive's rate that its readers got since the start, "
-                        "a seek counted as 2.4 MB");
-    auto& queue =
-        gauge("tarn_drive_queue", "work that waits for the drive's threads or runs there");
-    auto& streams = gauge("tarn_drive_streams", "readers that take turns");
-    auto& waiting = gauge("tarn_drive_waiting_turns", "readers that wait for their turn");
-    gauge("tarn_drive_adopted", "files adopted at the start")
-        .Set(static_cast<double>(drive->recovery().adopted));
-    metrics.before_scrape([&, &its = *drive] {
-      up.Set(its.usable() ? 1 : 0);
-      hung.Set(its.hangs() ? 1 : 0);
-      hangs.Set(static_cast<double>(its.counters().hangs.load()));
-      suspect.Set(its.suspect() ? 1 : 0);
-      seeks.Set(static_cast<double>(its.counters().seeks.load()));
-      ratio.Set(its.sequential_ratio());
-      queue.Set(static_cast<double>(its.queued()));
-      streams.Set(static_cast<double>(its.turns().streams()));
-      waiting.Set(static_cast<double>(its.turns().waiting()));
-      total.Set(static_cast<double>(its.space().total));
-      free.Set(static_cast<double>(its.space().free));
-      read_errors.Set(static_cast<double>(its.counters().read_errors.load()));
-      write_errors.Set(static_cast<double>(its.counters().write_errors.load()));
-      sync_errors.Set(static_cast<double>(its.counters().sync_errors.load()));
-      corrupt.Set(static_cast<double>(its.counters().corrupt_blocks.load()));
-      const io::IoCounters& io = its.io_counters();
-      const auto bring = [](prometheus::Counter& metric, const std::atomic<std::uint64_t>& value) {
-        metric.Increment(static_cast<double>(value.load()) - metric.Value());
-      };
-      bring(reads, io.reads);
-      bring(read_bytes, io.read_bytes);
-      bring(writes, io.writes);
-      bring(written, io.written_bytes);
-      bring(syncs, io.syncs);
-    });
+namespace tarn::target {
+namespace {
+
+/// The metrics of one drive.
+class DriveMetrics {
+ public:
+  DriveMetrics(obs::Metrics& metrics, const Drive& drive);
+  void refresh(const Drive& drive);
+  void gone() { up_.Set(0); }
+
+ private:
+  /// A counter that goes on where the drive that was at this path before has left it.
+  struct Counter {
+    explicit Counter(prometheus::Counter& its_metric)
+        : metric(its_metric), before(its_metric.Value()) {}
+    void bring(const std::atomic<std::uint64_t>& value) {
+      metric.Increment(before + static_cast<double>(value.load()) - metric.Value());
+    }
+    prometheus::Counter& metric;
+    const double before;
+  };
+  [[nodiscard]] prometheus::Gauge& gauge(const char* name, const char* help) {
+    return metrics_.gauge(name, help, labels_);
   }
+  [[nodiscard]] Counter counter(const char* name, const char* help) {
+    return Counter(metrics_.counter(name, help, labels_));
+  }
+
+  obs::Metrics& metrics_;
+  const obs::Labels labels_;
+  prometheus::Gauge& up_ =
+      gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+  prometheus::Gauge& hung_ =
+      gauge("tarn_drive_hung", "1 while the drive does not answer: it is out until it does");
+  prometheus::Gauge& hangs_ =
+      gauge("tarn_drive_hangs", "times since the start that the drive did not answer");
+  prometheus::Gauge& suspect_ = gauge(
+      "tarn_drive_suspect", "1 for a minute after a write failed: new objects go to other drives");
+  prometheus::Gauge& total_ = gauge("tarn_drive_bytes", "size of the drive's file system");
+  prometheus::Gauge& free_ =
+      gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
+  prometheus::Gauge& read_errors_ =
+      gauge("tarn_drive_read_errors", "reads that failed since the start");
+  prometheus::Gauge& write_errors_ =
+      gauge("tarn_drive_write_errors", "writes that failed since the start");
+  prometheus::Gauge& sync_errors_ =
+      gauge("tarn_drive_sync_errors", "syncs that failed since the start");
+  Counter reads_ = counter("tarn_drive_reads_total", "reads of the drive's files");
+  Counter read_bytes_ = counter("tarn_drive_read_bytes_total", "bytes read from the drive's files");
+  Counter writes_ = counter("tarn_drive_writes_total", "writes to the drive's files");
+  Counter written_ = counter("tarn_drive_written_bytes_total", "bytes written to its files");
+  Counter syncs_ = counter("tarn_drive_syncs_total", "syncs of the drive's files");
+  prometheus::Gauge& corrupt_ = gauge("tarn_drive_corrupt_blocks",
+                                      "blocks that did not match their checksum since the start");
+  prometheus::Gauge& seeks_ = gauge(
+      "tarn_drive_seeks", "reads since the start that did not begin where the last one ended");
+  prometheus::Gauge& ratio_ =
+      gauge("tarn_drive_sequential_ratio",
+            "share of a rotational drive's rate that its readers got since the start, a seek "
+            "counted as 2.4 MB");
+  prometheus::Gauge& queue_ =
+      gauge("tarn_drive_queue", "work that waits for the drive's threads or runs there");
+  prometheus::Gauge& streams_ = gauge("tarn_drive_streams", "readers that take turns");
+  prometheus::Gauge& waiting_ =
+      gauge("tarn_drive_waiting_turns", "readers that wait for their turn");
+};
+
+DriveMetrics::DriveMetrics(obs::Metrics& metrics, const Drive& drive)
+    : metrics_(metrics), labels_{{"drive", drive.path()}} {
+  gauge("tarn_drive_adopted", "files adopted at the start")
+      .Set(static_cast<double>(drive.recovery().adopted));
 }
 
-std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
-                                                const SpaceLimits& limits) {
+void DriveMetrics::refresh(const Drive& drive) {
+  up_.Set(!drive.disabled() && drive.usable() ? 1 : 0);
+  hung_.Set(drive.hangs() ? 1 : 0);
+  suspect_.Set(drive.suspect() ? 1 : 0);
+  ratio_.Set(drive.sequential_ratio());
+  queue_.Set(static_cast<double>(drive.queued()));
+  streams_.Set(static_cast<double>(drive.turns().streams()));
+  waiting_.Set(static_cast<double>(drive.turns().waiting()));
+  total_.Set(static_cast<double>(drive.space().total));
+  free_.Set(static_cast<double>(drive.space().free));
+  const Drive::Counters& counters = drive.counters();
+  hangs_.Set(static_cast<double>(counters.hangs.load()));
+  seeks_.Set(static_cast<double>(counters.seeks.load()));
+  read_errors_.Set(static_cast<double>(counters.read_errors.load()));
+  write_errors_.Set(static_cast<double>(counters.write_errors.load()));
+  sync_errors_.Set(static_cast<double>(counters.sync_errors.load()));
+  corrupt_.Set(static_cast<double>(counters.corrupt_blocks.load()));
+  const io::IoCounters& io = drive.io_counters();
+  reads_.bring(io.reads);
+  read_bytes_.bring(io.read_bytes);
+  writes_.bring(io.writes);
+  written_.bring(io.written_bytes);
+  syncs_.bring(io.syncs);
+}
+
+/// The metrics of all drives that there ever were, kept up to date by several scrapes at a time.
+struct AllMetrics {
+  std::mutex mutex;
+  std::map<std::shared_ptr<Drive>, std::unique_ptr<DriveMetrics>> by_drive;
+};
+
+}  // namespace
+
+void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
+  metrics.before_scrape([&metrics, &store, all = std::make_shared<AllMetrics>()] {
+    const std::lock_guard lock(all->mutex);
+    for (const auto& [drive, its] : all->by_drive) its->gone();
+    for (const auto& drive : store.drives()) {
+      auto& its = all->by_drive[drive];
+      if (its == nullptr) its = std::make_unique<DriveMetrics>(metrics, *drive);
+      its->refresh(*drive);
+    }
+  });
+}
+
+std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SpaceLimits& limits,
+                                                const std::set<std::string>& leaving) {
   std::vector<cluster::DriveReport> out;
   for (const auto& drive : store.drives()) {
     const io::Space space = drive->space();
@@ -79,7 +133,8 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
     report.mount = drive->mount();
     report.used = space.total - space.free;
     report.available = space.free;
-    report.usable = drive->usable().has_value();
+    report.disabled = drive->disabled();
+    report.usable = !report.disabled && drive->usable().has_value();
     const auto is_above = [&](double percent) {
       return static_cast<double>(report.used) * 100 > static_cast<double>(space.total) * percent;
     };
@@ -91,6 +146,13 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
     cluster::DriveReport report;
     report.path = path;
     report.usable = false;
+    out.push_back(std::move(report));
+  }
+  for (const std::string& path : leaving) {
+    cluster::DriveReport report;
+    report.path = path;
+    report.usable = false;
+    report.leaving = true;
     out.push_back(std::move(report));
   }
   return out;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/cluster/node_report.h"
@@ -8,12 +10,13 @@
 
 namespace tarn::target {
 
-/// What /metrics says of every drive of `store` (docs/api.md), read at each scrape. The store must
-/// outlive the last scrape.
+/// What /metrics says of every drive of `store` (docs/metrics.md), read at each scrape. The store
+/// must outlive the last scrape.
 void export_drives(obs::Metrics& metrics, const ObjectStore& store);
 
-/// The drives as they are now, for AIStore's paths; those that are missing last.
+/// The drives as they are now, for AIStore's paths; then those that are missing, and `leaving`.
 [[nodiscard]] std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
-                                                              const SpaceLimits& limits);
+                                                              const SpaceLimits& limits,
+                                                              const std::set<std::string>& leaving);
 
 }  // namespace tarn::target

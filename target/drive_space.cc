@@ -24,6 +24,11 @@ double Drive::used_percent() const {
   return 100.0 * static_cast<double>(now.total - now.free) / static_cast<double>(now.total);
 }
 
+void Drive::set_space_limits(const SpaceLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  space_limits_ = limits;
+}
+
 Status Drive::refresh_space() {
   TRY(const io::Space now, files_->space());
   const std::lock_guard lock(mutex_);
@@ -33,8 +38,13 @@ Status Drive::refresh_space() {
 
 Status Drive::check_space(std::uint64_t length, bool above_watermark) {
   TRY_OK(refresh_space());
-  const io::Space now = space();
-  const SpaceLimits& limits = options_.space;
+  io::Space now;
+  SpaceLimits limits;
+  {
+    const std::lock_guard lock(mutex_);
+    now = space_;
+    limits = space_limits_;
+  }
   const double limit = above_watermark ? limits.out_of_space : limits.high_watermark;
   const auto total = static_cast<double>(now.total);
   const auto reserve = limits.reserve_bytes != 0 ? static_cast<double>(limits.reserve_bytes)

@@ -15,7 +15,7 @@ constexpr auto kBeat = std::chrono::seconds(1);
 /// it has, marked as stale, and refuses writes itself.
 Status can_serve(const TargetNode& node) {
   for (const auto& drive : node.store.drives())
-    if (drive->usable()) return {};
+    if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
 }
 

@@ -26,6 +26,12 @@ Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> in
   co_return have;
 }
 
+bool has_write_conditions(const http::RequestHead& head) {
+  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
+}
+
+}  // namespace
+
 /// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
 /// the index, the kernel's part of connections, and pages.
 Status check_memory() {
@@ -37,19 +43,12 @@ Status check_memory() {
               allowed);
 }
 
-bool has_write_conditions(const http::RequestHead& head) {
-  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
-}
-
-/// The bucket may have got another number of copies while a body arrived.
 ObjectName as_of_now(const TargetNode& node, ObjectName name) {
   const auto state = node.view.state();
   if (const auto* bucket = state->bmd.find(name.bucket))
     name.copies = api::copies_of(bucket->props);
   return name;
 }
-
-}  // namespace
 
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
   if (!SAFETY("safety.redirect_length")) return {};
@@ -93,25 +92,31 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   }
 }
 
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
+Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
-  BlockReader blocks(from);
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await blocks.next(buffer);
+    const auto got = co_await next(buffer);
     if (writing.valid()) result = co_await writing.get();
     if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
-    if (result && stop.stop_requested())
-      result = fail(Errc::cancelled, "the copy was told to stop");
     if (!result || *got == 0) co_return result;
     const auto piece = buffer.first(*got);
     digests.update(piece);
     writing = file.drive().write(file, piece, digests.size() - *got);
   }
+}
+
+Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
+  BlockReader blocks(from);
+  const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
+    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
+    co_return co_await blocks.next(into);
+  };
+  co_return co_await write_pieces(file, digests, next);
 }
 
 Status check_write_allowed(const http::RequestHead& head, const std::vector<Located>& present,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <span>
 #include <stop_token>
 
 #include "common/api/custom_metadata.h"
@@ -21,6 +23,10 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
+/// Gives the next piece of what is written, into a buffer of kBlockBytes; its length, 0 at the end.
+using NextPiece = std::function<Task<Result<std::size_t>>(std::span<std::byte>)>;
+/// Writes pieces behind what is in `file`: while the drive writes one, the next is fetched.
+Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);
 /// Copies an object's verified bytes behind what is in `file`. `from` must be held by a shared_ptr.
 /// cancelled when `stop` says so.
 Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
@@ -40,6 +46,10 @@ Status check_write_allowed(const http::RequestHead& head, const std::vector<Loca
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted);
 
+/// A name with as many copies as its bucket wants now: that may have changed while a body arrived.
+[[nodiscard]] ObjectName as_of_now(const TargetNode& node, ObjectName name);
+/// unavailable when bodies under way hold as much memory as they may.
+Status check_memory();
 /// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
 /// outcome.
 Status check_lease_before_reply(const TargetNode& node);

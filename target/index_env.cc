@@ -112,6 +112,9 @@ class DriveEnv final : public rocksdb::EnvWrapper {
  public:
   explicit DriveEnv(const std::shared_ptr<HeadTurns>& turns)
       : rocksdb::EnvWrapper(rocksdb::Env::Default()) {
+    // The cache that all drives share remembers the clock of the first database that used it, also
+    // when that one has been closed.
+    system_clock_ = rocksdb::Env::Default()->GetSystemClock();
     for (WorkQueue& each : queues_) each.take_turns(turns);
     queue(Priority::LOW).set_threads(1);
     queue(Priority::HIGH).set_threads(1);

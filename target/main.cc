@@ -16,13 +16,14 @@
 #include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
 #include "common/base/process.h"
-#include "common/base/random.h"
 #include "common/base/run_blocking.h"
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/gateway_store.h"
+#include "common/cluster/node_actions.h"
 #include "common/cluster/node_routes.h"
 #include "common/cluster/patience.h"
 #include "common/cluster/secret_check.h"
+#include "common/cluster/service_config.h"
 #include "common/http/loop_watch.h"
 #include "common/http/node_auth_filter.h"
 #include "common/http/request_metrics.h"
@@ -32,11 +33,13 @@
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
 #include "target/bucket_mirror.h"
-#include "target/cluster_history.h"
-#include "target/drive_identity.h"
+#include "target/drive_admin.h"
 #include "target/drive_reports.h"
+#include "target/mountpaths.h"
 #include "target/node.h"
+#include "target/open_drives.h"
 #include "target/options.h"
+#include "target/settings.h"
 
 namespace tarn::target {
 namespace {
@@ -44,111 +47,45 @@ namespace {
 constexpr std::size_t kIndexCacheBytes = 32U << 20U;
 constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
+constexpr auto kCloseEvery = std::chrono::milliseconds(200);
 
 spdlog::logger& log() { return obs::log("target"); }
 
-/// The drives of this start: opened, and those that are missing.
-struct OpenedDrives {
-  std::string node_id;
-  std::vector<std::unique_ptr<Drive>> drives;
-  std::map<std::string, std::string> missing;
-  std::map<std::string, std::string> missing_ids;  ///< path -> uuid
-  MirrorLedger ledger;
-};
-
-/// Adds what one place remembers of drives that are behind.
-Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger) {
-  const auto text = files.read_file(path);
-  if (!text) return text.error().code == Errc::not_found ? Status() : fail(text.error());
-  TRY(const MirrorLedger found, MirrorLedger::parse(*text));
-  ledger.add(found);
-  return {};
-}
-
-Result<OpenedDrives> open_drives(const Options& options, const cluster::ClusterState& state,
-                                 const IndexMemory& memory) {
-  std::vector<FoundDrive> found;
-  std::map<std::string, std::unique_ptr<io::FileSystem>> files;
-  for (const std::string& path : options.drives) {
-    TRY(auto file_system, io::FileSystem::open(path));
-    TRY(FoundDrive drive, inspect_drive(*file_system));
-    found.push_back(std::move(drive));
-    files[path] = std::move(file_system);
-  }
-  TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
-  for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
-  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}};
-  for (const auto& [path, drive] : files)
-    TRY_OK(read_ledger(*drive, ".tarn/mirror.json", opened.ledger));
-  TRY(const auto own, io::FileSystem::open(options.dir));
-  TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
-  for (const auto& [uuid, path] : plan.use.front().identity.siblings)
-    opened.missing_ids[path] = uuid;
-  const auto cache_policy = std::make_shared<CachePolicy>(memory_limit());
-  for (const auto& [path, why] : plan.missing)
-    log().error("drive missing path={} why={}", path, why);
-  for (const DrivePlan::Use& use : plan.use) {
-    io::FileSystem& file_system = *files[use.path];
-    TRY_OK(write_identity(file_system, use.identity));
-    TRY_OK(probe_file_system(file_system));
-    Drive::Options its;
-    its.path = use.path;
-    its.id = use.identity.drive;
-    its.threads = options.drive_threads;
-    its.space = options.limits();
-    its.may_hold_foreign = use.may_hold_foreign;
-    for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
-    its.dead_buckets = state.bmd.dead;
-    for (const auto& [name, bucket] : state.bmd.buckets)
-      its.buckets[bucket.id] = bucket.placed_as();
-    for (const auto& [name, bucket] : state.bmd.buckets)
-      if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
-    its.keep_tombstones = !opened.ledger.behind.empty();
-    its.kind = options.kind();
-    its.cache_policy = cache_policy;
-    its.files = std::move(files[use.path]);
-    TRY(auto drive, Drive::open(std::move(its), memory));
-    const RecoveryReport& report = drive->recovery();
-    log().info(
-        "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
-        "lost_records={} torn_files={} unreadable_files={} newer_metadata={}",
-        use.path, use.identity.drive,
-        drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
-        report.adopted, report.work_files, report.stale_files, report.lost_records,
-        report.torn_files, report.unreadable_files, report.newer_metadata);
-    opened.drives.push_back(std::move(drive));
-  }
-  return opened;
-}
-
-/// The sections of what=config that this target's settings decide.
-void add_config(const Options& options, nlohmann::json& config) {
-  config["space"] = {{"highwm", options.high_watermark}, {"out_of_space", options.out_of_space}};
-}
-
-/// Looks after one drive, once a second.
-Task<void> watch_drive(Drive& drive) {
+/// Looks after one drive, once a second, while it is one of the target's.
+Task<void> watch_drive(ObjectStore& store, std::shared_ptr<Drive> drive) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (true) {
+  while (store.drive_at(drive->path()) == drive) {
+    static_cast<void>(co_await drive->probe());
     timer.expires_after(kProbeEvery);
     co_await timer.async_wait(asio::use_awaitable);
-    static_cast<void>(co_await drive.probe());
+  }
+}
+
+Task<void> close_detached(DriveAdmin& admin) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    timer.expires_after(kCloseEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    co_await admin.close_detached();
   }
 }
 
 /// What a change of the cluster's state means for the drives.
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
-                   const cluster::ClusterState& after) {
-  for (const BucketId bucket : after.bmd.dead)
+                   std::shared_ptr<const cluster::ClusterState> after) {
+  for (const BucketId bucket : after->bmd.dead)
     if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
-  for (const auto& [name, bucket] : after.bmd.buckets) {
+  for (const auto& [name, bucket] : after->bmd.buckets) {
     const auto* was = before.bmd.find(bucket.id);
     if (api::copies_of(bucket.props) != (was == nullptr ? 0 : api::copies_of(was->props)))
       store.mirror().disturb();
   }
-  if (before.map.version == after.map.version && before.bmd.version == after.bmd.version) return;
-  const std::string saved = cluster::encode_cluster_file(after);
-  for (const auto& drive : store.drives()) drive->save_cluster_state(saved);
+  if (before.map.version == after->map.version && before.bmd.version == after->bmd.version &&
+      before.config.version == after->config.version)
+    return;
+  // On the drives' threads: of many buckets it is a long text.
+  const auto text = [after = std::move(after)] { return cluster::encode_cluster_file(*after); };
+  for (const auto& drive : store.drives()) drive->save_cluster_state(text);
 }
 
 /// Everything of a running target, in the order of its making.
@@ -164,6 +101,11 @@ class Target {
   cluster::Node self(const std::string& id) const;
   Status start_listeners();
   Status open_meta();
+  Status configure();
+  void look_after(std::shared_ptr<Drive> drive);
+  void watch_disks();
+  void drives_changed();
+  [[nodiscard]] Status write_node() const;
   Task<Status> enter_cluster();
 
   const Options& options_;
@@ -173,8 +115,10 @@ class Target {
   http::Loops loops_;
   http::Client client_;
   http::TaskGroup tasks_;
+  http::TaskGroup keeper_;
   std::optional<security::ClusterSecret> secret_;
-  std::optional<security::NodeAuth> auth_;
+  std::optional<security::NodeAuth> auth_;      // of a node whose id is not known yet
+  std::optional<security::NodeAuth> own_auth_;  // with our id
   std::optional<security::RedirectSigner> signer_;
   std::unique_ptr<cluster::MetaStore> meta_;
   std::optional<cluster::ClusterView> view_;
@@ -183,6 +127,9 @@ class Target {
   std::optional<cluster::Membership> membership_;
   std::optional<TargetNode> node_;
   std::optional<cluster::NodeStats> stats_;
+  std::optional<cluster::NodeConfig> config_;
+  std::atomic<std::chrono::milliseconds> grace_{options_.service.shutdown_grace};
+  std::optional<DriveAdmin> admin_;
   std::optional<cluster::NodeContext> context_;
   std::optional<http::Router> public_router_;
   std::optional<http::Router> internal_router_;
@@ -252,6 +199,22 @@ Task<Status> Target::enter_cluster() {
   co_return loaded;
 }
 
+/// From here on what the cluster and this node were told is in force, and stays so.
+Status Target::configure() {
+  config_.emplace(options_.dir, started_with(options_));
+  cluster::act_on_service_settings(*config_, options_.service,
+                                   [this](const http::ServiceSettings& now) {
+                                     grace_ = now.shutdown_grace;
+                                     public_->set_patience(now.limits);
+                                     internal_->set_patience(now.limits);
+                                   });
+  act_on_settings(*config_, options_, *node_);
+  TRY_OK(config_->load());
+  view_->on_change([this](const auto&, const auto& now) { config_->take(now.config); });
+  config_->take(view_->state()->config);
+  return {};
+}
+
 Status Target::start() {
   std::error_code problem;
   std::filesystem::create_directories(options_.dir, problem);
@@ -268,59 +231,91 @@ Status Target::start() {
   TRY_OK(run_blocking(loop.executor(), cluster::patiently([this] { return enter_cluster(); })));
 
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
-  TRY(OpenedDrives opened, open_drives(options_, *view_->state(), *memory_));
+  const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};
+  TRY(DriveList drives, load_drive_list(options_.dir));
+  TRY(OpenedDrives opened, opener.open_all(drives, *view_->state()));
   id_ = opened.node_id;
+  own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   store_->mirror().remember(std::move(opened.ledger), std::move(opened.missing_ids), options_.dir);
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
-  std::set<std::string> disks;
-  for (const auto& drive : store_->drives())
-    if (!drive->mount().disk.empty()) disks.insert(drive->mount().disk);
-  stats_->watch_disks(std::move(disks));
+  watch_disks();
   view_->on_change(
-      [this](const auto& before, const auto& after) { act_on_change(*store_, before, after); });
+      [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, clock_,
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, clock_,
                 options_.checksum_verify == "always");
+  node_->append_timeout = options_.append_timeout;
+  store_->set_space_limits(options_.limits());
+  TRY_OK(configure());
   context_.emplace(cluster::NodeContext{
       *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
-      *stats_, [this] { return drive_reports(*store_, options_.limits()); },
-      [this](nlohmann::json& config) { add_config(options_, config); }});
+      *stats_, [this] { return drive_reports(*store_, store_->space_limits(), admin_->leaving()); },
+      *config_});
+  admin_.emplace(*store_, *view_, opener, std::move(drives), std::move(opened.identities), id_,
+                 DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
+                                   [this] { drives_changed(); }});
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
     for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
     return routes;
   };
   public_router_.emplace(with_node_routes(public_routes(*node_)));
-  internal_router_.emplace(with_node_routes(internal_routes(*node_)));
+  auto internal = internal_routes(*node_);
+  for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
+  for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
+  internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
-  act_on_change(*store_, cluster::ClusterState(), *view_->state());
+  act_on_change(*store_, cluster::ClusterState(), view_->state());
   joined_ = true;
-  tasks_.spawn(loop.executor(), membership_->keep());
+  keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
   tasks_.spawn(loop.executor(),
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, loops_, tasks_);
-  for (const auto& drive : store_->drives()) tasks_.spawn(loop.executor(), watch_drive(*drive));
-  // Apart from the above, which waits for the drive.
+  for (const auto& drive : store_->drives()) look_after(drive);
+  tasks_.spawn(loop.executor(), close_detached(*admin_));
+  // Apart from those, which wait for their drives.
   tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
-  tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_, options_.append_timeout));
-  NodeFile file{id_, "target",         membership_->self().public_url,
-                "",  internal_->url(), options_.drives};
-  TRY_OK(write_node_file(options_.dir, file));
+  tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
+  TRY_OK(write_node());
   log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());
   return {};
 }
 
+/// Runs until the drive is detached.
+void Target::look_after(std::shared_ptr<Drive> drive) {
+  tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, std::move(drive)));
+}
+
+void Target::watch_disks() {
+  std::set<std::string> disks;
+  for (const auto& drive : store_->drives())
+    if (!drive->mount().disk.empty()) disks.insert(drive->mount().disk);
+  stats_->watch_disks(std::move(disks));
+}
+
+void Target::drives_changed() {
+  watch_disks();
+  if (const Status written = write_node(); !written)
+    log().warn("node.json not written err={}", written.error().message);
+}
+
+Status Target::write_node() const {
+  return write_node_file(options_.dir, {id_, "target", membership_->self().public_url, "",
+                                        internal_->url(), admin_->paths()});
+}
+
 void Target::stop() {
   log().info("stopping node={}", id_);
-  if (public_) public_->stop(options_.service.shutdown_grace);
+  if (public_) public_->stop(grace_.load());
+  keeper_.close(5);  // or it would take a new lease when the old one is given back
   if (joined_) run_blocking(loops_.at(0).executor(), membership_->leave());
   if (internal_) internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);

@@ -59,28 +59,35 @@ std::set<std::string> Mirror::behind() const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> out;
   for (const auto& drive : store_.drives())
-    if (drive->usable() && ledger_.behind.contains(drive->id())) out.insert(drive->id());
+    if (drive->in_service() && ledger_.behind.contains(drive->id())) out.insert(drive->id());
   return out;
+}
+
+std::optional<std::size_t> Mirror::Survey::place_of(const Drive& drive) const {
+  const auto at = std::find(drives.begin(), drives.end(), &drive);
+  if (at == drives.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - drives.begin());
 }
 
 Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
   Survey out;
-  for (const std::size_t index : store_.order(name)) {
+  const auto set = store_.set_.get();
+  for (const std::size_t index : set->order(name)) {
     CopyView view;
     view.takes = false;
     Drive* drive = nullptr;
-    if (index < store_.drives_.size()) {
-      drive = store_.drives_[index].get();
+    if (index < set->drives.size()) {
+      drive = set->drives[index].get();
       out.ids.push_back(drive->id());
       view.standing = standing(*drive);
-      view.takes = !drive->suspect() && drive->used_percent() < kFullPercent;
+      view.takes = !drive->disabled() && !drive->suspect() && drive->used_percent() < kFullPercent;
       // A reader does not wait for a drive that hangs.
       const bool is_patient = patience == Patience::writer || drive->not_overloaded().has_value();
       if (!drive->usable() || !is_patient) view.standing = Standing::away;
     } else {
       view.standing = Standing::away;
-      const auto id = missing_ids_.find(store_.paths_[index]);
-      out.ids.push_back(id == missing_ids_.end() ? store_.paths_[index] : id->second);
+      const auto id = missing_ids_.find(set->paths[index]);
+      out.ids.push_back(id == missing_ids_.end() ? set->paths[index] : id->second);
     }
     out.drives.push_back(drive);
     out.views.push_back(view);
@@ -96,6 +103,8 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
       out.views[i].standing = Standing::away;
     } else if (*answers[i]) {
       out.records[i] = std::move(**answers[i]);
+      // What lies on a disabled drive is not read, changed or removed, so it misses what happens.
+      if (out.drives[i]->disabled()) out.views[i].standing = Standing::away;
       out.views[i].record = CopyView::Record{
           out.records[i]->generation, out.records[i]->kind == io::ObjectRecord::Kind::object};
     }
@@ -134,8 +143,9 @@ Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
 bool Mirror::has_idler_than(const Drive& drive) const {
   std::size_t mine = 0;
   std::size_t least = SIZE_MAX;
-  for (const auto& each : store_.drives_) {
-    if (!each->usable()) continue;
+  const auto set = store_.set_.get();
+  for (const auto& each : set->drives) {
+    if (!each->in_service()) continue;
     const std::size_t load = load_of(*each);
     least = std::min(least, load);
     if (each.get() == &drive) mine = load;
@@ -210,7 +220,7 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger) {
   const std::string text = ledger.json();
   std::vector<Task<Status>> writes;
   std::string also = directory_;
-  for (const auto& drive : store_.drives_)
+  for (const auto& drive : store_.drives())
     if (drive->usable()) writes.push_back(drive->save_mirror_ledger(text, std::exchange(also, "")));
   const auto written = co_await gather(std::move(writes));
   std::size_t places = 0;
@@ -222,7 +232,35 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger) {
   co_return Status();
 }
 
-Task<Status> Mirror::note_behind(std::set<std::string> drives) {
+Task<Status> Mirror::comes(const Drive& drive, MirrorLedger remembered) {
+  std::set<std::string> ids{drive.id()};
+  co_return co_await note_behind(std::move(ids), std::move(remembered));
+}
+
+Task<Status> Mirror::goes(std::string path) {
+  const auto drive = store_.drive_at(path);
+  const auto known = missing_ids_.find(path);
+  std::set<std::string> ids;
+  if (drive != nullptr)
+    ids.insert(drive->id());
+  else if (known != missing_ids_.end())
+    ids.insert(known->second);
+  co_return co_await note_behind(std::move(ids));
+}
+
+Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,
+                                        Generation generation) {
+  const auto found = co_await survey(name, Patience::writer);
+  for (std::size_t i = 0; i < found.views.size(); ++i) {
+    const auto& record = found.views[i].record;
+    if (found.drives[i] != &drive && found.views[i].standing != Standing::away && record &&
+        !(record->generation < generation))
+      co_return true;
+  }
+  co_return false;
+}
+
+Task<Status> Mirror::note_behind(std::set<std::string> drives, MirrorLedger remembered) {
   const auto held = co_await ledger_lock_.acquire("ledger");
   MirrorLedger next;
   {
@@ -230,6 +268,7 @@ Task<Status> Mirror::note_behind(std::set<std::string> drives) {
     next = ledger_;
   }
   next.behind.insert(drives.begin(), drives.end());
+  next.add(remembered);
   disturb();
   {
     const std::lock_guard lock(mutex_);

@@ -84,19 +84,28 @@ class Mirror {
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// These have caught up with everything: durably noted.
   Task<Status> caught_up(std::set<std::string> drives);
+  /// Before a drive is put into the set, or taken out of it: from here on it is behind, since names
+  /// change without it, and what it remembers of others counts.
+  Task<Status> comes(const Drive& drive, MirrorLedger remembered);
+  Task<Status> goes(std::string path);
+  /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
+  Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
 
  private:
-  /// What all drives say of a name, in the order of placement.
+  /// What all drives say of a name, in the order of placement. The set of drives may be another one
+  /// in the next survey, and so may the order.
   struct Survey {
     std::vector<Drive*> drives;  ///< null: missing
+    /// Where a drive stands; nothing when it does not belong to the target any more.
+    [[nodiscard]] std::optional<std::size_t> place_of(const Drive& drive) const;
     std::vector<std::string> ids;
     CopyViews views;
-    std::vector<std::optional<io::ObjectRecord>> records;
+    std::vector<std::optional<io::ObjectRecord>> records;  ///< of disabled drives, too
     CopyVerdict verdict;
   };
   enum class Patience : std::uint8_t { reader, writer };
   Task<Survey> survey(const ObjectName& name, Patience patience);
-  Task<Status> note_behind(std::set<std::string> drives);
+  Task<Status> note_behind(std::set<std::string> drives, MirrorLedger remembered = {});
   Task<Status> save_ledger(MirrorLedger ledger);
   Task<Status> note_away(const Survey& survey);
   Task<void> wait_for_commit(const ObjectName& name);
@@ -128,9 +137,9 @@ class Mirror {
   NameLocks committing_;  // a name from the first record of a change to its last
   NameLocks ledger_lock_;
   std::atomic<std::uint64_t> disturbances_{1};
-  std::map<std::string, std::string> missing_ids_;
-  std::string directory_;     // of the node, where the ledger is written, too
-  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::string> missing_ids_;  // as of the start
+  std::string directory_;                           // of the node, where the ledger is written, too
+  mutable std::mutex mutex_;                        // guards what follows
   MirrorLedger ledger_;
   std::deque<Bad> bad_;
 };

@@ -86,7 +86,9 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
                      source.path());
     const auto held = co_await store_.locks().acquire(name.key());
     const auto now = co_await survey(name, Patience::writer);
-    if (now.verdict.kind != CopyVerdict::Kind::found || now.verdict.newest != newest)
+    const auto place = now.place_of(target);
+    if (now.verdict.kind != CopyVerdict::Kind::found || now.verdict.newest != newest || !place ||
+        target.disabled())
       co_return false;
     CO_FAIL_POINT("mirror.before_repair");
     Drive::Publication publication;
@@ -94,7 +96,7 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
     publication.attribute.record = object->record();
     publication.attribute.record.file = file->name();
     publication.checksums = digests.blocks();
-    publication.old = now.records[to];
+    publication.old = now.records[*place];
     const OpenObjects::Change change(store_.open_, name.bucket, name.object);
     CO_TRY_OK(co_await target.publish(*file, std::move(publication)));
     ++done.added;
@@ -109,15 +111,17 @@ Task<Result<bool>> Mirror::take_away(const ObjectName& name, const Survey& surve
                                      std::size_t from, Repaired& done) {
   const auto held = co_await store_.locks().acquire(name.key());
   const auto now = co_await survey(name, Patience::writer);
-  const bool same = now.verdict.kind == CopyVerdict::Kind::found &&
+  const Drive& drive = *survey_before.drives[from];
+  const auto place = now.place_of(drive);
+  const bool same = place && !drive.disabled() && now.verdict.kind == CopyVerdict::Kind::found &&
                     now.verdict.newest == survey_before.verdict.newest &&
-                    now.records[from] == survey_before.records[from] &&
+                    now.records[*place] == survey_before.records[from] &&
                     now.verdict.holders.size() >= survey_before.verdict.holders.size();
   if (!same) co_return false;
-  io::ObjectRecord marker = *now.records[from];
+  io::ObjectRecord marker = *now.records[*place];
   marker.kind = io::ObjectRecord::Kind::tombstone;
   const OpenObjects::Change change(store_.open_, name.bucket, name.object);
-  CO_TRY_OK(co_await now.drives[from]->remove(name.bucket, name.object, marker, false));
+  CO_TRY_OK(co_await now.drives[*place]->remove(name.bucket, name.object, marker, false));
   ++done.removed;
   co_return true;
 }

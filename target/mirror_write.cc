@@ -43,7 +43,7 @@ Task<Status> patch_one(Drive* drive, io::ObjectAttribute attribute) {
 
 Status Mirror::writable(const ObjectName& name) const {
   std::size_t usable = 0;
-  for (const auto& drive : store_.drives_) usable += drive->usable() ? 1 : 0;
+  for (const auto& drive : store_.drives()) usable += drive->in_service() ? 1 : 0;
   const std::size_t required = copies_required(name.copies);
   if (usable >= required) return {};
   return fail(Errc::unavailable,
@@ -89,10 +89,11 @@ Task<std::vector<std::unique_ptr<WorkFile>>> Mirror::make_copies(
     ObjectName name, WorkFile& first, const io::ObjectRecord& record,
     const std::vector<std::uint32_t>& sums) {
   std::vector<Drive*> candidates;
-  for (const std::size_t index : store_.order(name))
-    if (index < store_.drives_.size() && store_.drives_[index].get() != &first.drive() &&
-        store_.drives_[index]->usable())
-      candidates.push_back(store_.drives_[index].get());
+  const auto set = store_.set_.get();
+  for (const std::size_t index : set->order(name))
+    if (index < set->drives.size() && set->drives[index].get() != &first.drive() &&
+        set->drives[index]->in_service())
+      candidates.push_back(set->drives[index].get());
   std::vector<std::unique_ptr<WorkFile>> files;
   std::size_t next = 0;
   while (files.size() + 1 < name.copies && next < candidates.size()) {
@@ -163,7 +164,8 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
   if (committed == 0) co_return problem;
   // Older versions elsewhere: what cannot be removed must not be believed any more.
   for (std::size_t i = 0; i < before.drives.size(); ++i) {
-    if (!before.records[i] || holders.contains(before.drives[i])) continue;
+    if (!before.records[i] || before.views[i].standing == Standing::away) continue;
+    if (holders.contains(before.drives[i])) continue;
     if (failed.contains(before.ids[i])) continue;
     io::ObjectRecord marker = copies.front().publication.attribute.record;
     marker.kind = io::ObjectRecord::Kind::tombstone;
@@ -255,10 +257,19 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
   std::vector<Task<Status>> steps;
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < before.drives.size(); ++i) {
-    if (!before.records[i]) continue;
+    if (!before.records[i] || before.views[i].standing == Standing::away) continue;
     asked.push_back(i);
     steps.push_back(remove_one(before.drives[i], name, tombstone, true));
   }
+  // A tombstone that came from another target is kept although there is nothing to delete.
+  const std::size_t at_least = steps.empty() ? name.copies : 0;
+  for (std::size_t i = 0; i < before.drives.size() && steps.size() < at_least; ++i) {
+    if (before.views[i].standing == Standing::away) continue;
+    asked.push_back(i);
+    steps.push_back(remove_one(before.drives[i], name, tombstone, true));
+  }
+  if (steps.empty())
+    co_return fail(Errc::unavailable, "no drive can note that {} is deleted", name.object);
   const auto done = co_await gather(std::move(steps));
   std::set<std::string> failed;
   Status problem;

@@ -9,7 +9,9 @@
 #include "common/cluster/membership.h"
 #include "common/http/client.h"
 #include "common/http/router.h"
+#include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
 #include "target/running_copies.h"
@@ -23,12 +25,15 @@ struct TargetNode {
   cluster::Membership& membership;
   ObjectStore& store;
   const security::RedirectSigner& signer;
+  const security::NodeAuth& auth;  ///< of calls to other nodes
   Clock& clock;
-  bool verify_always = false;
+  std::atomic<bool> verify_always = false;
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
   RunningCopies copies = {};
+  Moves moves = Moves(id);
+  std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
   /// The generation of a change that commits now (design.md, section 3).
   [[nodiscard]] Generation next_generation(const cluster::ClusterState& state) {
@@ -48,6 +53,9 @@ struct ObjectRequest {
   /// "ais://photos/cat.jpg", as clients' error parsers look for it.
   [[nodiscard]] std::string display() const { return bucket.name.display() + "/" + name.object; }
 };
+
+/// The name of an object in a bucket, with as many copies as that wants.
+[[nodiscard]] ObjectName name_in(const cluster::BucketRecord& bucket, std::string object);
 
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (not the owner; no lease and
@@ -78,9 +86,11 @@ Task<Status> patch_object(TargetNode& node, http::Request& request);      // pat
 Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
-Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
-Task<Status> stop_copy(TargetNode& node, http::Request& request);    // bucket_copy.cc, internal
-Task<Status> heartbeat(TargetNode& node, http::Request& request);    // heartbeat.cc, internal
+Task<Status> copy_bucket(TargetNode& node, http::Request& request);   // bucket_copy.cc, internal
+Task<Status> stop_copy(TargetNode& node, http::Request& request);     // bucket_copy.cc, internal
+Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
+Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
+Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal
 // What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
 Task<Status> append_object(TargetNode& node, http::Request& request,
                            const ObjectRequest& wanted);  // append.cc: append and flush
@@ -89,9 +99,9 @@ Task<Status> copy_object(TargetNode& node, http::Request& request,
 Task<Status> rename_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                            std::string new_name);  // rename.cc
 
-/// Drops appends that nobody has gone on with for `timeout`; runs until it is cancelled
+/// Drops appends that nobody has gone on with for `append_timeout`; runs until it is cancelled
 /// (append.cc).
-Task<void> drop_abandoned_appends(TargetNode& node, std::chrono::milliseconds timeout);
+Task<void> drop_abandoned_appends(TargetNode& node);
 
 /// The route tables of the two listeners (routes.cc).
 [[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);

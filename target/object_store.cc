@@ -1,6 +1,7 @@
 #include "target/object_store.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
@@ -12,50 +13,116 @@ bool is_live(const io::ObjectRecord& record) {
   return record.kind == io::ObjectRecord::Kind::object;
 }
 
+Error lies_on_disabled(const ObjectName& name, const Drive& drive) {
+  return {Errc::unavailable,
+          fmt::format("object {} lies on drive {}, which is disabled (tarn drive enable)",
+                      name.object, drive.path())};
+}
+
 }  // namespace
 
 ObjectStore::ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
                          std::map<std::string, std::string> missing)
-    : drives_(std::move(drives)), missing_(std::move(missing)) {
-  for (const auto& drive : drives_) paths_.push_back(drive->path());
-  for (const auto& [path, why] : missing_) paths_.push_back(path);
-  for (const std::string& path : paths_)
-    candidates_.push_back({cluster::placement_digest(path), 1.0});
+    : set_(
+          make_set({std::make_move_iterator(drives.begin()), std::make_move_iterator(drives.end())},
+                   std::move(missing))) {}
+
+std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
+    std::vector<std::shared_ptr<Drive>> drives, std::map<std::string, std::string> missing) {
+  auto set = std::make_shared<DriveSet>();
+  for (const auto& drive : drives) set->paths.push_back(drive->path());
+  for (const auto& [path, why] : missing) set->paths.push_back(path);
+  for (const std::string& path : set->paths)
+    set->candidates.push_back({cluster::placement_digest(path), 1.0});
+  set->drives = std::move(drives);
+  set->missing = std::move(missing);
+  return set;
 }
 
-std::vector<std::size_t> ObjectStore::order(const ObjectName& name) const {
-  return cluster::placement_order(candidates_, cluster::placement_digest(name.uname));
+std::shared_ptr<Drive> ObjectStore::drive_at(const std::string& path) const {
+  const auto set = set_.get();
+  for (const auto& drive : set->drives)
+    if (drive->path() == path) return drive;
+  return nullptr;
 }
 
-Result<Drive*> ObjectStore::home(const ObjectName& name,
-                                 const std::vector<std::size_t>& order) const {
-  const std::size_t first = order.front();
-  if (first >= drives_.size())
+Drive* ObjectStore::home_of(std::string_view uname) const {
+  const auto set = set_.get();
+  const auto first = cluster::placement_first(set->candidates, cluster::placement_digest(uname));
+  return first < set->drives.size() ? set->drives[first].get() : nullptr;
+}
+
+/// Homes move: what the others hold may belong to the new one from here on, and what it brings may
+/// be older than what they have.
+void ObjectStore::attach(std::shared_ptr<Drive> drive) {
+  const auto before = set_.get();
+  auto drives = before->drives;
+  auto missing = before->missing;
+  drive->set_space_limits(space_limits());
+  drive->expect_foreign();
+  for (const auto& each : drives) each->expect_foreign();
+  missing.erase(drive->path());
+  drives.push_back(std::move(drive));
+  set_.set(make_set(std::move(drives), std::move(missing)));
+}
+
+void ObjectStore::detach(const Drive& drive) {
+  const auto before = set_.get();
+  auto drives = before->drives;
+  const auto at = std::find_if(drives.begin(), drives.end(),
+                               [&](const auto& each) { return each.get() == &drive; });
+  if (at == drives.end()) return;
+  detached_.push_back(*at);
+  drives.erase(at);
+  for (const auto& each : drives) each->expect_foreign();
+  set_.set(make_set(std::move(drives), before->missing));
+  open_.forget_drive(drive);
+}
+
+void ObjectStore::forget_missing(const std::string& path) {
+  const auto before = set_.get();
+  auto missing = before->missing;
+  missing.erase(path);
+  set_.set(make_set(before->drives, std::move(missing)));
+}
+
+std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) const {
+  return cluster::placement_order(candidates, cluster::placement_digest(name.uname));
+}
+
+Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
+                                           const std::vector<std::size_t>& by_rank) const {
+  const std::size_t first = by_rank.front();
+  if (first >= drives.size())
     return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                missing_.at(paths_[first]));
-  TRY_OK(drives_[first]->usable());
-  return drives_[first].get();
+                missing.at(paths[first]));
+  TRY_OK(drives[first]->usable());
+  return drives[first].get();
+}
+
+bool ObjectStore::DriveSet::may_hold_foreign() const {
+  return std::any_of(drives.begin(), drives.end(),
+                     [](const auto& drive) { return drive->may_hold_foreign(); });
 }
 
 Status ObjectStore::reachable(const ObjectName& name) const {
   if (name.copies > 0) return mirror_.writable(name);
-  TRY_OK(home(name, order(name)));
+  const auto set = set_.get();
+  TRY_OK(set->home(name, set->order(name)));
   return {};
 }
 
-bool ObjectStore::may_hold_foreign() const {
-  return std::any_of(drives_.begin(), drives_.end(),
-                     [](const auto& drive) { return drive->may_hold_foreign(); });
-}
+bool ObjectStore::may_hold_foreign() const { return set_.get()->may_hold_foreign(); }
 
 Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   if (name.copies > 0) co_return co_await mirror_.find_all(std::move(name));
-  const auto by_rank = order(name);
-  CO_TRY(Drive* const first, home(name, by_rank));
+  const auto set = set_.get();
+  const auto by_rank = set->order(name);
+  CO_TRY(Drive* const first, set->home(name, by_rank));
   std::vector<Located> found;
   for (const std::size_t index : by_rank) {
-    if (index >= drives_.size()) continue;
-    Drive& drive = *drives_[index];
+    if (index >= set->drives.size()) continue;
+    Drive& drive = *set->drives[index];
     if (&drive != first && !drive.may_hold_foreign()) continue;
     CO_TRY(auto record, co_await drive.find(name.bucket, name.object));
     if (record) found.push_back({&drive, std::move(*record)});
@@ -73,7 +140,9 @@ Task<Result<std::vector<Located>>> ObjectStore::find_seen(ObjectName name) {
 
 std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
   auto object = open_.find(name.bucket, name.object);
-  if (!object || !object->drive().usable() || !object->drive().not_overloaded()) return nullptr;
+  if (!object || object->drive().disabled() || !object->drive().usable() ||
+      !object->drive().not_overloaded())
+    return nullptr;
   if (name.copies > 1 && mirror_.has_idler_than(object->drive())) return nullptr;
   return object;
 }
@@ -82,47 +151,57 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
   if (auto object = find_open(name)) co_return std::move(object);
   if (name.copies > 0) co_return co_await mirror_.open(std::move(name), {}, nullptr);
   const OpenObjects::Moment before = open_.now(name.bucket, name.object);
-  const auto by_rank = order(name);
-  CO_TRY(Drive* const first, home(name, by_rank));
+  const auto set = set_.get();
+  const auto by_rank = set->order(name);
+  CO_TRY(Drive* const first, set->home(name, by_rank));
   CO_TRY_OK(first->not_overloaded());
   // Almost always: one drive, one visit to its threads.
   Drive* where = first;
-  if (may_hold_foreign()) {
+  if (set->may_hold_foreign()) {
     CO_TRY(const auto found, co_await find_all(name));
     if (!found.empty() && !is_live(found.front().record)) co_return std::shared_ptr<OpenObject>();
     if (!found.empty()) where = found.front().drive;
   }
-  CO_TRY(auto object, co_await where->open_object(name.bucket, name.object));
-  if (!object && !missing_.empty())
+  std::shared_ptr<OpenObject> object;
+  if (where->disabled()) {
+    CO_TRY(const auto record, co_await where->find(name.bucket, name.object));
+    if (record && is_live(*record)) co_return fail(lies_on_disabled(name, *where));
+  } else {
+    CO_TRY(object, co_await where->open_object(name.bucket, name.object));
+  }
+  if (!object && !set->missing.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                   missing_.begin()->first);
+                   set->missing.begin()->first);
   if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
   co_return object;
 }
 
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
-  if (found.empty() && name.copies == 0 && !missing_.empty())
+  const auto set = set_.get();
+  if (found.empty() && name.copies == 0 && !set->missing.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                   missing_.begin()->first);
+                   set->missing.begin()->first);
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
   co_return std::move(found.front().record);
 }
 
 Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
                                                             std::optional<std::uint64_t> length) {
-  const auto by_rank = order(name);
+  const auto set = set_.get();
+  const auto by_rank = set->order(name);
   if (name.copies == 0) {
-    CO_TRY(Drive* const first, home(name, by_rank));
+    CO_TRY(Drive* const first, set->home(name, by_rank));
     CO_TRY_OK(first->not_overloaded());
   }
-  Error last{Errc::unavailable, "no drive of this target takes new files"};
+  Error last{Errc::unavailable,
+             "no drive of this target takes new files: they are disabled or do not keep up"};
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
     for (const std::size_t index : by_rank) {
-      if (index >= drives_.size()) continue;
-      if (name.copies > 0 && !drives_[index]->not_overloaded()) continue;
-      auto file = co_await drives_[index]->create(length, above_watermark);
+      if (index >= set->drives.size() || set->drives[index]->disabled()) continue;
+      if (name.copies > 0 && !set->drives[index]->not_overloaded()) continue;
+      auto file = co_await set->drives[index]->create(length, above_watermark);
       if (file) co_return std::move(file);
       last = file.error();
       if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
@@ -138,8 +217,8 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
     co_return co_await mirror_.publish(std::move(name), file, std::move(attribute),
                                        std::move(checksums));
   Drive& drive = file.drive();
-  const auto by_rank = order(name);
-  const bool foreign = paths_[by_rank.front()] != drive.path();
+  const auto set = set_.get();
+  const bool foreign = set->paths[set->order(name).front()] != drive.path();
   std::optional<io::ObjectRecord> replaced;
   for (const Located& other : others) {
     if (other.drive == &drive) {
@@ -154,7 +233,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
   CO_TRY_OK(co_await drive.publish(file, {std::move(attribute), std::move(checksums),
                                           std::move(replaced), foreign, durability}));
   for (const Located& other : others) {
-    if (other.drive == &drive) continue;
+    if (other.drive == &drive || other.drive->disabled()) continue;
     // Only a leftover from here on: the higher generation wins if it cannot be removed now.
     const Status gone = co_await other.drive->remove(name.bucket, name.object, marker, false);
     if (!gone)
@@ -166,6 +245,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
 
 Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute) {
   if (name.copies > 0) co_return co_await mirror_.patch(std::move(name), std::move(attribute));
+  if (drive.disabled()) co_return fail(lies_on_disabled(name, drive));
   const OpenObjects::Change change(open_, name.bucket, name.object);
   co_return co_await drive.patch(std::move(attribute));
 }
@@ -173,16 +253,40 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
   if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
+  if (present.empty()) {
+    const auto set = set_.get();
+    CO_TRY(Drive* const belongs, set->home(name, set->order(name)));
+    present.push_back({belongs, {}});
+  }
+  co_return co_await take_away(std::move(name), std::move(present), tombstone, true);
+}
+
+Task<Status> ObjectStore::forget(ObjectName name, std::vector<Located> present) {
+  co_return co_await take_away(std::move(name), std::move(present), {}, false);
+}
+
+Task<Status> ObjectStore::take_away(ObjectName name, std::vector<Located> present,
+                                    io::ObjectRecord tombstone, bool keep_tombstone) {
+  // An older version there would come back with its drive.
+  for (const Located& each : present)
+    if (each.drive->disabled() && is_live(each.record))
+      co_return fail(lies_on_disabled(name, *each.drive));
   const OpenObjects::Change change(open_, name.bucket, name.object);
   // The newest last: until it is gone the name still reads as that version, never as an older one.
   for (auto at = present.rbegin(); at != present.rend(); ++at)
-    CO_TRY_OK(co_await at->drive->remove(name.bucket, name.object, tombstone, true));
+    if (!at->drive->disabled())
+      CO_TRY_OK(co_await at->drive->remove(name.bucket, name.object, tombstone, keep_tombstone));
   co_return Status();
+}
+
+void ObjectStore::set_space_limits(const SpaceLimits& limits) {
+  space_limits_.set(std::make_shared<const SpaceLimits>(limits));
+  for (const auto& drive : drives()) drive->set_space_limits(limits);
 }
 
 void ObjectStore::forget_bucket(BucketId bucket) {
   open_.forget_bucket(bucket);
-  for (const auto& drive : drives_) drive->forget_bucket(bucket);
+  for (const auto& drive : drives()) drive->forget_bucket(bucket);
 }
 
 /// One page of every drive, merged. `next`: where the following call goes on.
@@ -191,7 +295,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
                                                        std::string& next) {
   std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
-  for (const auto& drive : drives_) {
+  for (const auto& drive : drives()) {
     CO_TRY_OK(drive->not_overloaded());
     CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
@@ -219,8 +323,9 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
 Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::string prefix,
                                                   std::string after, std::size_t limit,
                                                   bool by_directory) {
-  if (!missing_.empty())
-    co_return fail(Errc::unavailable, "a list would be short: {}", missing_.begin()->second);
+  const auto set = set_.get();
+  if (!set->missing.empty())
+    co_return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
   Page page;
   std::string from = std::move(after);
   while (true) {

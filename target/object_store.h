@@ -9,6 +9,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/snapshot.h"
 #include "common/cluster/hrw.h"
 #include "target/drive.h"
 #include "target/mirror.h"
@@ -27,8 +28,21 @@ class ObjectStore {
   ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
               std::map<std::string, std::string> missing);
 
-  [[nodiscard]] const std::vector<std::unique_ptr<Drive>>& drives() const { return drives_; }
-  [[nodiscard]] const std::map<std::string, std::string>& missing() const { return missing_; }
+  /// As they are now. A drive that is detached meanwhile stays a Drive, which refuses everything.
+  [[nodiscard]] std::vector<std::shared_ptr<Drive>> drives() const { return set_.get()->drives; }
+  /// Path -> why: known drives that are not there.
+  [[nodiscard]] std::map<std::string, std::string> missing() const { return set_.get()->missing; }
+  /// The drive at a path; null when there is none in the set.
+  [[nodiscard]] std::shared_ptr<Drive> drive_at(const std::string& path) const;
+  /// Puts a drive into the set. New requests see it; those under way go on with the set that they
+  /// began with. One caller at a time, as of detach().
+  void attach(std::shared_ptr<Drive> drive);
+  /// Takes one out of the set, and lets go of what is open of it without a reader.
+  void detach(const Drive& drive);
+  /// Forgets that a drive is missing.
+  void forget_missing(const std::string& path);
+  /// Closes what is open of a drive without a reader.
+  void close_idle(const Drive& drive) { open_.forget_drive(drive); }
   [[nodiscard]] NameLocks& locks() { return locks_; }
   /// Whether a name may lie on another drive than its home: then what one drive says of it may be
   /// out of date.
@@ -37,6 +51,8 @@ class ObjectStore {
   /// What is particular to mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }
 
+  /// The drive where a name lives by placement; null when that is away.
+  [[nodiscard]] Drive* home_of(std::string_view uname) const;
   /// unavailable when the drive where `name` lives is away or out; of a mirrored name, when too
   /// many are.
   [[nodiscard]] Status reachable(const ObjectName& name) const;
@@ -67,8 +83,16 @@ class ObjectStore {
   /// Replaces the metadata of `name` on `drive`, which holds it, as Drive::patch does; of a
   /// mirrored name, on all that hold it. The caller holds the name's lock.
   Task<Status> patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute);
-  /// Durably deletes all of `present` (from find_all, under the lock).
+  /// Durably deletes all of `present` (from find_all, under the lock). When that is nothing, the
+  /// tombstone goes to the drive where the name belongs.
   Task<Status> remove(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone);
+  /// Durably takes away all of `present` without leaving a tombstone: others have the name now. The
+  /// caller holds the name's lock.
+  Task<Status> forget(ObjectName name, std::vector<Located> present);
+
+  /// How full drives may get, from now on. Any thread.
+  void set_space_limits(const SpaceLimits& limits);
+  [[nodiscard]] SpaceLimits space_limits() const { return *space_limits_.get(); }
 
   /// Removes what a destroyed bucket left, in the background.
   void forget_bucket(BucketId bucket);
@@ -90,21 +114,33 @@ class ObjectStore {
                           bool by_directory);
 
  private:
-  /// Indexes into paths_, best first.
-  [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
-  [[nodiscard]] Result<Drive*> home(const ObjectName& name,
-                                    const std::vector<std::size_t>& order) const;
+  Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
+                         bool keep_tombstone);
+  /// The drives at one moment.
+  struct DriveSet {
+    std::vector<std::shared_ptr<Drive>> drives;
+    std::map<std::string, std::string> missing;  // path -> why
+    std::vector<std::string> paths;              // of drives, then of missing
+    std::vector<cluster::Candidate> candidates;  // of paths
+
+    /// Indexes into paths, best first.
+    [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
+    [[nodiscard]] Result<Drive*> home(const ObjectName& name,
+                                      const std::vector<std::size_t>& order) const;
+    [[nodiscard]] bool may_hold_foreign() const;
+  };
+  static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
+                                                  std::map<std::string, std::string> missing);
   Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
                                std::size_t limit, std::string& next);
 
-  std::vector<std::unique_ptr<Drive>> drives_;
-  std::map<std::string, std::string> missing_;
-  std::vector<std::string> paths_;              // drives_, then missing_
-  std::vector<cluster::Candidate> candidates_;  // of paths_
+  Snapshot<DriveSet> set_;
+  std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them
+  Snapshot<SpaceLimits> space_limits_;
   NameLocks locks_;
   friend class Mirror;
   Mirror mirror_{*this};
-  OpenObjects open_;  // behind drives_: it closes files on their threads
+  OpenObjects open_;  // behind the drives: it closes files on their threads
 };
 
 }  // namespace tarn::target

@@ -26,11 +26,16 @@ OpenObject::OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
       fd_(std::move(fd)),
       checksums_(std::move(checksums)),
       known_(checksums_.size()),
-      verified_(std::move(verified)) {}
+      verified_(std::move(verified)) {
+  ++drive_.open_objects_;
+}
 
 OpenObject::~OpenObject() {
   // The last close of an unlinked file frees its blocks: 571 ms for 3 GB. Never on an event loop.
-  drive_.threads_->post([fd = fd_.release()] { ::close(fd); });
+  drive_.threads_->post([fd = fd_.release(), &drive = drive_] {
+    ::close(fd);
+    --drive.open_objects_;
+  });
 }
 
 bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {

@@ -62,6 +62,8 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(record_.size); }
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
+  /// CRC32C of a block for which has_checksum() holds.
+  [[nodiscard]] std::uint32_t checksum(std::uint64_t block) const { return checksums_[block]; }
   /// The header lines of an answer that tell of the object (object_fields.h), as they go out.
   [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
   /// Notes that the file is being read from now on, until end_reading(). Whether its pages should

@@ -90,6 +90,17 @@ OpenObjects::Change::~Change() {
   if (mine != shard.changing.end()) shard.changing.erase(mine);
 }
 
+void OpenObjects::forget_drive(const Drive& drive) {
+  for (Shard& shard : shards_) {
+    Entries gone;
+    const std::lock_guard lock(shard.mutex);
+    for (auto entry = shard.entries.begin(); entry != shard.entries.end();) {
+      const auto here = entry++;
+      if (&here->object->drive() == &drive) shard.take(here, gone);
+    }
+  }
+}
+
 void OpenObjects::forget_bucket(BucketId bucket) {
   for (Shard& shard : shards_) {
     Entries gone;

@@ -59,6 +59,9 @@ class OpenObjects {
     const std::string name_;
   };
 
+  /// Lets go of all objects of a drive.
+  void forget_drive(const Drive& drive);
+
   /// Lets go of a destroyed bucket, whose number never comes again, and keeps nothing of it any
   /// more.
   void forget_bucket(BucketId bucket);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
@@ -16,15 +15,7 @@ namespace tarn::target {
 namespace {
 
 constexpr std::int64_t kLifeSeconds = 300;
-
-/// How long the other target may say nothing: it syncs what it got before it answers, to a drive
-/// that others may keep busy. Never longer than the relay waits for a copy.
-http::CallLimits limits_for(std::uint64_t size) {
-  constexpr std::chrono::seconds kAlways{60};
-  constexpr std::chrono::seconds kMax{600};
-  constexpr std::uint64_t kBytesPerSecond = 16U << 20U;
-  return {.stall = std::min(kMax, kAlways + std::chrono::seconds(size / kBytesPerSecond))};
-}
+constexpr std::size_t kAnswerBytes = 2048;
 
 /// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
 /// empty for none.
@@ -94,7 +85,7 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
   CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
   auto opened = co_await node.client.open(
       std::move(address), put_request(node, request_id, from.record(), to, terms.conditions),
-      from.record().size, limits_for(from.record().size));
+      from.record().size, transfer_limits(from.record().size));
   if (!opened) co_return fail(peer_lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   auto answer = co_await stream.read_head();
@@ -104,16 +95,8 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
     answer = co_await stream.read_head();
     if (!answer) co_return fail(peer_lost(to, answer.error()));
   }
-  std::string text(2048, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const auto got =
-        co_await stream.read_some(std::as_writable_bytes(std::span(text)).subspan(have));
-    if (!got || *got == 0) break;
-    have += *got;
-  }
+  const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200) co_return Status();
-  text.resize(have);
   co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.owner->id,
                  api::error_message_of(text));
 }
@@ -134,6 +117,26 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
 
 }  // namespace
 
+http::CallLimits transfer_limits(std::uint64_t size) {
+  constexpr std::chrono::seconds kAlways{60};
+  constexpr std::chrono::seconds kMax{600};
+  constexpr std::uint64_t kBytesPerSecond = 16U << 20U;
+  return {.stall = std::min(kMax, kAlways + std::chrono::seconds(size / kBytesPerSecond))};
+}
+
+Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max) {
+  std::string text(bytes_max, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const auto got =
+        co_await stream.read_some(std::as_writable_bytes(std::span(text)).subspan(have));
+    if (!got || *got == 0) break;
+    have += *got;
+  }
+  text.resize(have);
+  co_return text;
+}
+
 Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address) {
   Destination to;
   ObjectRequest& object = to.object;
@@ -147,10 +150,7 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    address.bucket.display());
   object.bucket = *bucket;
-  object.name.bucket = bucket->id;
-  object.name.uname = bucket->placement_name(address.object);
-  object.name.object = std::move(address.object);
-  object.name.copies = api::copies_of(bucket->props);
+  object.name = name_in(*bucket, std::move(address.object));
   to.owner = cluster::owner_of(object.state->map, object.name.uname);
   if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
   co_return to;

@@ -65,11 +65,13 @@ IndexBatch Drive::batch_for(const WorkFile& file, const Publication& publication
     batch.put_replaced(attribute.bucket_id, attribute.name, publication.old->file);
     batch.erase_block_checksums(publication.old->file);
   }
-  if (publication.foreign) {
-    foreign_ = true;
-    batch.put_flag("foreign", "1");
-  }
+  if (publication.foreign) batch.put_flag("foreign", "1");
   return batch;
+}
+
+/// To be held until the record is in the index.
+std::unique_ptr<OverflowMark::Coming> Drive::coming(const Publication& publication) {
+  return publication.foreign ? std::make_unique<OverflowMark::Coming>(overflow_) : nullptr;
 }
 
 /// Nobody may find the file later: it could come back over what is acknowledged after it.
@@ -103,6 +105,7 @@ Status Drive::commit_now(WorkFile& file, const Publication& publication) {
   const auto commit = [&]() -> Status {
     // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
     FAIL_POINT("put.before_index");
+    const auto mark = coming(publication);
     return index_->commit(batch_for(file, publication));
   };
   if (const Status committed = commit(); !committed) return take_back(file, committed);
@@ -132,6 +135,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
   if (publication.durability == cluster::Durability::full) return publish_now(file, publication);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
+  const auto mark = coming(publication);
   IndexBatch batch = batch_for(file, publication);
   batch.put_unsynced(file.name_, io::encode(publication.attribute));
   if (const Status committed = index_->commit_lazily(std::move(batch)); !committed)
@@ -243,6 +247,19 @@ Task<Status> Drive::commit_prepared(WorkFile& file, const Publication& publicati
 Task<void> Drive::drop_prepared(WorkFile& file) {
   auto work = [&, this]() -> Status { return take_back(file, Status()); };
   static_cast<void>(co_await threads_->run(work));
+}
+
+Task<Status> Drive::make_durable(io::ObjectRecord record) {
+  if (record.kind != io::ObjectRecord::Kind::object) co_return Status();
+  {
+    const std::lock_guard lock(unsynced_mutex_);
+    if (unsynced_.empty() && being_synced_.empty()) co_return Status();
+  }
+  auto work = [&, this]() -> Status {
+    TRY_OK(settle(record.file));
+    return usable();  // not when that sync, by whomever, has failed
+  };
+  co_return co_await threads_->run(work);
 }
 
 Task<Status> Drive::publish(WorkFile& file, Publication publication) {

@@ -1,5 +1,6 @@
 #include "common/api/request_path.h"
 #include "target/bucket_mirror.h"
+#include "target/move_jobs.h"
 #include "target/node.h"
 
 namespace tarn::target {
@@ -74,6 +75,20 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        bind(node, count_copies)},
       {"POST", "/v1/internal/mirror", "as many copies as the bucket wants; a line on progress",
        bind(node, mirror_bucket)},
+      {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
+       bind(node, answer_offer)},
+      {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
+       bind(node, take_copy)},
+      {"POST", "/v1/internal/rebalance",
+       "give other targets what a map places there; a line on progress",
+       bind(node, start_rebalance)},
+      {"DELETE", "/v1/internal/rebalance", "stop such a rebalance", bind(node, stop_move)},
+      {"PATCH", "/v1/internal/rebalance", "what rebalance and resilver may take",
+       bind(node, change_move_limits)},
+      {"POST", "/v1/internal/resilver",
+       "move objects to the drives where they belong; a line on progress",
+       bind(node, start_resilver)},
+      {"DELETE", "/v1/internal/resilver", "stop such a resilver", bind(node, stop_move)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };

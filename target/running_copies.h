@@ -8,11 +8,11 @@
 
 namespace tarn::target {
 
-/// The bucket copies under way at this target, by the id of their job, so that they can be told to
-/// stop. Thread-safe.
+/// The jobs under way at this target (bucket copies, rebalance, resilver), by their id, so that
+/// they can be told to stop. Thread-safe.
 class RunningCopies {
  public:
-  /// Keeps a copy known as long as it lives.
+  /// Keeps a job known as long as it lives.
   class Known {
    public:
     Known(RunningCopies& all, std::string job) : all_(all), job_(std::move(job)) {}

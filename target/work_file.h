@@ -16,8 +16,7 @@ class Drive;
 /// write may still run on the drive's.
 class WorkFile {
  public:
-  WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
-      : drive_(drive), name_(name), fd_(std::move(fd)) {}
+  WorkFile(Drive& drive, io::FileName name, UniqueFd fd);
   ~WorkFile();
   WorkFile(const WorkFile&) = delete;
   WorkFile& operator=(const WorkFile&) = delete;

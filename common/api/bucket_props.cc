@@ -309,10 +309,9 @@ std::uint8_t copies_of(const BucketProps& props) {
   return number == props.others.end() ? 2 : static_cast<std::uint8_t>(std::stoi(number->second));
 }
 
-BucketProps reset_props(const BucketProps& props) {
-  BucketProps out;
-  if (copies_of(props) > 0) out.others[kSpreadKey] = "true";
-  return out;
+BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
+  if (copies_of(props) > 0) defaults.others[kSpreadKey] = "true";
+  return defaults;
 }
 
 BucketProps with_copies(BucketProps props, int copies) {

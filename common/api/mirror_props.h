@@ -14,8 +14,9 @@ inline constexpr int kCopiesMax = 32;
 /// lie anywhere.
 [[nodiscard]] std::uint8_t copies_of(const BucketProps& props);
 
-/// What remains when all is set back to its default: whether the bucket was ever mirrored.
-[[nodiscard]] BucketProps reset_props(const BucketProps& props);
+/// All set back to `defaults`, what new buckets begin with. That the bucket was once mirrored
+/// stays.
+[[nodiscard]] BucketProps reset_props(const BucketProps& props, BucketProps defaults);
 
 /// `props` with n copies, as AIStore's make-n-copies sets it: 1 ends the mirroring.
 [[nodiscard]] BucketProps with_copies(BucketProps props, int copies);

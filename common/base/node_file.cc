@@ -85,6 +85,20 @@ Status remove_node_file(const fs::path& dir) {
   return {};
 }
 
+Result<std::string> load_node_text(const fs::path& dir, const std::string& name) {
+  const fs::path file = dir / name;
+  std::error_code error;
+  if (!fs::exists(file, error) && !error) return std::string();
+  std::ifstream in(file);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in) return fail(Errc::io, "{} cannot be read", file.string());
+  return text;
+}
+
+Status save_node_text(const fs::path& dir, const std::string& name, const std::string& text) {
+  return replace_file(dir / name, text, Sync::yes);
+}
+
 std::string known_cluster(const fs::path& dir) {
   std::ifstream in(dir / kClusterFile);
   std::string uuid;

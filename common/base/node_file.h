@@ -33,6 +33,13 @@ Status remove_node_file(const std::filesystem::path& dir);
 [[nodiscard]] Result<std::string> load_or_create_node_id(const std::filesystem::path& dir,
                                                          const std::string& role);
 
+/// What an operator has told the node of this directory while it ran, in the file `name`, and its
+/// replacement in one step, synced. No such file: an empty text.
+[[nodiscard]] Result<std::string> load_node_text(const std::filesystem::path& dir,
+                                                 const std::string& name);
+Status save_node_text(const std::filesystem::path& dir, const std::string& name,
+                      const std::string& text);
+
 /// The uuid of the cluster that the node of this directory belongs to, in `cluster.uuid`, written
 /// once it has joined; empty when it has not.
 [[nodiscard]] std::string known_cluster(const std::filesystem::path& dir);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace tarn {
 namespace {
@@ -49,6 +50,8 @@ std::size_t open_files_max() {
   const bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
   return known ? files.rlim_cur : std::numeric_limits<std::size_t>::max();
 }
+
+void request_stop() { ::kill(::getpid(), SIGTERM); }
 
 const char* wait_for_stop() {
   const sigset_t set = stop_signals();

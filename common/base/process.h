@@ -24,6 +24,9 @@ enum class FdUse { connection, data_file };
 /// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).
 [[nodiscard]] std::size_t open_files_max();
 
+/// Asks this process to stop, as SIGTERM from outside does.
+void request_stop();
+
 /// Waits until the process is asked to stop. The name of the signal: "SIGTERM" or "SIGINT".
 [[nodiscard]] const char* wait_for_stop();
 

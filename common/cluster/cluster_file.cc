@@ -21,7 +21,8 @@ std::string encode_cluster_file(const ClusterState& state) {
               {"bmd",
                {{"version", state.bmd.version},
                 {"buckets", std::move(buckets)},
-                {"dead", std::move(dead)}}}}
+                {"dead", std::move(dead)}}},
+              {"config", state.config}}
       .dump(1);
 }
 
@@ -39,6 +40,7 @@ Result<ClusterState> decode_cluster_file(std::string_view text) {
       out.bmd.buckets[bucket.name] = std::move(bucket);
     }
     for (const json& id : bmd.at("dead")) out.bmd.dead.insert(BucketId{id.get<std::uint64_t>()});
+    if (in.contains("config")) in["config"].get_to(out.config);
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "not a cluster.json: {}", problem.what());

@@ -8,12 +8,13 @@
 
 namespace tarn::cluster {
 
-/// `.tarn/cluster.json` of a drive: cluster map and bucket metadata as its target saw them last, so
-/// that they can be brought back when the meta store is lost.
+/// `.tarn/cluster.json` of a drive: cluster map, bucket metadata and configuration as its target
+/// saw them last, so that they can be brought back when the meta store is lost.
 ///
-///   {"uuid":..,"revision":..,"map":{..},"bmd":{"version":..,"buckets":[..],"dead":[..]}}
+///   {"uuid":..,"revision":..,"map":{..},"bmd":{"version":..,"buckets":[..],"dead":[..]},
+///    "config":{..}}
 [[nodiscard]] std::string encode_cluster_file(const ClusterState& state);
-/// Its uuid, revision, map and bucket metadata. corrupt when it cannot be read.
+/// Its uuid, revision, map, bucket metadata and configuration. corrupt when it cannot be read.
 [[nodiscard]] Result<ClusterState> decode_cluster_file(std::string_view text);
 
 /// Whether a target whose drive has seen `seen` may work by `state`: not when the store that it

@@ -67,6 +67,8 @@ bool has_newest(const ClusterState& known, const RangeResult& versions, Revision
   for (const KeyValue& item : versions.items) {
     const auto version = parse_u64(item.value);
     if (item.key == keys::kMapVersion) has_map = version && *version <= known.map.version;
+    if (item.key == keys::kConfigVersion && !(version && *version <= known.config.version))
+      return false;
     if (item.key == keys::kBmdVersion && !(version && *version <= known.bmd.version)) return false;
   }
   return has_map;

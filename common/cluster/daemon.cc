@@ -39,7 +39,7 @@ std::chrono::nanoseconds uptime(const NodeContext& context) {
 }
 
 json config_json(const NodeContext& context, const ClusterState& state) {
-  json out = cluster_config_json(state, aistore_log_level(obs::log_level()));
+  json out = cluster_config_json(state, context.config.values());
   const json self = aistore_json(context.membership.self());
   const auto& net = self.at("public_net");
   const auto& internal = self.at("intra_control_net");
@@ -55,7 +55,6 @@ json config_json(const NodeContext& context, const ClusterState& state) {
                      {"port", net.at("daemon_port")},
                      {"port_intra_control", internal.at("daemon_port")},
                      {"port_intra_data", internal.at("daemon_port")}};
-  if (context.add_config) context.add_config(out);
   return out;
 }
 
@@ -137,51 +136,6 @@ Result<Response> answer_daemon(const NodeContext& context, const api::Query& que
   if (what == "tls_certificate")
     return fail(Errc::not_found, "this node has no TLS certificate: it serves plain HTTP");
   return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
-}
-
-Result<ConfigChange> parse_config_change(const api::Query& query, const std::string& body) {
-  ConfigChange out;
-  const auto take = [&out](const std::string& key, const json& value) -> Status {
-    if (key != "log.level")
-      return fail(Errc::unsupported,
-                  "setting '{}' cannot be changed while the node runs: only log.level can; others "
-                  "are given to the program as --set KEY=VALUE",
-                  key);
-    TRY(out[key],
-        obs::parse_log_level(value.is_string() ? value.get<std::string>() : value.dump()));
-    return {};
-  };
-  for (const auto& [key, value] : query.items())
-    if (key != "transient") TRY_OK(take(key, json(value)));
-  if (!trim(body).empty()) {
-    const json message = json::parse(body, nullptr, false);
-    if (!message.is_object() || message.value("action", json()) != "set-config")
-      return fail(Errc::invalid_argument,
-                  "the body is no {{\"action\":\"set-config\",\"value\":{{\"log\":{{\"level\":"
-                  "\"4\"}}}}}}");
-    const json value = message.value("value", json());
-    if (!value.is_null() && !value.is_object())
-      return fail(Errc::invalid_argument, "set-config: \"value\" is no JSON object");
-    if (value.is_object()) {
-      const json flat = value.flatten();
-      for (const auto& [pointer, leaf] : flat.items()) {
-        std::string key = pointer.substr(1);
-        std::replace(key.begin(), key.end(), '/', '.');
-        TRY_OK(take(key, leaf));
-      }
-    }
-  }
-  if (out.empty())
-    return fail(Errc::invalid_argument, "set-config: nothing to set; log.level=debug can be");
-  return out;
-}
-
-Status apply_config_change(const ConfigChange& change) {
-  for (const auto& [key, value] : change) {
-    TRY_OK(obs::set_log_level(value));
-    obs::log("node").warn("log level set level={}", value);
-  }
-  return {};
 }
 
 }  // namespace tarn::cluster

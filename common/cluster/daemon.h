@@ -25,15 +25,4 @@ namespace tarn::cluster {
 /// The JSON of what=node_stats (a part of it: `whole` false) and node_status.
 [[nodiscard]] nlohmann::json node_status_json(const NodeContext& context, bool whole);
 
-/// Settings that a running node may be given, by AIStore's names: today log.level alone.
-using ConfigChange = std::map<std::string, std::string>;
-/// Takes "log.level=debug" from the query, or {"action":"set-config","value":{"log":{"level":
-/// "4"}}} from the body. invalid_argument for a message that is none, a value that cannot be, and
-/// when nothing is to be set; unsupported, naming it, for a setting that a restart must bring.
-/// "transient" is taken and changes nothing: what is set so lasts until the node ends.
-[[nodiscard]] Result<ConfigChange> parse_config_change(const api::Query& query,
-                                                       const std::string& body);
-/// Puts it in force in this process.
-Status apply_config_change(const ConfigChange& change);
-
 }  // namespace tarn::cluster

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "common/base/snapshot.h"
 #include "common/cluster/gateway_json.h"
 
@@ -185,6 +189,8 @@ Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string bod
     if (count == 0) co_return fail(Errc::unavailable, "the watch ended");
     CO_TRY(const auto more, reader.take({buffer.data(), count}));
     if (!more) co_return Status();
+    // Taking a few bytes may be long work, and the next are there already: leases wait meanwhile.
+    co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
   }
 }
 

@@ -23,6 +23,8 @@
 ///   /tarn/sealed                               "1"                         made once
 ///   /tarn/secret-check                         fingerprint of the secret   made once; etcd only
 ///   /tarn/lead/primary                         id of a proxy               its lease, made when absent
+///   /tarn/config                               ClusterConfig               compare its revision
+///   /tarn/version/config                       counter of its changes      written with it
 ///   /tarn/moving                               uuid of a cluster           while it is copied to here
 ///   /tarn/moved-to                             where the cluster went      nobody uses this store now
 ///
@@ -48,6 +50,8 @@ inline constexpr std::string_view kSealed = "/tarn/sealed";
 inline constexpr std::string_view kSecretCheck = "/tarn/secret-check";
 inline constexpr std::string_view kRevisionBase = "/tarn/version/base";
 inline constexpr std::string_view kPrimary = "/tarn/lead/primary";
+inline constexpr std::string_view kConfig = "/tarn/config";
+inline constexpr std::string_view kConfigVersion = "/tarn/version/config";
 inline constexpr std::string_view kMoving = "/tarn/moving";
 inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
 

@@ -161,6 +161,7 @@ Result<ClusterState> newest_of(const std::vector<ClusterState>& seen) {
                   each.uuid);
     out.revision = std::max(out.revision, each.revision);
     out.bmd.dead.insert(each.bmd.dead.begin(), each.bmd.dead.end());
+    if (each.config.version > out.config.version) out.config = each.config;
   }
   return out;
 }
@@ -170,6 +171,7 @@ ClusterState recovered(ClusterState seen) {
   seen.map.primary.clear();
   seen.map.version = jump(seen.map.version);
   seen.bmd.version = jump(seen.bmd.version);
+  if (seen.config.version > 0) seen.config.version = jump(seen.config.version);
   seen.revision_base = seen.revision + kRevisionJump;
   return seen;
 }
@@ -185,6 +187,10 @@ Task<Result<Moved>> restore_metadata(ClusterState state, MetaStore& to, std::str
   items[std::string(keys::kMap)] = nlohmann::json(state.map).dump();
   items[std::string(keys::kMapVersion)] = std::to_string(state.map.version);
   items[std::string(keys::kBmdVersion)] = bmd_version;
+  if (state.config.version > 0) {
+    items[std::string(keys::kConfig)] = nlohmann::json(state.config).dump();
+    items[std::string(keys::kConfigVersion)] = std::to_string(state.config.version);
+  }
   items[std::string(keys::kSealed)] = "1";  // there may be objects
   const Moved moved{state.uuid, items.size(), state.bmd.buckets.size(), state.revision_base};
   CO_TRY(const Revision note, co_await prepare(to, moved.uuid));

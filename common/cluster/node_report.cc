@@ -1,11 +1,11 @@
 #include "common/cluster/node_report.h"
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 
+#include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
-
-#include "common/api/bucket_props.h"
 
 namespace tarn::cluster {
 namespace {
@@ -35,12 +35,19 @@ FileSystems sum(const std::vector<DriveReport>& drives) {
   return out;
 }
 
+/// "2026-08-21 10:11:12"; empty for never.
+std::string time_text(std::int64_t unix_ns) {
+  if (unix_ns == 0) return "";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}",
+                     fmt::gmtime(static_cast<std::time_t>(unix_ns / 1'000'000'000)));
+}
+
 }  // namespace
 
 std::uint64_t state_flags(const std::vector<DriveReport>& drives) {
   std::uint64_t flags = kFlagsHealthy;
   for (const DriveReport& drive : drives) {
-    if (!drive.usable) flags |= kFlagDiskFault;
+    if (!drive.usable && !drive.disabled && !drive.leaving) flags |= kFlagDiskFault;
     if (drive.usable && drive.low) flags |= kFlagLowCapacity;
   }
   const bool is_full = !drives.empty() && std::all_of(drives.begin(), drives.end(), [](auto& each) {
@@ -53,7 +60,10 @@ json mountpaths_json(const std::vector<DriveReport>& drives) {
   json out{
       {"available", json::array()}, {"waiting_dd", json::array()}, {"disabled", json::array()}};
   for (const DriveReport& drive : drives)
-    out[drive.usable ? "available" : "disabled"].push_back(drive.path);
+    out[drive.leaving  ? "waiting_dd"
+        : drive.usable ? "available"
+                       : "disabled"]
+        .push_back(drive.path);
   return out;
 }
 
@@ -65,6 +75,7 @@ json capacity_json(const std::vector<DriveReport>& drives) {
   std::uint64_t count = 0;
   std::string broken;
   for (const DriveReport& drive : drives) {
+    if (drive.disabled || drive.leaving) continue;
     if (!drive.usable) {
       broken += (broken.empty() ? "drives out of use: " : ", ") + drive.path;
       continue;
@@ -156,13 +167,12 @@ json sys_info_json(const NodeStats& stats) {
          {{"Size", process.size}, {"Resident", process.resident}, {"Share", process.shared}}}}}};
 }
 
-json cluster_config_json(const ClusterState& state, const std::string& log_level) {
-  const json props = api::props_tree({});
+json cluster_config_json(const ClusterState& state, const ConfigValues& values) {
   const Node* primary = state.map.find(state.map.primary);
   const std::string url = primary == nullptr ? "" : primary->public_url;
   json out{{"uuid", state.uuid},
-           {"config_version", "1"},
-           {"lastupdate_time", ""},
+           {"config_version", std::to_string(state.config.version)},
+           {"lastupdate_time", time_text(state.config.changed_ns)},
            {"features", "0"},
            {"ext", nullptr},
            {"auth", {{"client_auth_required", false}}},
@@ -176,7 +186,7 @@ json cluster_config_json(const ClusterState& state, const std::string& log_level
             {{"l4", {{"proto", "tcp"}, {"sndrcv_buf_size", 0}}},
              {"http", {{"use_https", false}, {"chunked_transfer", true}, {"skip_verify", false}}},
              {"use_ipv6", false}}},
-           {"log", {{"level", log_level}, {"to_stderr", true}}},
+           {"log", {{"to_stderr", true}}},
            {"periodic", {{"stats_time", "10s"}}},
            // Leases: 4 s long, renewed every second.
            {"keepalivetracker",
@@ -184,17 +194,8 @@ json cluster_config_json(const ClusterState& state, const std::string& log_level
              {"target", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}}}},
            {"rebalance", {{"enabled", false}}},
            {"resilver", {{"enabled", false}}}};
-  for (const char* section :
-       {"versioning", "checksum", "mirror", "ec", "chunks", "lru", "write_policy", "rate_limit"})
-    out[section] = props.at(section);
+  put_config(values, out);
   return out;
-}
-
-std::string aistore_log_level(const std::string& word) {
-  if (word == "trace") return "5";
-  if (word == "debug") return "4";
-  if (word == "info") return "3";
-  return word == "warn" ? "2" : "1";
 }
 
 }  // namespace tarn::cluster

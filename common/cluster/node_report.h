@@ -28,9 +28,11 @@ struct DriveReport {
   io::MountInfo mount;
   std::uint64_t used = 0;       ///< bytes
   std::uint64_t available = 0;  ///< bytes
-  bool usable = true;           ///< false: taken out, or not there at the start
+  bool usable = true;           ///< false: taken out, disabled, or not there
   bool low = false;             ///< above its high watermark
   bool full = false;            ///< takes no new files
+  bool disabled = false;        ///< by an operator: not usable, and no fault
+  bool leaving = false;         ///< being detached
 };
 
 /// The bits of a node with these drives.
@@ -51,11 +53,9 @@ struct DriveReport {
 /// Sums of file systems, each once: {"fs_used", "fs_capacity", "pct_fs_used"}, which what=sysinfo
 /// of a cluster adds to a target's sys_info.
 [[nodiscard]] nlohmann::json file_systems_json(const std::vector<DriveReport>& drives);
-/// The cluster's configuration (3.2): the parts that are true of Tarn. `log_level` is AIStore's
-/// number.
+/// The cluster's configuration (3.2): the parts that are true of Tarn, with `values` of what can be
+/// set: those of the cluster, or what is in force on one node.
 [[nodiscard]] nlohmann::json cluster_config_json(const ClusterState& state,
-                                                 const std::string& log_level);
-/// "4" for "debug": AIStore's number for a level of ours.
-[[nodiscard]] std::string aistore_log_level(const std::string& word);
+                                                 const ConfigValues& values);
 
 }  // namespace tarn::cluster

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/daemon.h"
+#include "common/cluster/node_actions.h"
 
 namespace tarn::cluster {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using http::Request;
 using http::Response;
 using nlohmann::json;
-
-constexpr std::size_t kConfigBytesMax = 64U << 10U;
 
 /// "2026-08-21 10:11:12" as Unix nanoseconds; 0 when it is none.
 std::int64_t created_ns(const std::string& text) {
@@ -79,15 +78,6 @@ Task<Status> daemon(const NodeContext& context, Request& request) {
   co_return co_await request.exchange.respond(std::move(response));
 }
 
-/// PUT /v1/daemon/set-config?log.level=debug, and AIStore's message with the same.
-Task<Status> set_daemon_config(const NodeContext& /*context*/, Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kConfigBytesMax));
-  CO_TRY(const ConfigChange change, parse_config_change(request.query(), body));
-  CO_TRY_OK(apply_config_change(change));
-  const Status sent = co_await request.exchange.respond(Response(200));
-  co_return sent;
-}
-
 using ContextHandler = Task<Status> (*)(const NodeContext&, Request&);
 
 http::Route route(const NodeContext& context, std::string_view pattern, std::string_view summary,
@@ -99,17 +89,15 @@ http::Route route(const NodeContext& context, std::string_view pattern, std::str
 }  // namespace
 
 std::vector<http::Route> node_routes(const NodeContext& context) {
-  const auto set_config = [&context](Request& request) {
-    return set_daemon_config(context, request);
-  };
+  const auto put = [&context](Request& request) { return put_daemon(context, request); };
   return {
       {"GET HEAD", "/healthz", "200 while the event loop turns", healthz},
       route(context, "/readyz", "200 when the node can do its work, else 503 and why", readyz),
       route(context, "/metrics", "metrics in Prometheus' text format", metrics),
       route(context, "/v1/health", "AIStore's health, readiness and cluster info", health),
       route(context, "/v1/daemon", "what this node is and does: what=", daemon),
-      {"PUT", "/v1/daemon", "set-config", set_config},
-      {"PUT", "/v1/daemon/set-config", "log.level=", set_config},
+      {"PUT", "/v1/daemon", "set-config, reset-config, rotate-logs, reset-stats", put},
+      {"PUT", "/v1/daemon/set-config", "log.level=", put},
   };
 }
 

@@ -3,11 +3,10 @@
 #include <functional>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
+#include "common/cluster/node_config.h"
 #include "common/cluster/node_report.h"
 #include "common/cluster/node_stats.h"
 #include "common/http/router.h"
@@ -27,8 +26,8 @@ struct NodeContext {
   NodeStats& stats;
   /// The drives as they are now; null for nodes that have none. Thread-safe, does not wait.
   std::function<std::vector<DriveReport>()> drives;
-  /// Adds what is special to this node to the answer of what=config. May be null.
-  std::function<void(nlohmann::json& config)> add_config;
+  /// What can be set while the node runs.
+  NodeConfig& config;
 
   [[nodiscard]] std::vector<DriveReport> drive_reports() const {
     return drives ? drives() : std::vector<DriveReport>();
@@ -37,7 +36,7 @@ struct NodeContext {
 
 /// What every node answers on its public listener: /healthz (200 while the loop turns), /readyz,
 /// /metrics, /v1/health (readiness=, prr=, apr=, cii=), /v1/daemon?what= (common/cluster/daemon.h)
-/// and PUT /v1/daemon/set-config. `context` must outlive the routes.
+/// and actions on the node (common/cluster/node_actions.h). `context` must outlive the routes.
 [[nodiscard]] std::vector<http::Route> node_routes(const NodeContext& context);
 
 }  // namespace tarn::cluster

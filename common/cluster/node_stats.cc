@@ -96,6 +96,17 @@ void NodeStats::count(Operation operation, unsigned status, std::uint64_t bytes,
   if (has_sizes(operation)) counters.bytes += bytes;
 }
 
+void NodeStats::reset(bool errors_only) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    zero_[i].errors = counters_[i].errors;
+    if (errors_only) continue;
+    zero_[i].count = counters_[i].count;
+    zero_[i].bytes = counters_[i].bytes;
+    zero_[i].nanoseconds = counters_[i].nanoseconds;
+  }
+}
+
 void NodeStats::tick() {
   const auto now = std::chrono::steady_clock::now();
   const auto cpu = obs::read_cpu();
@@ -106,9 +117,9 @@ void NodeStats::tick() {
   ticked_ = now;
   interval_seconds_ = seconds;
   for (std::size_t i = 0; i < kOperations; ++i) {
-    const Sample sample{counters_[i].count, counters_[i].bytes, counters_[i].nanoseconds};
+    const Sample sample{counters_[i].count, counters_[i].bytes, counters_[i].nanoseconds, 0};
     interval_[i] = {sample.count - last_[i].count, sample.bytes - last_[i].bytes,
-                    sample.nanoseconds - last_[i].nanoseconds};
+                    sample.nanoseconds - last_[i].nanoseconds, 0};
     last_[i] = sample;
   }
   const auto ticks = cpu.total - cpu_last_.total;
@@ -155,13 +166,14 @@ json NodeStats::tracker(std::chrono::nanoseconds uptime) const {
   };
   for (std::size_t i = 0; i < kOperations; ++i) {
     const std::string word(kWords[i]);
-    put(word + ".n", counters_[i].count);
-    put("err." + word + ".n", counters_[i].errors);
-    put(word + ".ns.total", counters_[i].nanoseconds);
+    const Sample& zero = zero_[i];
+    put(word + ".n", counters_[i].count - zero.count);
+    put("err." + word + ".n", counters_[i].errors - zero.errors);
+    put(word + ".ns.total", counters_[i].nanoseconds - zero.nanoseconds);
     const auto& last = interval_[i];
     out[word + ".ns"] = last.count == 0 ? 0 : last.nanoseconds / last.count;
     if (!has_sizes(static_cast<Operation>(i))) continue;
-    put(word + ".size", counters_[i].bytes);
+    put(word + ".size", counters_[i].bytes - zero.bytes);
     out[word + ".bps"] =
         interval_seconds_ <= 0
             ? 0

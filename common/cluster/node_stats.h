@@ -47,6 +47,10 @@ class NodeStats {
   void count(Operation operation, unsigned status, std::uint64_t bytes,
              std::chrono::nanoseconds took);
 
+  /// tracker() counts anew from now on, or the errors alone do. Counters of /metrics go on: they
+  /// only ever grow.
+  void reset(bool errors_only);
+
   /// Every kInterval: takes the samples that rates are made of.
   void tick();
 
@@ -76,6 +80,7 @@ class NodeStats {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
     std::uint64_t nanoseconds = 0;
+    std::uint64_t errors = 0;
   };
   struct DiskRates {
     std::uint64_t read_bps = 0;
@@ -92,6 +97,7 @@ class NodeStats {
   std::array<Counters, kOperations> counters_;
 
   mutable std::mutex mutex_;  // guards what follows: samples, taken and read a few times a minute
+  std::array<Sample, kOperations> zero_{};  ///< the counters at the last reset()
   std::array<Sample, kOperations> last_{};
   std::array<Sample, kOperations> interval_{};  ///< what the last whole interval brought
   double interval_seconds_ = 0;

@@ -54,7 +54,52 @@ Task<Status> take(MetaStore& store, std::string id, LeaseId lease, bool held) {
   co_return Status();
 }
 
+Task<Result<std::optional<KeyValue>>> get(MetaStore& store, std::string key) {
+  RangeRequest request{std::move(key), "", 0};
+  CO_TRY(auto found, co_await store.range(std::move(request)));
+  if (found.items.empty()) co_return std::optional<KeyValue>();
+  co_return std::optional<KeyValue>(std::move(found.items.front()));
+}
+
+/// The transaction that makes `id` primary, if all is as it was when it was read.
+Task<Result<Transaction>> passing_to(MetaStore& store, std::string id) {
+  CO_TRY(const auto map_item, co_await get(store, std::string(keys::kMap)));
+  if (!map_item) co_return fail(Errc::not_found, "there is no cluster map");
+  CO_TRY(const auto live, co_await get(store, keys::live(id)));
+  if (!live) co_return fail(Errc::unavailable, "proxy {} is not up", id);
+  CO_TRY(const auto holder, co_await get(store, std::string(keys::kPrimary)));
+  CO_TRY(const auto map, map_with_primary(*map_item, id));
+  Transaction out;
+  const Revision held_since = holder ? holder->mod_revision : 0;
+  out.compare.push_back(
+      {std::string(keys::kMap), Compare::What::mod_revision, map_item->mod_revision});
+  out.compare.push_back({std::string(keys::kPrimary), Compare::What::mod_revision, held_since});
+  out.compare.push_back({keys::live(id), Compare::What::create_revision, live->create_revision});
+  out.puts.push_back({std::string(keys::kPrimary), id, live->lease});
+  if (map) {
+    out.puts.push_back({std::string(keys::kMap), nlohmann::json(*map).dump(), 0});
+    out.puts.push_back({std::string(keys::kMapVersion), std::to_string(map->version), 0});
+  }
+  co_return out;
+}
+
 }  // namespace
+
+Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
+  constexpr int kAttemptsMax = 20;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto state, co_await view.fresh());
+    if (state->map.primary == id) co_return Status();
+    CO_TRY(Transaction transaction, co_await passing_to(store, id));
+    CO_TRY(const auto done, co_await store.commit(std::move(transaction)));
+    if (done.succeeded) {
+      obs::log("cluster").info("primary set node={}", id);
+      CO_TRY_OK(co_await view.fresh());
+      co_return Status();
+    }
+  }
+  co_return fail(Errc::unavailable, "the cluster map is being changed by others all the time");
+}
 
 /// Lost races and failures need no word: the next look sees what is so.
 Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& membership) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "common/base/async.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
@@ -13,5 +15,10 @@ namespace tarn::cluster {
 /// takes it within a look (0.2 s) of the end of the lease. Runs on one loop until it is cancelled;
 /// all arguments must outlive it.
 Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& membership);
+
+/// Gives the key of the primary to proxy `id`, under that proxy's lease, and names it in the map:
+/// one transaction. Nothing is done when it is the primary. Errors: unavailable when it is not up,
+/// or others change the map all the time.
+Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id);
 
 }  // namespace tarn::cluster

@@ -15,6 +15,7 @@
 #include "common/api/bucket_props.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/cluster/cluster_config.h"
 
 namespace tarn::cluster {
 
@@ -104,6 +105,7 @@ struct ClusterState {
   bool sealed = false;         ///< objects may have been written: the set of targets is fixed
   std::string primary;         ///< id of the proxy that holds the lease of the primary; or empty
   std::string moved_to;        ///< not empty: the cluster's state lives there now, not here
+  ClusterConfig config;        ///< what operators have set for all nodes
 };
 
 /// The target that owns `uname`: HRW over all registered targets, up or not. Null when there are

@@ -23,16 +23,22 @@ Result<T> document(const std::string& key, const std::string& text) {
 }
 
 /// Takes one key into `state`. Keys that this version does not know are left alone.
-Status take(const std::string& key, const std::string& value, ClusterState& state) {
+Status take(const std::string& key, StateBuilder::Value& held, ClusterState& state) {
+  const std::string& value = held.text;
   if (key == keys::kCluster) {
     state.uuid = value;
   } else if (key == keys::kMap) {
-    TRY(state.map, document<Smap>(key, value));
+    if (!held.map) {
+      TRY(held.map, document<Smap>(key, value));
+    }
+    state.map = *held.map;
   } else if (key == keys::kBmdVersion) {
     TRY(state.bmd.version, decode_number(key, value));
   } else if (key.starts_with(keys::kBuckets)) {
-    TRY(auto bucket, document<BucketRecord>(key, value));
-    state.bmd.buckets[bucket.name] = std::move(bucket);
+    if (!held.bucket) {
+      TRY(held.bucket, document<BucketRecord>(key, value));
+    }
+    state.bmd.buckets[held.bucket->name] = *held.bucket;
   } else if (key.starts_with(keys::kDeadBuckets)) {
     TRY(const auto id, decode_number(key, std::string_view(key).substr(keys::kDeadBuckets.size())));
     state.bmd.dead.insert(BucketId{id});
@@ -45,6 +51,8 @@ Status take(const std::string& key, const std::string& value, ClusterState& stat
     state.revision_base = static_cast<Revision>(base);
   } else if (key == keys::kPrimary) {
     state.primary = value;
+  } else if (key == keys::kConfig) {
+    TRY(state.config, document<ClusterConfig>(key, value));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
   } else if (key == keys::kSchema && value != keys::kSchemaText) {
@@ -85,14 +93,14 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
 
 void StateBuilder::reset(const RangeResult& all) {
   values_.clear();
-  for (const KeyValue& item : all.items) values_[item.key] = item.value;
+  for (const KeyValue& item : all.items) values_[item.key] = Value{item.value};
   revision_ = all.revision;
 }
 
 void StateBuilder::apply(const WatchBatch& batch) {
   for (const WatchEvent& event : batch.events) {
     if (event.type == WatchEvent::Type::put) {
-      values_[event.item.key] = event.item.value;
+      values_[event.item.key] = Value{event.item.value};
     } else {
       values_.erase(event.item.key);
     }
@@ -102,13 +110,13 @@ void StateBuilder::apply(const WatchBatch& batch) {
 
 Revision StateBuilder::ordinal() const {
   const auto base = values_.find(std::string(keys::kRevisionBase));
-  const auto value = base == values_.end() ? std::nullopt : parse_u64(base->second);
+  const auto value = base == values_.end() ? std::nullopt : parse_u64(base->second.text);
   return revision_ + static_cast<Revision>(value.value_or(0));
 }
 
-Result<std::shared_ptr<const ClusterState>> StateBuilder::build() const {
+Result<std::shared_ptr<const ClusterState>> StateBuilder::build() {
   auto state = std::make_shared<ClusterState>();
-  for (const auto& [key, value] : values_) TRY_OK(take(key, value, *state));
+  for (auto& [key, value] : values_) TRY_OK(take(key, value, *state));
   if (state->uuid.empty())
     return fail(Errc::not_found, "there is no cluster in the meta store yet");
   state->revision = revision_ + state->revision_base;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,9 @@ struct LiveRecord {
 /// A number that is kept as decimal text. corrupt, naming the key.
 [[nodiscard]] Result<std::uint64_t> decode_number(std::string_view key, std::string_view text);
 
-/// Follows the keys of the meta store and makes ClusterStates of them. Not thread-safe.
+/// Follows the keys of the meta store and makes ClusterStates of them. A document is read once and
+/// not again with each change of another: with many buckets that would keep the loop from renewing
+/// leases. Not thread-safe.
 class StateBuilder {
  public:
   /// Everything under keys::kAll at one revision.
@@ -37,11 +40,18 @@ class StateBuilder {
   [[nodiscard]] Revision ordinal() const;
   /// The state at this revision. not_found when there is no cluster in the store yet, corrupt when
   /// a document cannot be read, unsupported when its format is of a newer version.
-  [[nodiscard]] Result<std::shared_ptr<const ClusterState>> build() const;
+  [[nodiscard]] Result<std::shared_ptr<const ClusterState>> build();
+
+  /// What a key holds, and what was read of it when it is a large document or one of many.
+  struct Value {
+    std::string text;
+    std::optional<Smap> map = {};
+    std::optional<BucketRecord> bucket = {};
+  };
 
  private:
   Revision revision_ = 0;
-  std::map<std::string, std::string> values_;
+  std::map<std::string, Value> values_;
 };
 
 }  // namespace tarn::cluster

@@ -53,19 +53,19 @@ void Connection::enter(Phase phase, SteadyTime now) {
 }
 
 void Connection::sweep(SteadyTime now) {
-  const Limits& limits = shared_.options.limits;
+  const Patience& patience = shared_.patience;
   const auto spent = now - phase_since_;
   bool late = false;
   switch (phase_) {
-    case Phase::idle: late = spent > limits.idle_timeout; break;
-    case Phase::head: late = spent > limits.header_timeout; break;
+    case Phase::idle: late = spent > patience.idle_timeout.load(); break;
+    case Phase::head: late = spent > patience.header_timeout.load(); break;
     case Phase::working: break;  // waits for us, not for the peer
     case Phase::waiting: {
       waited_ += spent;
       phase_since_ = now;
-      if (waited_ < limits.rate_window) break;
-      const auto window = std::chrono::duration_cast<std::chrono::milliseconds>(limits.rate_window);
-      late = window_bytes_ * 1000 < limits.rate_min * static_cast<std::uint64_t>(window.count());
+      const std::chrono::milliseconds window = patience.rate_window;
+      if (waited_ < window) break;
+      late = window_bytes_ * 1000 < patience.rate_min * static_cast<std::uint64_t>(window.count());
       waited_ = {};
       window_bytes_ = 0;
       break;

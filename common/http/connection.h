@@ -26,9 +26,25 @@ namespace tarn::http {
 using Socket = asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type>;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+/// How long a listener waits for its peers; may change while it serves (Server::set_patience).
+struct Patience {
+  std::atomic<std::chrono::milliseconds> idle_timeout;
+  std::atomic<std::chrono::milliseconds> header_timeout;
+  std::atomic<std::chrono::milliseconds> rate_window;
+  std::atomic<std::uint64_t> rate_min;
+
+  void take(const Limits& limits) {
+    idle_timeout = limits.idle_timeout;
+    header_timeout = limits.header_timeout;
+    rate_window = limits.rate_window;
+    rate_min = limits.rate_min;
+  }
+};
+
 /// What all connections of one listener share.
 struct ServerShared {
   Server::Options options;
+  Patience patience;
   std::atomic<std::size_t> open{0};
   std::atomic<std::uint64_t> body_bytes{0};
   std::atomic<bool> closing{false};

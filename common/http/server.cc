@@ -57,6 +57,7 @@ struct PerLoop {
 struct Server::Impl {
   Impl(Loops& its_loops, Options options) : loops(its_loops) {
     shared.options = std::move(options);
+    shared.patience.take(shared.options.limits);
   }
 
   Loops& loops;
@@ -170,6 +171,8 @@ Status Server::start() {
   }
   return {};
 }
+
+void Server::set_patience(const Limits& limits) { impl_->shared.patience.take(limits); }
 
 std::uint16_t Server::port() const noexcept { return impl_->bound.port(); }
 

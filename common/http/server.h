@@ -61,6 +61,9 @@ class Server {
   /// Stops accepting, lets running exchanges end for at most `grace`, closes idle connections at
   /// once and the rest after it. Blocks; not from a loop. Idempotent.
   void stop(std::chrono::milliseconds grace);
+  /// From now on the waiting times and the least rate of `limits` hold, also for connections that
+  /// are open; its other fields are those of the start. Any thread.
+  void set_patience(const Limits& limits);
   [[nodiscard]] std::size_t open_connections() const noexcept;
   /// Payload bytes of request bodies that arrived, also those thrown away.
   [[nodiscard]] std::uint64_t body_bytes_received() const noexcept;

@@ -80,6 +80,9 @@ class FileSystem {
 
   [[nodiscard]] const IoCounters& counters() const { return counters_; }
 
+  /// Lets go of the root, so that it can be unmounted: from now on every call is an error.
+  void close() { fd_.reset(); }
+
   /// Replaces a small file: temporary name, fsync, rename, fsync of the directory.
   Status write_file(const std::string& path, std::string_view content);
   [[nodiscard]] Result<std::string> read_file(const std::string& path);

@@ -31,6 +31,12 @@ class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
     return out;
   }
 
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    lines_.clear();
+    kept_ = 0;
+  }
+
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t formatted;
@@ -129,6 +135,8 @@ Result<LogTail> log_tail(std::string_view severity, std::uint64_t offset) {
   }
   return loggers().tail->text(least, offset);
 }
+
+void begin_log() { loggers().tail->forget(); }
 
 bool LogLimiter::allow() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();

@@ -27,6 +27,11 @@ class NodeAuth {
   [[nodiscard]] Result<std::string> verify(std::string_view header, std::string_view method,
                                            std::string_view target) const;
 
+  /// The node id that a header names: the caller's once verify() has taken the header.
+  [[nodiscard]] static std::string_view node_of(std::string_view header) {
+    return header.substr(0, header.find(' '));
+  }
+
  private:
   std::string key_;
   std::string node_id_;

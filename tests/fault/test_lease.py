@@ -61,3 +61,15 @@ def test_a_body_that_outlasts_the_lease_is_not_stored(make_stage):
     judge = stage.client("judge")
     assert stage.look(judge, ["n"])["n"][0].status == 404
     stage.wait_tidy(0)
+
+
+def test_leases_last_while_the_cluster_changes_fast(make_cluster):
+    """Work on the cluster's state never delays leases or heartbeats: here 500 buckets, one after the other."""
+    cluster = make_cluster(targets=2, drives=1)
+    begun = time.monotonic()
+    for i in range(500):
+        cluster.create_bucket(f"b{i}")
+    print(f"injected: 500 changes in {time.monotonic() - begun:.1f} s")
+    for node in ("p1", "t1", "t2"):
+        assert not cluster.logs[node].matching("leases ended|lease gone|not renewed|suspect")
+    assert cluster.put("b0", "object", b"x").status == 200

@@ -180,6 +180,18 @@ class Cluster:
     def drives(self, name):
         return [Path(drive) for drive in self.nodes[name]["drives"]]
 
+    def add_drive(self, name):
+        """Gives a target one more drive, from its next start on. All of its drives."""
+        drives = self.drives(name)
+        drives.append(self.directory / name / f"d{len(drives) + 1}")
+        drives[-1].mkdir()
+        file = self.directory / "cluster.json"
+        made = json.loads(file.read_text())
+        (node,) = [node for node in made["nodes"] if node["name"] == name]
+        node["arguments"] += ["--drive", str(drives[-1])]
+        file.write_text(json.dumps(made))
+        return drives
+
     def url_of(self, name, kind="public"):
         return self.nodes[name]["urls"][kind]
 

@@ -1,5 +1,6 @@
 """Copying and renaming whole buckets, and the jobs that do it."""
 
+import concurrent.futures
 import itertools
 import json
 import shutil
@@ -220,6 +221,12 @@ def test_a_copy_is_watched_and_stopped(slow):
     assert stop(slow, ID=job).status == 200, "once more is no error"
     assert slow.names("copied") == left, "it goes on behind our backs"
     assert contents(slow, "copied").items() <= contents(slow, "data").items()
+
+
+def test_of_equal_copies_asked_for_at_one_instant_one_runs(slow):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: to_bucket(slow, "data", "copy-bck", "copied"), range(8)))
+    assert sorted(answer.status for answer in answers) == [200] + 7 * [409], answers
 
 
 def test_a_job_whose_target_dies_ends_with_an_error(slow):

@@ -246,7 +246,8 @@ def test_memory_and_room_are_bounded(cluster, bucket, tmp_path, rng):
     process.stdin.close()
     assert process.wait(timeout=scaled(60)) == 0, process.stderr.read()
     process.stderr.close()
-    assert int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) < scaled(100_000)
+    if os.environ.get("TARN_TEST_PRESET") not in ("asan", "tsan"):  # they keep what was freed
+        assert int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) < 100_000
     assert 0 < peak_files < 256 << 20  # 16 held, 5 shards of 8, and files of 64 that are not yet done with
     assert len(cluster.names(bucket)) == 43 and os.listdir(spool) == []
 

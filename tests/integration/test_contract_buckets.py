@@ -133,6 +133,21 @@ def test_answers_are_those_of_aistore(cluster, bucket, file):
     assert not {name: each for name, each in found.items() if each}
 
 
+def test_administration_is_aistores(make_cluster):
+    cluster = make_cluster(targets=2, drives=2)
+    spare = cluster.directory / "t1" / "spare"
+    spare.mkdir()
+    cases = [json.loads(line.rstrip(",")) for line in (CONTRACTS / "admin.json").read_text().splitlines()
+             if line.startswith("{")]
+    assert len(cases) >= 40
+    names = {"target": cluster.nodes["t1"]["id"], "proxy": cluster.nodes["p1"]["id"], "drive": str(cluster.drives("t1")[0]),
+             "spare": str(spare)}
+    found = {case["name"]: replay(cluster, case, names) for case in cases}
+    assert not {name: each for name, each in found.items() if each}
+    for node in ("t1", "t2", "p1"):
+        cluster.wait_exit(node)
+
+
 def test_a_wrong_answer_is_noticed():
     """The comparison itself: each kind of difference is one."""
     shape = {"n": "int", "s": "str", "d": "digits", "l": [{"x": "bool"}], "m": {"*": "float"}}

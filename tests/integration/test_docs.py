@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from harness import client
 from harness.cluster import PROGRAMS, REPOSITORY
 from harness.waiting import scaled
 
@@ -115,7 +116,7 @@ HELP = {}
 
 def help_of(program, words):
     """--help of the program, with that of the commands which the first words name."""
-    commands = tuple(word for word in words[:2] if re.fullmatch(r"[a-z][a-z-]+", word))
+    commands = tuple(word for word in words[:3] if re.fullmatch(r"[a-z][a-z-]+", word))
     key = (program, commands)
     if key not in HELP:
         text = ""
@@ -224,4 +225,5 @@ def test_the_log_level_is_set_as_configuration_says(cluster, tmp_path):
     try:
         assert run_script(command, tmp_path).returncode == 0
     finally:
-        assert run_script(command.replace("debug", "info"), tmp_path).returncode == 0
+        forget = client.request("PUT", cluster.url_of("t1") + "/v1/daemon", b'{"action":"reset-config"}', expect=False)
+        assert forget.status == 200, forget

@@ -4,7 +4,8 @@ import re
 
 from harness.cluster import REPOSITORY
 
-SOURCES = ["common/cluster/node_routes.cc", "proxy/routes.cc", "target/routes.cc"]
+SOURCES = ["common/cluster/node_routes.cc", "common/cluster/node_actions.cc", "proxy/routes.cc", "target/routes.cc",
+           "target/mountpaths.cc"]
 WORDS = {"kAll": "GET HEAD PUT POST DELETE PATCH"}
 
 

@@ -134,7 +134,12 @@ TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over 
   CHECK(copies_of(change(R"({"mirror": {"enabled": true, "copies": 3}})").value()) == 3);
   const auto off = with_changes(two, nlohmann::json::parse(R"({"mirror": {"enabled": false}})"));
   CHECK(copies_of(off.value()) == 1);
-  CHECK(copies_of(reset_props(two)) == 1);
+  CHECK(copies_of(reset_props(two, {})) == 1);
+  CHECK(reset_props(BucketProps{}, {}) == BucketProps{});
+  // What the cluster's configuration says of new buckets counts again.
+  const auto defaults = change(R"({"mirror": {"enabled": true, "copies": 3}})").value();
+  CHECK(copies_of(reset_props(two, defaults)) == 3);
+  CHECK(copies_of(reset_props(BucketProps{}, defaults)) == 3);
   CHECK(copies_of(with_copies({}, 4)) == 4);
   CHECK(copies_of(with_copies(with_copies({}, 4), 2)) == 2);
   CHECK(copies_of(with_copies(with_copies({}, 4), 1)) == 1);

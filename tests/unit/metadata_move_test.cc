@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/cluster_file.h"
+#include "common/cluster/config_change.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
@@ -76,6 +77,10 @@ void fill(Place& place) {
     REQUIRE(place.run(
         create_bucket(*place.store, view, bucket("b" + std::to_string(i)), {}, place.clock)));
   REQUIRE(place.run(destroy_bucket(*place.store, view, bucket("b7"))));
+  const ConfigEdit edit = [](const ConfigValues& before) {
+    return with_config(before, {{"space.highwm", "80"}});
+  };
+  REQUIRE(place.run(change_config(*place.store, view, edit, place.clock)));
 }
 
 /// The incarnation that a node gets which starts now.
@@ -104,6 +109,8 @@ TEST_CASE("A moved cluster has all its buckets, and revisions go on", "[cluster]
   CHECK(same_buckets(after->bmd, before->bmd));
   CHECK(after->map.version == before->map.version);
   CHECK(after->map.nodes.size() == 2);
+  CHECK(after->config == before->config);
+  CHECK(after->config.values.at("space.highwm") == "\"80\"");
   CHECK(after->live.empty());
   CHECK(after->revision > before->revision);
   CHECK(incarnation(fresh) > last);
@@ -182,6 +189,8 @@ TEST_CASE("A cluster is made anew from what drives have seen", "[cluster][move]"
   CHECK(after->bmd.version == kVersionJump);
   CHECK(after->bmd.buckets.size() == before->bmd.buckets.size());
   CHECK(after->bmd.dead == before->bmd.dead);
+  CHECK(after->config.values == before->config.values);
+  CHECK(after->config.version == kVersionJump);
   CHECK(after->map.find("t1") != nullptr);
   CHECK(after->map.find("p1") == nullptr);
   CHECK(incarnation(fresh) > last);

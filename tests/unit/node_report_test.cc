@@ -129,21 +129,6 @@ TEST_CASE("node report: drives of one file system count once, broken ones raise 
   CHECK(capacity_json({})["pct_min"] == 0);
 }
 
-TEST_CASE("set-config: the log level, by query and by message", "[cluster][config]") {
-  const auto query = [](const char* text) { return api::Query::parse(text).value(); };
-  CHECK(parse_config_change(query("log.level=debug&transient=true"), "").value() ==
-        ConfigChange{{"log.level", "debug"}});
-  CHECK(parse_config_change(query("log.level=4"), "").value().at("log.level") == "debug");
-  CHECK(parse_config_change({}, R"({"action":"set-config","value":{"log":{"level":"3"}}})")
-            .value()
-            .at("log.level") == "info");
-  CHECK(parse_config_change(query("lru.enabled=true"), "").error().code == Errc::unsupported);
-  for (const char* bad : {"log.level=loud", "log.level=9", ""})
-    CHECK(parse_config_change(query(bad), "").error().code == Errc::invalid_argument);
-  CHECK(parse_config_change({}, "[]").error().code == Errc::invalid_argument);
-  CHECK(aistore_log_level("debug") == "4");
-}
-
 TEST_CASE("log: the last lines are kept, by severity and from an offset", "[obs][log]") {
   obs::log("tail-test").info("first marker-a");
   const auto before = obs::log_tail("info").value();
@@ -159,4 +144,7 @@ TEST_CASE("log: the last lines are kept, by severity and from an offset", "[obs]
   CHECK(rest.text.find("marker-a") == std::string::npos);
   CHECK(rest.text.find("marker-b") != std::string::npos);
   CHECK_FALSE(obs::log_tail("loud"));
+
+  obs::begin_log();
+  CHECK(obs::log_tail("info").value().text.find("marker-c") == std::string::npos);
 }

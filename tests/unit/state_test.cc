@@ -1,5 +1,7 @@
 #include "common/cluster/state.h"
 
+#include <ctime>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -193,6 +195,28 @@ TEST_CASE("A state is built from the keys of the store", "[cluster][state]") {
   CHECK(state->revision == 42);
   CHECK(state->live.empty());
   CHECK(state->bmd.version == 6);
+}
+
+TEST_CASE("A change does not read again what has not changed", "[cluster][state]") {
+  auto all = stored();
+  for (std::uint64_t id = 10; id < 3'010; ++id)
+    all.items.push_back({keys::bucket(BucketId{id}),
+                         json(bucket("bucket" + std::to_string(id), id)).dump(), 1, 1, 0});
+  StateBuilder builder;
+  builder.reset(all);
+  const auto seconds_of = [&](int times) {
+    const auto begun = std::clock();
+    for (int i = 0; i < times; ++i) CHECK(builder.build().value()->bmd.buckets.size() == 3'001);
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  };
+  const double first = seconds_of(1);
+  WatchBatch batch;
+  batch.events.push_back({WatchEvent::Type::put, {"/tarn/version/bmd", "6", 1, 42, 0}});
+  batch.revision = 42;
+  builder.apply(batch);
+  const double later = seconds_of(20) / 20;
+  INFO("first " << first << " s, later " << later << " s");
+  CHECK(later < first / 2);
 }
 
 TEST_CASE("Documents that cannot be read, or of a newer format, are no state", "[cluster][state]") {

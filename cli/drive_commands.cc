@@ -1,0 +1,142 @@
+#include <array>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/admin_commands.h"
+#include "cli/node_call.h"
+#include "cli/printing.h"
+
+namespace tarn::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kPollEvery{200};
+constexpr std::chrono::seconds kCloseWait{60};
+
+/// AIStore's lists, and what we call what is in them.
+constexpr std::array<std::pair<const char*, const char*>, 3> kStates{
+    {{"available", "in use"}, {"waiting_dd", "leaving"}, {"disabled", "out of use"}}};
+
+Result<ordered_json> parsed(const std::string& text) {
+  auto out = ordered_json::parse(text, nullptr, false);
+  if (!out.is_object()) return fail(Errc::io, "the answer is no list of drives");
+  return out;
+}
+
+Task<Result<ordered_json>> all_drives(Session& session) {
+  CO_TRY(const auto answer,
+         co_await session.call(http::Method::get, "/v1/cluster?what=mountpaths"));
+  co_return parsed(answer.body);
+}
+
+Exit list(Session& session, bool json) {
+  const auto nodes = session.run(all_drives(session));
+  if (!nodes) return complain("drive ls", nodes.error());
+  auto rows = ordered_json::array();
+  for (const auto& [node, lists] : nodes->items())
+    for (const auto& [key, state] : kStates)
+      for (const auto& path : lists.value(key, ordered_json::array()))
+        rows.push_back({{"node", node}, {"drive", path}, {"state", state}});
+  if (json) {
+    print_json(rows);
+    return Exit::ok;
+  }
+  Table table({"NODE", "DRIVE", "STATE"});
+  for (const auto& row : rows)
+    table.add({printable(row["node"].get<std::string>()),
+               printable(row["drive"].get<std::string>()), row["state"].get<std::string>()});
+  table.print();
+  return Exit::ok;
+}
+
+/// What a change of a drive was told.
+struct DriveWords {
+  std::string node;
+  std::string path;
+  bool force = false;
+};
+
+/// A change: AIStore's action and its method.
+struct Change {
+  const char* name;
+  const char* action;
+  http::Method method;
+  const char* what;
+  bool may_force;
+};
+constexpr std::array<Change, 4> kChanges{
+    {{"attach", "attach-mp", http::Method::put,
+      "Take an empty drive, or one that was detached, into use", false},
+     {"detach", "detach-mp", http::Method::del,
+      "Take a drive away for good; refused while objects lie on it alone", true},
+     {"disable", "disable-mp", http::Method::post,
+      "Put a drive out of use until it is enabled; its objects answer 503", true},
+     {"enable", "enable-mp", http::Method::post, "Put a drive into use again", false}}};
+
+Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
+  CO_TRY(const std::string text,
+         co_await call_node(session, http::Method::get, words.node, "/daemon?what=mountpaths"));
+  CO_TRY(const auto lists, parsed(text));
+  for (const auto& path : lists.value("waiting_dd", ordered_json::array()))
+    if (path == words.path) co_return true;
+  co_return false;
+}
+
+/// Until the drive may be unmounted.
+Task<Status> wait_closed(Session& session, DriveWords words) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + kCloseWait;
+  while (true) {
+    CO_TRY(const bool leaving, co_await is_leaving(session, words));
+    if (!leaving) co_return Status();
+    if (std::chrono::steady_clock::now() > until)
+      co_return fail(Errc::timeout,
+                     "drive {} is detached, but somebody reads there still: do not unmount it "
+                     "before tarn drive ls shows it no more",
+                     words.path);
+    timer.expires_after(kPollEvery);
+    static_cast<void>(co_await timer.async_wait(kTuple));
+  }
+}
+
+Task<Status> change_drive(Session& session, Change change, DriveWords words) {
+  const ordered_json message{{"action", change.action}, {"name", ""}, {"value", words.path}};
+  std::string path = "/daemon/mountpaths";
+  if (words.force) path += "?dntres=true";
+  CO_TRY_OK(co_await call_node(session, change.method, words.node, path, message.dump()));
+  if (change.method == http::Method::del) CO_TRY_OK(co_await wait_closed(session, words));
+  co_return Status();
+}
+
+}  // namespace
+
+void add_drive_commands(const CommandLine& line) {
+  auto* group = line.app.add_subcommand("drive", "Look at the drives of targets, and change them");
+  group->require_subcommand(1);
+  auto* show = group->add_subcommand("ls", "List all drives");
+  show->footer("Example:\n  tarn drive ls");
+  line.on_session(show, "drive ls", [&options = line.options](Session& session) {
+    return list(session, options.json);
+  });
+  for (const Change& change : kChanges) {
+    auto* command = group->add_subcommand(change.name, change.what);
+    command->footer(fmt::format("Example:\n  tarn drive {} tAb12Cd34 /srv/d3", change.name));
+    const auto words = std::make_shared<DriveWords>();
+    command->add_option("NODE", words->node, "id of a target (tarn cluster status)")->required();
+    command->add_option("PATH", words->path, "absolute path of the drive on that machine")
+        ->required();
+    if (change.may_force)
+      command->add_flag("--force", words->force, "although objects lie on it alone");
+    const std::string name = std::string("drive ") + change.name;
+    line.on_session(command, name, [=, &options = line.options](Session& session) {
+      const Status done = session.run(change_drive(session, change, *words));
+      if (!done) return complain(name, done.error());
+      if (options.json) print_json({{"node", words->node}, {"drive", words->path}});
+      return Exit::ok;
+    });
+  }
+}
+
+}  // namespace tarn::cli

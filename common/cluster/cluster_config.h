@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/bucket_props.h"
+#include "common/base/error.h"
+
+namespace tarn::api {
+struct Action;
+class Query;
+}  // namespace tarn::api
+
+namespace tarn::cluster {
+
+/// Settings by name and what they are set to, as JSON: "log.level" to "\"debug\"".
+using ConfigValues = std::map<std::string, std::string>;
+
+/// What operators have set for all nodes of a cluster, while it runs. Kept in the meta store.
+struct ClusterConfig {
+  std::uint64_t version = 0;    ///< counts changes; 0: nothing was ever set
+  std::int64_t changed_ns = 0;  ///< when it was changed last, Unix time
+  ConfigValues values;          ///< of what was set; names of later versions stay
+
+  bool operator==(const ClusterConfig&) const = default;
+};
+void to_json(nlohmann::json& out, const ClusterConfig& config);
+void from_json(const nlohmann::json& in, ClusterConfig& config);
+
+// What can be set is one table in cluster_config.cc, and what new buckets begin with: the sections
+// of bucket properties that AIStore has in its configuration, too (common/api/bucket_props.h).
+// Names are AIStore's where it has them, else those of --set; names of --set are always understood,
+// and case does not count.
+
+/// What a message asks for: AIStore's {"action":"set-config","value":{"log":{"level":"4"}}}, or
+/// "log.level=4" in the query. Keys of `action` and null leaves are left out, "transient" and
+/// "action" are no settings. invalid_argument for a message that is none, and when nothing is to be
+/// set.
+struct ConfigChange {
+  ConfigValues values;     ///< as they were given
+  bool transient = false;  ///< until the nodes end
+};
+[[nodiscard]] Result<ConfigChange> parse_config_change(const api::Query& query,
+                                                       const api::Action& action);
+
+/// `wanted` as it will be kept: each value checked alone. Errors as with_config().
+[[nodiscard]] Result<ConfigValues> checked_config(const ConfigValues& wanted);
+/// `before` with `wanted`, checked; all of it or nothing. Errors name the setting, what was given
+/// and what is allowed: invalid_argument for what is wrong, unsupported for what belongs to later
+/// work and for settings of AIStore that Tarn does not have.
+[[nodiscard]] Result<ConfigValues> with_config(ConfigValues before, const ConfigValues& wanted);
+/// `before` without the settings of these names: they have their default again. invalid_argument
+/// for a name that is no setting.
+[[nodiscard]] Result<ConfigValues> without_config(ConfigValues before,
+                                                  const std::vector<std::string>& names);
+/// invalid_argument when `values` has something that only all nodes together can have: what new
+/// buckets begin with.
+Status check_for_one_node(const ConfigValues& values);
+
+/// The properties that a new bucket has when nothing else is said.
+[[nodiscard]] Result<api::BucketProps> bucket_defaults(const ClusterConfig& config);
+
+/// The names and defaults of the settings that nodes act upon, as text such as "75s".
+[[nodiscard]] std::map<std::string, std::string> config_defaults();
+/// A value as people write it behind `KEY=`: "debug", "90".
+[[nodiscard]] std::string config_text(const std::string& value);
+
+/// Puts the sections with these values into AIStore's ClusterConfig: all that can be set.
+void put_config(const ConfigValues& values, nlohmann::json& tree);
+/// "4" for "debug": AIStore's number for a level of ours.
+[[nodiscard]] std::string aistore_log_level(const std::string& word);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,399 @@
+#include "target/drive_admin.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/mirror_props.h"
+#include "common/cluster/cluster_file.h"
+#include "common/obs/log.h"
+#include "target/cluster_history.h"
+#include "target/node.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kUploadWait = 10s;
+constexpr auto kLook = 100ms;
+constexpr std::size_t kPageNames = 1000;
+constexpr double kRestSeconds = 1;
+constexpr std::string_view kSayItAgain =
+    "with dntres=true (tarn drive --force, ais --no-resilver) it is done all the same";
+
+spdlog::logger& log() { return obs::log("target"); }
+
+Error no_such(const std::string& path) {
+  return {Errc::not_found, fmt::format("mountpath {} does not exist", path)};
+}
+
+}  // namespace
+
+/// The right to change the set of drives, until its end.
+class DriveAdmin::Turn {
+ public:
+  explicit Turn(std::atomic<bool>& busy) : busy_(busy), has_(!busy.exchange(true)) {}
+  ~Turn() {
+    if (has_) busy_ = false;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  [[nodiscard]] Status got() const {
+    if (has_) return {};
+    return fail(Errc::conflict,
+                "the drives of this target are being changed already: wait for that");
+  }
+
+ private:
+  std::atomic<bool>& busy_;
+  bool has_;
+};
+
+DriveAdmin::DriveAdmin(ObjectStore& store, cluster::ClusterView& view, DriveOpener opener,
+                       DriveList list, OpenedDrives::Identities identities, std::string node,
+                       Hooks hooks)
+    : store_(store),
+      view_(view),
+      opener_(std::move(opener)),
+      node_(std::move(node)),
+      hooks_(std::move(hooks)),
+      list_(std::move(list)),
+      identities_(std::move(identities)) {}
+
+Result<std::shared_ptr<Drive>> DriveAdmin::find(const std::string& path) const {
+  auto drive = store_.drive_at(path);
+  if (drive == nullptr) return fail(no_such(path));
+  return drive;
+}
+
+Task<Status> DriveAdmin::save(DriveList list) {
+  CO_TRY_OK(co_await threads_.run(
+      [this, &list]() -> Status { return save_drive_list(opener_.options.dir, list); }));
+  {
+    const std::lock_guard lock(mutex_);
+    list_ = std::move(list);
+  }
+  co_return Status();
+}
+
+/// Names of mirrored buckets change without a drive that is not in the set.
+bool DriveAdmin::any_mirrored() const {
+  const auto state = view_.state();
+  return std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
+                     [](const auto& each) { return api::copies_of(each.second.props) > 0; });
+}
+
+/// Objects that no other drive has.
+Task<Status> DriveAdmin::count_spread(Drive& drive, const cluster::BucketRecord& bucket,
+                                      Held& held) {
+  std::string after;
+  for (bool more = true; more;) {
+    CO_TRY(const auto page, co_await drive.list(bucket.id, "", std::move(after), kPageNames));
+    for (const auto& entry : page.entries) {
+      if (entry.record.kind != io::ObjectRecord::Kind::object) continue;
+      ObjectName name = name_in(bucket, entry.name);
+      CO_TRY(const bool elsewhere, co_await store_.mirror().is_elsewhere(std::move(name), drive,
+                                                                         entry.record.generation));
+      if (elsewhere) continue;
+      ++held.objects;
+      held.bytes += entry.record.size;
+    }
+    more = page.more && !page.entries.empty();
+    after = more ? page.entries.back().name : std::string();
+  }
+  co_return Status();
+}
+
+/// Objects of buckets that there are.
+Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
+  Held held;
+  const auto state = view_.state();
+  for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::copies_of(bucket.props) > 0) {
+      CO_TRY_OK(co_await count_spread(drive, bucket, held));
+      continue;
+    }
+    const auto visit = [&held](std::string_view, io::ObjectRecord record) -> Index::Step {
+      if (record.kind == io::ObjectRecord::Kind::object) {
+        ++held.objects;
+        held.bytes += record.size;
+      }
+      return {};
+    };
+    CO_TRY_OK(co_await drive.walk(bucket.id, "", "", visit));
+  }
+  co_return held;
+}
+
+Task<Status> DriveAdmin::refuse_if_used(Drive& drive, std::string what_then) {
+  const auto held = co_await count(drive);
+  if (!held)
+    co_return fail(Errc::conflict, "what lies on drive {} cannot be counted ({}): {}", drive.path(),
+                   held.error().message, kSayItAgain);
+  if (held->objects > 0)
+    co_return fail(Errc::conflict,
+                   "drive {} holds {} objects ({} bytes) that lie nowhere else: {}; {}",
+                   drive.path(), held->objects, held->bytes, what_then, kSayItAgain);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto deadline = std::chrono::steady_clock::now() + kUploadWait;
+  while (drive.uploads() > 0) {
+    if (std::chrono::steady_clock::now() > deadline)
+      co_return fail(Errc::unavailable,
+                     "{} uploads to drive {} are under way: try again when they "
+                     "have ended",
+                     drive.uploads(), drive.path());
+    timer.expires_after(kLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
+/// Puts the set of drives as it is to be into the identity of each. One that does not take it
+/// learns it from the others at the next start.
+void DriveAdmin::write_identities(const std::map<std::string, std::string>& siblings) {
+  std::map<std::string, DriveIdentity> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [path, identity] : identities_) identity.siblings = siblings;
+    all = identities_;
+  }
+  for (const auto& [path, identity] : all) {
+    const auto write = [&]() -> Status {
+      TRY(const auto files, io::FileSystem::open(path));
+      TRY(const auto there, read_identity(*files));
+      if (!there || there->drive != identity.drive)
+        return fail(Errc::unavailable, "another file system is there");
+      return write_identity(*files, identity);
+    };
+    if (const Status written = write(); !written)
+      log().warn("identity not written drive={} err={}", path, written.error().message);
+  }
+}
+
+/// On the thread.
+Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
+                                                const cluster::ClusterState& state) {
+  std::error_code problem;
+  if (!std::filesystem::is_directory(path, problem)) return fail(no_such(path));
+  TRY(auto files, io::FileSystem::open(path));
+  TRY(FoundDrive found, inspect_drive(*files));
+  // What it remembers of the others is of the time when it went.
+  if (found.identity) found.identity->siblings = {{found.identity->drive, path}};
+  std::vector<FoundDrive> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
+  }
+  all.push_back(std::move(found));
+  TRY(const DrivePlan plan, plan_drives(all, state.uuid, {}, node_));
+  const auto use = std::find_if(plan.use.begin(), plan.use.end(),
+                                [&](const auto& each) { return each.path == path; });
+  if (use == plan.use.end()) return fail(Errc::conflict, "{}", plan.missing.at(path));
+  TRY_OK(check_history(*files, state));
+  Opened opened;
+  TRY_OK(read_ledger(*files, kLedgerOfDrive, opened.remembered));
+  // Others may hold older versions of what was deleted here, or it may hold those.
+  TRY(opened.drive, opener_.open(std::move(files), *use, state, true));
+  {
+    const std::lock_guard lock(mutex_);
+    identities_[path] = use->identity;
+  }
+  write_identities(use->identity.siblings);
+  return opened;
+}
+
+Task<Status> DriveAdmin::attach(std::string path) {
+  const Turn turn(busy_);
+  CO_TRY_OK(turn.got());
+  if (store_.drive_at(path) != nullptr)
+    co_return fail(Errc::invalid_argument, "mountpath {} is in use already", path);
+  if (leaving().contains(path))
+    co_return fail(Errc::conflict,
+                   "mountpath {} was detached and somebody reads there still: wait for that", path);
+  const auto state = view_.state();
+  CO_TRY(auto opened,
+         co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
+  const auto drive = opened.drive;
+  DriveList list;
+  {
+    const std::lock_guard lock(mutex_);
+    list = list_;
+  }
+  list.attached.insert(path);
+  list.detached.erase(path);
+  drive->set_disabled(list.disabled.contains(path));
+  CO_TRY_OK(co_await save(std::move(list)));
+  if (any_mirrored())
+    CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
+  store_.attach(drive);
+  hooks_.in_service(drive);
+  // What the cluster did while it was opened.
+  const auto now = view_.state();
+  for (const BucketId bucket : now->bmd.dead)
+    if (!state->bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
+  drive->save_cluster_state([now] { return cluster::encode_cluster_file(*now); });
+  hooks_.changed();
+  log().info("drive attached drive={}", path);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
+  const Turn turn(busy_);
+  CO_TRY_OK(turn.got());
+  DriveList list;
+  std::map<std::string, std::string> siblings;
+  {
+    const std::lock_guard lock(mutex_);
+    list = list_;
+    if (!identities_.empty()) siblings = identities_.begin()->second.siblings;
+  }
+  const auto drive = store_.drive_at(path);
+  if (drive == nullptr && !store_.missing().contains(path)) co_return fail(no_such(path));
+  if (drive == nullptr && !give_up)
+    co_return fail(Errc::conflict, "drive {} is away, and what lies on it would exist no more: {}",
+                   path, kSayItAgain);
+  const auto drives = store_.drives();
+  if (std::none_of(drives.begin(), drives.end(),
+                   [&](const auto& each) { return each->path() != path && !each->disabled(); }))
+    co_return fail(Errc::conflict, "drive {} is the only one of this target in service", path);
+  const bool was_disabled = drive != nullptr && drive->disabled();
+  if (drive != nullptr) {
+    drive->set_disabled(true);  // nothing new comes while it is looked at
+    Status verdict = co_await wait_for_uploads(*drive);
+    if (verdict && !give_up)
+      verdict = co_await refuse_if_used(
+          *drive, "the cluster would say that they do not exist until it is attached again");
+    if (!verdict) {
+      drive->set_disabled(was_disabled);
+      co_return verdict;
+    }
+  }
+  list.attached.erase(path);
+  list.disabled.erase(path);
+  list.detached.insert(path);
+  Status saved;
+  if (any_mirrored()) saved = co_await store_.mirror().goes(path);
+  if (saved) saved = co_await save(std::move(list));
+  if (!saved) {
+    if (drive != nullptr) drive->set_disabled(was_disabled);
+    co_return saved;
+  }
+  std::erase_if(siblings, [&](const auto& each) { return each.second == path; });
+  {
+    const std::lock_guard lock(mutex_);
+    identities_.erase(path);
+    if (drive != nullptr) leaving_.push_back(drive);
+  }
+  CO_TRY_OK(co_await threads_.run([&]() -> Status {
+    write_identities(siblings);
+    return {};
+  }));
+  if (drive != nullptr)
+    store_.detach(*drive);
+  else
+    store_.forget_missing(path);
+  hooks_.changed();
+  log().warn("drive detached drive={} gives_up={}", path, give_up);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::disable(std::string path, bool force) {
+  const Turn turn(busy_);
+  CO_TRY_OK(turn.got());
+  CO_TRY(const auto drive, find(path));
+  if (drive->disabled()) co_return Status();
+  const auto drives = store_.drives();
+  if (!force && std::none_of(drives.begin(), drives.end(),
+                             [&](const auto& each) { return each != drive && !each->disabled(); }))
+    co_return fail(Errc::conflict, "drive {} is the only one of this target in service: {}", path,
+                   kSayItAgain);
+  if (!force)
+    CO_TRY_OK(co_await refuse_if_used(*drive, "they would answer 503 until it is enabled"));
+  DriveList list;
+  {
+    const std::lock_guard lock(mutex_);
+    list = list_;
+  }
+  list.disabled.insert(path);
+  CO_TRY_OK(co_await save(std::move(list)));
+  drive->set_disabled(true);
+  store_.close_idle(*drive);
+  hooks_.changed();
+  log().warn("drive disabled drive={}", path);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::enable(std::string path) {
+  const Turn turn(busy_);
+  CO_TRY_OK(turn.got());
+  auto drive = store_.drive_at(path);
+  DriveList list;
+  {
+    const std::lock_guard lock(mutex_);
+    list = list_;
+  }
+  const bool was_away = drive == nullptr && list.disabled.contains(path);
+  if (drive == nullptr && !was_away) co_return fail(no_such(path));
+  if (was_away) {
+    const auto state = view_.state();
+    CO_TRY(auto opened,
+           co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
+    drive = opened.drive;
+    if (any_mirrored())
+      CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
+  }
+  CO_TRY_OK(drive->usable());
+  if (list.disabled.erase(path) > 0) CO_TRY_OK(co_await save(std::move(list)));
+  drive->set_disabled(false);
+  if (was_away) {
+    store_.attach(drive);
+    hooks_.in_service(drive);
+  }
+  hooks_.changed();
+  log().info("drive enabled drive={}", path);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::examine(std::string path) {
+  const auto drive = store_.drive_at(path);
+  if (drive == nullptr)
+    co_return fail(Errc::invalid_argument, "no check of {}: {} is not available", path, path);
+  co_return co_await drive->probe();
+}
+
+std::set<std::string> DriveAdmin::leaving() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> out;
+  for (const auto& drive : leaving_) out.insert(drive->path());
+  return out;
+}
+
+Task<void> DriveAdmin::close_detached() {
+  std::vector<std::shared_ptr<Drive>> drives;
+  {
+    const std::lock_guard lock(mutex_);
+    drives = leaving_;
+  }
+  for (const auto& drive : drives) {
+    store_.close_idle(*drive);  // a look-up that began before may have kept one
+    if (drive->uploads() != 0 || drive->open_objects() != 0) continue;
+    const Status closed = co_await threads_.run([&] { return drive->close(kRestSeconds); });
+    if (!closed) continue;
+    const std::lock_guard lock(mutex_);
+    std::erase(leaving_, drive);
+  }
+}
+
+std::vector<std::string> DriveAdmin::paths() const {
+  const std::lock_guard lock(mutex_);
+  return list_.apply_to(opener_.options.drives);
+}
+
+}  // namespace tarn::target

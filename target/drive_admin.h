@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/cluster_view.h"
+#include "common/io/drive_threads.h"
+#include "target/drive_list.h"
+#include "target/object_store.h"
+#include "target/open_drives.h"
+
+namespace tarn::target {
+
+/// Changes the set of drives while the target runs: one change at a time (conflict for a second
+/// one), each kept over restarts before it is acted upon. Requests under way are not disturbed.
+/// Methods run on event loops; everything that blocks runs on a thread of its own. All arguments
+/// outlive it.
+class DriveAdmin {
+ public:
+  /// `in_service` is called, on the caller's loop, for each drive that came into the set, to look
+  /// after it; `changed` after each change of the set.
+  struct Hooks {
+    std::function<void(std::shared_ptr<Drive>)> in_service;
+    std::function<void()> changed;
+  };
+  DriveAdmin(ObjectStore& store, cluster::ClusterView& view, DriveOpener opener, DriveList list,
+             OpenedDrives::Identities identities, std::string node, Hooks hooks);
+
+  /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
+  /// are those of the start. not_found when there is no such directory, invalid_argument when it is
+  /// in use, conflict for what it may not be.
+  Task<Status> attach(std::string path);
+  /// Takes it out of the set; what lies on it exists for the cluster no more, until it is attached
+  /// again. conflict, saying how many objects that are, unless `give_up`, and for the last one.
+  /// Answers when new requests do not see it; it is closed when the last reader is done.
+  Task<Status> detach(std::string path, bool give_up);
+  /// Out of service until enable(): its objects answer 503, new ones go to the other drives.
+  /// conflict, saying how many objects that are, unless `force`. Objects of mirrored buckets count,
+  /// here and for detach(), when no other drive in service has them.
+  Task<Status> disable(std::string path, bool force);
+  Task<Status> enable(std::string path);
+  /// Looks whether the drive is there and answers. invalid_argument for a path that is no drive.
+  Task<Status> examine(std::string path);
+
+  /// Paths that were detached and are not closed yet: somebody reads there. Thread-safe.
+  [[nodiscard]] std::set<std::string> leaving() const;
+  /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
+  Task<void> close_detached();
+  /// The paths of all drives that are to be used at the next start.
+  [[nodiscard]] std::vector<std::string> paths() const;
+
+ private:
+  class Turn;
+  struct Held {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Result<std::shared_ptr<Drive>> find(const std::string& path) const;
+  Task<Status> save(DriveList list);
+  Task<Result<Held>> count(Drive& drive);
+  Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
+  [[nodiscard]] bool any_mirrored() const;
+  Task<Status> refuse_if_used(Drive& drive, std::string what_then);
+  Task<Status> wait_for_uploads(Drive& drive);
+  struct Opened {
+    std::shared_ptr<Drive> drive;
+    MirrorLedger remembered;  ///< what it says of others
+  };
+  Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
+  void write_identities(const std::map<std::string, std::string>& siblings);
+
+  ObjectStore& store_;
+  cluster::ClusterView& view_;
+  const DriveOpener opener_;
+  const std::string node_;
+  const Hooks hooks_;
+  io::DriveThreads threads_{"drives", 1, 16};
+  std::atomic<bool> busy_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  DriveList list_;
+  std::map<std::string, DriveIdentity> identities_;  // by path
+  std::vector<std::shared_ptr<Drive>> leaving_;
+};
+
+}  // namespace tarn::target

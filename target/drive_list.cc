@@ -1,0 +1,48 @@
+#include "target/drive_list.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/node_file.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr const char* kFile = "drives.json";
+
+}  // namespace
+
+std::vector<std::string> DriveList::apply_to(const std::vector<std::string>& flags) const {
+  std::vector<std::string> out;
+  for (const std::string& path : flags)
+    if (!detached.contains(path)) out.push_back(path);
+  for (const std::string& path : attached)
+    if (std::find(out.begin(), out.end(), path) == out.end()) out.push_back(path);
+  return out;
+}
+
+Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
+  TRY(const std::string text, load_node_text(directory, kFile));
+  DriveList out;
+  if (text.empty()) return out;
+  try {
+    const auto in = nlohmann::json::parse(text);
+    in.at("attached").get_to(out.attached);
+    in.at("detached").get_to(out.detached);
+    in.at("disabled").get_to(out.disabled);
+    return out;
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "{} cannot be understood: {}", (directory / kFile).string(),
+                problem.what());
+  }
+}
+
+Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
+  const nlohmann::json out{
+      {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
+  return save_node_text(directory, kFile, out.dump(1) + "\n");
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,81 @@
+#include "target/mountpaths.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/api/action.h"
+#include "common/api/status.h"
+
+namespace tarn::target {
+namespace {
+
+/// The path that a message names, as the start takes those of --drive.
+Result<std::string> path_of(const api::Action& action) {
+  const std::string given = action.value.is_string() ? action.value.get<std::string>() : "";
+  if (!given.starts_with('/'))
+    return fail(Errc::invalid_argument,
+                "{}: \"value\" must be the absolute path of a drive, such as \"/srv/d1\"",
+                action.action);
+  std::string path = std::filesystem::path(given).lexically_normal().string();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+Status check_method(const http::Request& request, const std::string& action) {
+  const bool is_put = action == "attach-mp";
+  const bool is_delete = action == "detach-mp";
+  const std::string_view wanted = is_put ? "PUT" : is_delete ? "DELETE" : "POST";
+  if (request.head().method_text == wanted) return {};
+  return fail(Errc::invalid_argument, "{} is sent with {}", action, wanted);
+}
+
+Task<Status> act(DriveAdmin& admin, std::string action, std::string path, bool force) {
+  if (action == "attach-mp") co_return co_await admin.attach(std::move(path));
+  if (action == "detach-mp") co_return co_await admin.detach(std::move(path), force);
+  if (action == "disable-mp") co_return co_await admin.disable(std::move(path), force);
+  if (action == "enable-mp") co_return co_await admin.enable(std::move(path));
+  co_return co_await admin.examine(std::move(path));
+}
+
+Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
+  CO_TRY(const api::Action action, api::parse_action(body));
+  const std::string& verb = action.action;
+  bool known = false;
+  for (const char* each :
+       {"attach-mp", "detach-mp", "enable-mp", "disable-mp", "rescan-mp", "fshc-mp"})
+    known = known || verb == each;
+  if (!known)
+    co_return fail(Errc::invalid_argument,
+                   "drives are changed with attach-mp, detach-mp, enable-mp, disable-mp, rescan-mp "
+                   "or fshc-mp, not with '{}'",
+                   verb);
+  CO_TRY_OK(check_method(request, verb));
+  if (!request.query().get("mountpath_label").empty())
+    co_return fail(Errc::unsupported, "labels of drives (mountpath_label=) belong to later work");
+  CO_TRY(const bool force, request.query().flag("dntres"));
+  CO_TRY(std::string path, path_of(action));
+  const Status done = co_await act(admin, verb, std::move(path), force);
+  if (!done && done.error().code == Errc::not_found) {
+    const std::string name = "t[" + node.id + "]";
+    const api::ErrorScene scene{request.head().method_text, request.head().target,
+                                request.exchange.remote_address(), name,
+                                verb == "attach-mp" ? "ErrNotFound" : "ErrMpathNotFound"};
+    http::Response response(404, http::kErrorJson, api::error_json(done.error(), scene) + "\n");
+    response.set("X-Content-Type-Options", "nosniff");
+    co_return co_await request.exchange.respond(std::move(response));
+  }
+  CO_TRY_OK(done);
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace
+
+std::vector<http::Route> mountpath_routes(TargetNode& node, DriveAdmin& admin) {
+  return {
+      {"PUT POST DELETE", "/v1/daemon/mountpaths", "drives come and go",
+       [&node, &admin](http::Request& request) { return change_drives(node, admin, request); }}};
+}
+
+}  // namespace tarn::target

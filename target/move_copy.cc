@@ -1,0 +1,96 @@
+#include "target/move_copy.h"
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+#include "target/block_reader.h"
+#include "target/move_format.h"
+#include "target/peer_copy.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::size_t kAnswerBytes = 4096;
+
+Error lost(const Receiver& to, const Error& cause) {
+  return {Errc::disconnected,
+          fmt::format("target t[{}] did not answer: {}", to.node.id, cause.message)};
+}
+
+http::ClientRequest signed_call(const TargetNode& node, http::Method method, std::string target) {
+  http::ClientRequest request;
+  request.method = method;
+  request.target = std::move(target);
+  request.fields.push_back({std::string(security::NodeAuth::kHeader),
+                            node.auth.sign(http::to_string(method), request.target)});
+  return request;
+}
+
+/// Sends the blocks until all are through or the receiver has answered.
+Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace& pace) {
+  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+  BlockReader blocks(from);
+  for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
+    CO_TRY_OK(co_await pace.pass(std::min(kBlockBytes, from.record().size - block * kBlockBytes)));
+    CO_FAIL_POINT("move.block");
+    CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
+    if (got == 0) break;
+    const auto checksum = little_endian(from.checksum(block));
+    Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
+    if (sent) sent = co_await stream.write(buffer.span().first(got));
+    if (!sent) co_return Status();  // the receiver may have said why: its answer tells
+    if ((block + 1) * kBlockBytes >= from.record().size) break;
+  }
+  co_return Status();
+}
+
+}  // namespace
+
+Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Receiver& to,
+                                                   Offer offer) {
+  CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
+  offer.map_version = to.map_version;
+  offer.bmd_version = to.bmd_version;
+  auto request = signed_call(node, http::Method::post, kOfferPath);
+  request.body = encode(offer);
+  // Looking up a thousand names may take a while on a drive that others keep busy.
+  auto answer = co_await node.client.call(std::move(address), std::move(request),
+                                          {.total = std::chrono::seconds(60)});
+  if (!answer) co_return fail(lost(to, answer.error()));
+  if (answer->status != 200)
+    co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.node.id,
+                   api::error_message_of(answer->body));
+  co_return decode_wanted(answer->body, offer.names.size());
+}
+
+Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
+                             OpenObject* from, const Pace& pace) {
+  CO_FAIL_POINT("move.send");
+  CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
+  const std::string prelude = copy_prelude(attribute);
+  auto request =
+      signed_call(node, http::Method::put,
+                  fmt::format("{}?map={}&bmd={}", kCopyPath, to.map_version, to.bmd_version));
+  const std::uint64_t size = from == nullptr ? 0 : from->record().size;
+  auto opened = co_await node.client.open(std::move(address), std::move(request),
+                                          copy_length(prelude, size), transfer_limits(size));
+  if (!opened) co_return fail(lost(to, opened.error()));
+  http::ClientStream stream = std::move(*opened);
+  const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
+  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, *from, pace));
+  if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
+  const auto answer = co_await stream.read_head();
+  if (!answer) co_return fail(lost(to, answer.error()));
+  const std::string text = co_await read_text(stream, kAnswerBytes);
+  if (answer->status == 200)
+    co_return nlohmann::json::parse(text, nullptr, false) == nlohmann::json{{"stored", true}};
+  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.node.id,
+                 api::error_message_of(text));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "target/move_offer.h"
+#include "target/move_pace.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+// A copy that keeps its generation, from one target to another, on the internal listener:
+//
+//   PUT /v1/internal/move/copy?map=M&bmd=B
+//   body = length(4 bytes, little-endian) attribute { crc32c(4 bytes, little-endian) block }
+//
+// `attribute` is what the sender's file says of itself (docs/on-disk-layout.md), so nothing of the
+// record is left out. The blocks are those of the sender's index, a MiB each but for the last, with
+// the checksums that were taken when the object was stored: the bytes are verified from the drive
+// of the sender to the memory of the receiver. A tombstone has no blocks. The answer, {"stored":B},
+// comes when the receiver has the copy durably, or (false) has something as new.
+
+inline constexpr const char* kOfferPath = "/v1/internal/move/offer";
+inline constexpr const char* kCopyPath = "/v1/internal/move/copy";
+
+/// Who takes what a walk gives away, and by which state of the cluster.
+struct Receiver {
+  cluster::Node node;
+  std::uint64_t map_version = 0;  ///< of the ownership
+  std::uint64_t bmd_version = 0;
+};
+
+/// Asks which names the receiver lacks (encode_wanted()). Errors: conflict when it knows a newer
+/// map, or we are not in it; bucket_not_found; unavailable; disconnected when it did not answer.
+Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Receiver& to,
+                                                   Offer offer);
+/// Gives a copy, with `attribute` as its record: of `from`, or of a tombstone when that is null.
+/// Ok: the receiver has it durably, or (false) had something as new. Errors as offer_names();
+/// corrupt when bytes of `from` are not what was stored: then the receiver keeps nothing. What
+/// `pace` says.
+Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
+                             OpenObject* from, const Pace& pace);
+
+}  // namespace tarn::target

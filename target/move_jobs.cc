@@ -1,0 +1,144 @@
+#include "target/move_jobs.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/gather.h"
+#include "common/cluster/ownership_json.h"
+#include "common/obs/log.h"
+#include "target/rebalance.h"
+#include "target/resilver.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kOrderBytesMax = 4U << 20U;
+constexpr std::chrono::milliseconds kReportEvery{250};
+
+/// A walk under way and who hears of it. All of it runs on the loop of its request.
+class MoveJob {
+ public:
+  using Work = std::function<Task<Status>(api::MoveProgress&, std::stop_token)>;
+  MoveJob(std::string id, Work work, asio::any_io_executor executor)
+      : id_(std::move(id)), work_(std::move(work)), wake_(std::move(executor)) {}
+
+  [[nodiscard]] std::stop_source stop() const { return stop_; }
+
+  Task<Status> run() {
+    const Status result = co_await work_(progress_, stop_.get_token());
+    if (!result) progress_.counts.error = result.error().message;
+    progress_.counts.done = true;
+    wake_.cancel();
+    obs::log("target").info("{} ended job={} map={} objects={} bytes={} deleted={} clean={} err={}",
+                            progress_.kind, id_, progress_.map_version, progress_.counts.objects,
+                            progress_.counts.bytes, progress_.counts.deleted, progress_.clean,
+                            progress_.counts.error);
+    co_return Status();
+  }
+
+  /// Sends lines of progress until the walk has ended.
+  Task<Status> report(http::Exchange& exchange) {
+    while (true) {
+      const bool last = progress_.counts.done;
+      const Status sent = co_await exchange.write(json(progress_).dump() + "\n");
+      if (!sent || exchange.closing()) stop_.request_stop();
+      if (!sent) co_return sent;
+      if (last) co_return co_await exchange.finish();
+      if (progress_.counts.done) continue;
+      wake_.expires_after(kReportEvery);
+      static_cast<void>(co_await wake_.async_wait(kTuple));
+    }
+  }
+
+ private:
+  const std::string id_;
+  const Work work_;
+  std::stop_source stop_;
+  asio::steady_timer wake_;  // of the reporter
+  api::MoveProgress progress_;
+};
+
+Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, MoveJob::Work work) {
+  MoveJob job(id, std::move(work), co_await asio::this_coro::executor);
+  const auto known = node.copies.add(id, job.stop());
+  if (!known) co_return fail(Errc::conflict, "job {} runs here already", id);
+  CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
+                                            std::nullopt));
+  std::vector<Task<Status>> both;
+  both.push_back(job.run());
+  both.push_back(job.report(request.exchange));
+  const auto results = co_await gather(std::move(both));
+  co_return results.back();
+}
+
+struct Order {
+  std::string job;
+  std::shared_ptr<const cluster::Ownership> map;  ///< of a rebalance
+};
+
+Result<Order> parse_order(const std::string& body, bool with_map) {
+  try {
+    const json in = json::parse(body);
+    Order order;
+    in.at("job").get_to(order.job);
+    if (!with_map) return order;
+    TRY(auto map, cluster::decode_ownership(in.at("ownership").dump()));
+    order.map = std::make_shared<const cluster::Ownership>(std::move(map));
+    return order;
+  } catch (const json::exception& problem) {
+    return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
+  }
+}
+
+}  // namespace
+
+Task<Status> start_rebalance(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const Order order, parse_order(body, true));
+  // Before the job begins: receivers must know the map by which others send.
+  node.moves.learn(order.map);
+  const auto work = [&node, map = order.map](api::MoveProgress& progress, std::stop_token stop) {
+    return rebalance_walk(node, map, progress, std::move(stop));
+  };
+  co_return co_await run_job(node, request, order.job, work);
+}
+
+Task<Status> start_resilver(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const Order order, parse_order(body, false));
+  const auto work = [&node](api::MoveProgress& progress, std::stop_token stop) {
+    return resilver_walk(node, progress, std::move(stop));
+  };
+  co_return co_await run_job(node, request, order.job, work);
+}
+
+Task<Status> stop_move(TargetNode& node, http::Request& request) {
+  node.copies.stop(std::string(request.query().get("job")));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+Task<Status> change_move_limits(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  MoveLimits& limits = node.moves.limits;
+  const auto change = [&]() -> Status {
+    try {
+      const json in = json::parse(body);
+      const auto bandwidth = in.value("bandwidth", limits.rate.get());
+      const auto workers = in.value("workers", limits.workers.load());
+      if (workers > MoveLimits::kWorkersMax)
+        return fail(Errc::invalid_argument, "workers: at most {}", MoveLimits::kWorkersMax);
+      limits.rate.set(bandwidth);
+      limits.workers = workers;
+      return {};
+    } catch (const json::exception& problem) {
+      return fail(Errc::invalid_argument, "limits of rebalance: {}", problem.what());
+    }
+  };
+  CO_TRY_OK(change());
+  const json now{{"bandwidth", limits.rate.get()}, {"workers", limits.workers.load()}};
+  co_return co_await request.exchange.respond(http::Response(200, http::kJson, now.dump()));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+#include "common/base/clock.h"
+
+namespace tarn::target {
+
+/// How many bytes a second may pass (a token bucket of a quarter of a second). The limit can be
+/// changed at any time and counts from the next question on. Thread-safe.
+class RateLimiter {
+ public:
+  static constexpr std::uint64_t kUnlimited = 0;
+
+  void set(std::uint64_t bytes_per_second) { limit_ = bytes_per_second; }
+  [[nodiscard]] std::uint64_t get() const { return limit_.load(); }
+
+  /// Zero: `bytes` may pass now and are counted, however many they are. Otherwise nothing was
+  /// counted, and this is how long it takes, by the present limit, until it is worth asking again.
+  [[nodiscard]] std::chrono::nanoseconds take(std::uint64_t bytes, BootTime now) {
+    const std::uint64_t limit = limit_.load();
+    if (limit == kUnlimited) return {};
+    const auto rate = static_cast<double>(limit);
+    const std::lock_guard lock(mutex_);
+    const double passed = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    saved_ = std::min(saved_ + std::max(passed, 0.0) * rate, rate * kSavedSeconds);
+    if (saved_ <= 0)
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(
+                 std::chrono::duration<double>(-saved_ / rate)) +
+             std::chrono::milliseconds(1);
+    saved_ -= static_cast<double>(bytes);
+    return {};
+  }
+
+ private:
+  static constexpr double kSavedSeconds = 0.25;
+  std::atomic<std::uint64_t> limit_{kUnlimited};
+  std::mutex mutex_;    // guards what follows
+  double saved_ = 1.0;  // bytes; below 0: owed, never more than was taken at once
+  BootTime last_{};
+};
+
+/// What an operator allows rebalance and resilver to take. Thread-safe.
+struct MoveLimits {
+  static constexpr std::uint64_t kWorkersMax = 64;
+  RateLimiter rate;
+  /// Objects at a time on each drive; 0: one on a rotational drive, whose head would be moved
+  /// between them, and four on others.
+  std::atomic<std::uint64_t> workers{0};
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,32 @@
+#include "target/move_pace.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+
+namespace tarn::target {
+namespace {
+
+/// A limit that was raised meanwhile is not waited for longer.
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Status Pace::go_on() const {
+  if (stop.stop_requested()) return fail(Errc::cancelled, "it was told to stop");
+  if (walk.superseded()) return fail(Errc::conflict, "a newer map or another walk takes over");
+  return {};
+}
+
+Task<Status> Pace::pass(std::uint64_t bytes) const {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    CO_TRY_OK(go_on());
+    const auto wait = limits.rate.take(bytes, clock.boot_time());
+    if (wait == std::chrono::nanoseconds::zero()) co_return Status();
+    timer.expires_after(std::min(wait, kLookAgain));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace tarn::target

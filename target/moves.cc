@@ -1,0 +1,101 @@
+#include "target/moves.h"
+
+#include <utility>
+
+#include "common/cluster/hrw.h"
+
+namespace tarn::target {
+
+void Moves::learn(std::shared_ptr<const cluster::Ownership> map) {
+  const std::lock_guard lock(mutex_);
+  if (!map_ || map_->version < map->version) map_ = std::move(map);
+}
+
+std::shared_ptr<const cluster::Ownership> Moves::map() const {
+  const std::lock_guard lock(mutex_);
+  return map_;
+}
+
+Status Moves::accepts(const std::string& uname, const cluster::CopySender& sender) const {
+  const auto known = map();
+  if (!known || known->version < sender.map_version)
+    return fail(Errc::unavailable, "t[{}] gives names away by map {}, t[{}] knows {} yet",
+                sender.id, sender.map_version, self_,
+                known ? fmt::format("map {}", known->version) : "none");
+  if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), kPieces, sender))
+    return {};
+  return fail(
+      Errc::conflict,
+      "t[{}] does not take a copy of {} from t[{}]: the sender acts by map {} and must be in "
+      "map {}, which must place the name here",
+      self_, uname, sender.id, sender.map_version, known->version);
+}
+
+Result<std::shared_ptr<void>> Moves::begin_copy(const std::string& uname,
+                                                const cluster::CopySender& sender) const {
+  TRY_OK(accepts(uname, sender));
+  if (!hooks.begin_copy) return std::shared_ptr<void>();
+  auto held = hooks.begin_copy(uname, kPieces, sender);
+  if (held) return held;
+  return fail(Errc::conflict, "t[{}] does not take a copy of {} from t[{}] by map {} any more",
+              self_, uname, sender.id, sender.map_version);
+}
+
+bool Moves::at_rest(const std::string& uname) const {
+  return !hooks.at_rest || hooks.at_rest(uname);
+}
+
+bool Moves::Walk::superseded() const {
+  const std::lock_guard lock(all_->mutex_);
+  return all_->last_walk_ != number_ || (map_version_ != 0 && all_->map_->version != map_version_);
+}
+
+Moves::Walk::Walk(Walk&& other) noexcept
+    : all_(std::exchange(other.all_, nullptr)),
+      number_(other.number_),
+      map_version_(other.map_version_),
+      turn_(std::move(other.turn_)) {}
+
+Moves::Walk::~Walk() {
+  if (all_ == nullptr) return;
+  const std::lock_guard lock(all_->mutex_);
+  --all_->walks_;
+}
+
+Task<Result<Moves::Walk>> Moves::begin_rebalance(std::shared_ptr<const cluster::Ownership> map) {
+  const std::uint64_t version = map->version;
+  learn(std::move(map));
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (map_->version > version)
+      co_return fail(Errc::conflict, "a rebalance by map {} is asked for, map {} is known here",
+                     version, map_->version);
+    if (walks_ > 0 && walk_map_ == version)
+      co_return fail(Errc::conflict, "a rebalance by map {} runs here already", version);
+    number = ++last_walk_;
+    walk_map_ = version;
+    ++walks_;
+  }
+  Walk walk(*this, number, version);
+  walk.turn_ = co_await turns_.acquire("walk");
+  co_return walk;
+}
+
+Task<Result<Moves::Walk>> Moves::begin_resilver() {
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (walks_ > 0)
+      co_return fail(Errc::conflict, "a {} runs here: start the resilver when it has ended",
+                     walk_map_ == 0 ? "resilver" : "rebalance");
+    number = ++last_walk_;
+    walk_map_ = 0;
+    ++walks_;
+  }
+  Walk walk(*this, number, 0);
+  walk.turn_ = co_await turns_.acquire("walk");
+  co_return walk;
+}
+
+}  // namespace tarn::target

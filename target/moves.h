@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/ownership.h"
+#include "target/move_limits.h"
+#include "target/name_locks.h"
+
+namespace tarn::target {
+
+/// What a target knows and allows while objects move between nodes and between its drives: the
+/// newest ownership map, who may send it copies, which walk runs. Thread-safe.
+class Moves {
+ public:
+  explicit Moves(std::string self) : self_(std::move(self)) {}
+
+  MoveLimits limits;
+
+  /// The node's side of the hand-over (common/cluster/hand_over.h); to be set before the listeners
+  /// start. Without it, map() alone decides and nothing is under way.
+  struct HandOverHooks {
+    /// HandOver::begin_copy with its end(): what is returned is held until the copy is stored or
+    /// given up. Nothing: refused. Called under the name's lock.
+    std::function<std::shared_ptr<void>(const std::string& uname, std::size_t pieces,
+                                        const cluster::CopySender&)>
+        begin_copy;
+    /// HandOver::at_rest: no record of the name is on its way to a drive.
+    std::function<bool(const std::string& uname)> at_rest;
+  };
+  HandOverHooks hooks;
+
+  /// Takes a map when it is newer than the one that is known. A rebalance by an older one ends.
+  void learn(std::shared_ptr<const cluster::Ownership> map);
+  /// Null: none is known, and no copies are taken.
+  [[nodiscard]] std::shared_ptr<const cluster::Ownership> map() const;
+
+  /// Whether a copy from `sender` would be taken by the map that is known now. conflict with the
+  /// reason when it is not: it acts by an older map, is not in ours, or the name belongs elsewhere;
+  /// unavailable when it acts by a newer map that is not known here yet.
+  [[nodiscard]] Status accepts(const std::string& uname, const cluster::CopySender& sender) const;
+  /// The same under the name's lock; what is returned must be held until the copy is stored.
+  [[nodiscard]] Result<std::shared_ptr<void>> begin_copy(const std::string& uname,
+                                                         const cluster::CopySender& sender) const;
+  /// No record of the name is on its way to a drive.
+  [[nodiscard]] bool at_rest(const std::string& uname) const;
+
+  /// One walk over the drives at a time: alive until it dies.
+  class Walk {
+   public:
+    ~Walk();
+    Walk(Walk&& other) noexcept;
+    Walk& operator=(Walk&&) = delete;
+    /// Another walk waits, or a newer map is known: this one ends and leaves the rest to it.
+    [[nodiscard]] bool superseded() const;
+
+   private:
+    friend class Moves;
+    Walk(Moves& all, std::uint64_t number, std::uint64_t map_version)
+        : all_(&all), number_(number), map_version_(map_version) {}
+    Moves* all_;
+    std::uint64_t number_;
+    std::uint64_t map_version_;  // 0: of a resilver
+    NameLocks::Held turn_;
+  };
+  /// Learns `map`, tells the walk that runs to end, and waits for that. conflict when a newer map
+  /// is known, or a rebalance by this one runs.
+  Task<Result<Walk>> begin_rebalance(std::shared_ptr<const cluster::Ownership> map);
+  /// conflict when any walk runs. A rebalance that begins ends it.
+  Task<Result<Walk>> begin_resilver();
+
+  /// Pieces that an object has, each on another node. One until buckets have copies.
+  static constexpr std::size_t kPieces = 1;
+
+ private:
+  const std::string self_;
+  NameLocks turns_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::shared_ptr<const cluster::Ownership> map_;
+  std::uint64_t last_walk_ = 0;  // numbers of walks
+  std::uint64_t walks_ = 0;      // that run or wait
+  std::uint64_t walk_map_ = 0;   // of the last one that began; 0: a resilver
+};
+
+}  // namespace tarn::target

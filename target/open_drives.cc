@@ -1,0 +1,99 @@
+#include "target/open_drives.h"
+
+#include <utility>
+
+#include "common/api/mirror_props.h"
+#include "common/base/random.h"
+#include "common/obs/log.h"
+#include "target/cluster_history.h"
+
+namespace tarn::target {
+namespace {
+
+spdlog::logger& log() { return obs::log("target"); }
+
+}  // namespace
+
+Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger) {
+  const auto text = files.read_file(path);
+  if (!text) return text.error().code == Errc::not_found ? Status() : fail(text.error());
+  TRY(const MirrorLedger found, MirrorLedger::parse(*text));
+  ledger.add(found);
+  return {};
+}
+
+Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem> files,
+                                                 const DrivePlan::Use& use,
+                                                 const cluster::ClusterState& state,
+                                                 bool keep_tombstones) const {
+  TRY_OK(write_identity(*files, use.identity));
+  TRY_OK(probe_file_system(*files));
+  Drive::Options its;
+  its.path = use.path;
+  its.id = use.identity.drive;
+  its.threads = options.drive_threads;
+  its.space = options.limits();
+  its.may_hold_foreign = use.may_hold_foreign;
+  for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
+  its.dead_buckets = state.bmd.dead;
+  for (const auto& [name, bucket] : state.bmd.buckets) {
+    its.buckets[bucket.id] = bucket.placed_as();
+    if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
+  }
+  its.keep_tombstones = keep_tombstones;
+  its.kind = options.kind();
+  its.cache_policy = cache_policy;
+  its.files = std::move(files);
+  TRY(auto drive, Drive::open(std::move(its), memory));
+  const RecoveryReport& report = drive->recovery();
+  log().info(
+      "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
+      "lost_records={} torn_files={} unreadable_files={} newer_metadata={}",
+      use.path, use.identity.drive,
+      drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
+      report.adopted, report.work_files, report.stale_files, report.lost_records, report.torn_files,
+      report.unreadable_files, report.newer_metadata);
+  return drive;
+}
+
+Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
+                                           const cluster::ClusterState& state) const {
+  std::vector<FoundDrive> found;
+  std::map<std::string, std::unique_ptr<io::FileSystem>> files;
+  for (const std::string& path : list.apply_to(options.drives)) {
+    auto file_system = io::FileSystem::open(path);
+    if (!file_system && list.disabled.contains(path)) continue;
+    if (!file_system) return fail(file_system.error());
+    TRY(FoundDrive drive, inspect_drive(**file_system));
+    found.push_back(std::move(drive));
+    files[path] = std::move(*file_system);
+  }
+  TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
+  for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
+  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}};
+  for (const auto& [path, drive] : files)
+    TRY_OK(read_ledger(*drive, kLedgerOfDrive, opened.ledger));
+  TRY(const auto own, io::FileSystem::open(options.dir));
+  TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
+  for (const DrivePlan::Use& use : plan.use)
+    for (const auto& [uuid, path] : use.identity.siblings) opened.missing_ids[path] = uuid;
+  const bool keep_tombstones = !opened.ledger.behind.empty();
+  for (const auto& [path, why] : plan.missing)
+    log().error("drive missing path={} why={}", path, why);
+  for (const DrivePlan::Use& use : plan.use) {
+    auto drive = open(std::move(files[use.path]), use, state, keep_tombstones);
+    const bool is_disabled = list.disabled.contains(use.path);
+    if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {
+      log().warn("disabled drive not opened drive={} err={}", use.path, drive.error().message);
+      opened.missing[use.path] = "it is disabled, and could not be opened";
+      continue;
+    }
+    if (!drive) return fail(drive.error());
+    (*drive)->set_disabled(is_disabled);
+    opened.identities[use.path] = use.identity;
+    opened.drives.push_back(std::move(*drive));
+  }
+  return opened;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "common/base/error.h"
+
+namespace tarn::target {
+
+/// Whether a drive may hold records whose home is another drive: then every look-up of a name that
+/// is not at home visits it, too. Set before such a record is on its way to the drive; cleared by
+/// who has looked through the whole drive and found none, if none was on its way meanwhile.
+/// Thread-safe.
+class OverflowMark {
+ public:
+  [[nodiscard]] bool is_set() const { return set_.load(); }
+  void set(bool value) { set_ = value; }
+
+  /// A record that does not belong here is on its way, as long as this lives.
+  class [[nodiscard]] Coming {
+   public:
+    explicit Coming(OverflowMark& mark) : mark_(mark) {
+      const std::lock_guard lock(mark_.mutex_);
+      ++mark_.coming_;
+      ++mark_.came_;
+      mark_.set_ = true;
+    }
+    ~Coming() {
+      const std::lock_guard lock(mark_.mutex_);
+      --mark_.coming_;
+    }
+    Coming(const Coming&) = delete;
+    Coming& operator=(const Coming&) = delete;
+
+   private:
+    OverflowMark& mark_;
+  };
+
+  /// Asked before the drive is looked through; nothing while a record is on its way.
+  [[nodiscard]] std::optional<std::uint64_t> moment() const {
+    const std::lock_guard lock(mutex_);
+    if (coming_ > 0) return std::nullopt;
+    return came_;
+  }
+  /// Clears the mark when no record was on its way since `before`: `commit` makes that durable.
+  /// Whether it is clear now.
+  template <class Commit>
+  [[nodiscard]] Result<bool> clear(std::uint64_t before, const Commit& commit) {
+    // Held meanwhile: the note of a record that comes must not be overtaken by ours.
+    const std::lock_guard lock(mutex_);
+    if (came_ != before) return false;
+    TRY_OK(commit());
+    set_ = false;
+    return true;
+  }
+
+ private:
+  std::atomic<bool> set_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  std::uint64_t coming_ = 0;
+  std::uint64_t came_ = 0;
+};
+
+}  // namespace tarn::target

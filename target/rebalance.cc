@@ -1,0 +1,189 @@
+// What a target gives to other targets when names have other owners (docs/decisions/011): name and
+// generation are offered first, in pages, the bytes travel only when the receiver lacks them, and
+// the own copy is deleted when the receiver has it durably and it is still what was given.
+
+#include "target/rebalance.h"
+
+#include <map>
+#include <set>
+
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/cluster/rebalance_plan.h"
+#include "common/obs/log.h"
+#include "target/move_copy.h"
+#include "target/move_walk.h"
+#include "target/retry.h"
+
+namespace tarn::target {
+namespace {
+
+class Rebalance final : public MoveWalk {
+ public:
+  Rebalance(TargetNode& node, const Pace& pace, api::MoveProgress& progress,
+            std::shared_ptr<const cluster::Ownership> map)
+      : MoveWalk(node, pace, progress), map_(std::move(map)) {}
+
+ private:
+  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
+                              std::uint8_t copies) const override;
+  Task<Status> prepare(std::vector<WalkEntry>& entries) override;
+  Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
+  void given_up(const WalkEntry& entry, const Error& error) override;
+
+  [[nodiscard]] cluster::NamePlan plan(const std::string& uname) const;
+  [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
+  Task<Status> offer_to(std::string id, std::vector<WalkEntry*> entries);
+  Task<Result<std::vector<std::size_t>>> offer_patiently(const Receiver& to, const Offer& offer);
+  Task<Result<std::optional<Generation>>> send(const WalkEntry& entry);
+  Task<Result<bool>> erase(const ObjectName& name, Generation given);
+
+  const std::shared_ptr<const cluster::Ownership> map_;
+  std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
+};
+
+cluster::NamePlan Rebalance::plan(const std::string& uname) const {
+  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), Moves::kPieces);
+}
+
+bool Rebalance::concerns(const Drive&, const std::string& uname, std::uint8_t) const {
+  return !plan(uname).keep;
+}
+
+Result<Receiver> Rebalance::receiver(const std::string& id) const {
+  const cluster::Node* node = state_->map.find(id);
+  if (node == nullptr)
+    return fail(Errc::unavailable, "target t[{}] is in ownership map {} and not in the cluster map",
+                id, map_->version);
+  return Receiver{*node, map_->version, state_->bmd.version};
+}
+
+/// Offers each entry to those who should have it. Entries of one page are of one bucket.
+Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
+  std::map<std::string, std::vector<WalkEntry*>> by_receiver;
+  for (WalkEntry& entry : entries) {
+    const auto wanted = plan(entry.name.uname);
+    entry.given_up = wanted.send.empty();
+    if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
+    for (const std::string& id : wanted.send) by_receiver[id].push_back(&entry);
+  }
+  std::vector<Task<Status>> offers;
+  for (auto& [id, theirs] : by_receiver) offers.push_back(offer_to(id, std::move(theirs)));
+  const auto all = co_await gather(std::move(offers));
+  for (const Status& each : all) CO_TRY_OK(each);
+  co_return Status();
+}
+
+Task<Status> Rebalance::offer_to(std::string id, std::vector<WalkEntry*> entries) {
+  Offer offer;
+  offer.bucket = entries.front()->name.bucket;
+  for (const WalkEntry* entry : entries)
+    offer.names.push_back({entry->name.object, entry->record.kind, entry->record.generation});
+  auto wanted = [&]() -> Result<Receiver> {
+    if (away_.contains(id)) return fail(Errc::unavailable, "target t[{}] did not answer", id);
+    return receiver(id);
+  }();
+  Result<std::vector<std::size_t>> answer;
+  if (wanted) {
+    answer = co_await offer_patiently(*wanted, offer);
+  } else {
+    answer = fail(wanted.error());
+  }
+  if (answer) {
+    for (const std::size_t each : *answer) entries[each]->to.push_back(id);
+    co_return Status();
+  }
+  const Error& why = answer.error();
+  if (why.code == Errc::cancelled || why.code == Errc::conflict) co_return fail(why);
+  for (WalkEntry* entry : entries) entry->given_up = true;
+  if (why.code == Errc::bucket_not_found) co_return Status();
+  if (away_.insert(id).second)
+    obs::log("target").warn("rebalance: names not taken target={} map={} err={}", id, map_->version,
+                            why.message);
+  note_failure(entries.size(), why);
+  co_return Status();
+}
+
+Task<Result<std::vector<std::size_t>>> Rebalance::offer_patiently(const Receiver& to,
+                                                                  const Offer& offer) {
+  for (int attempts = 0;;) {
+    CO_TRY_OK(pace_.go_on());
+    auto answer = co_await offer_names(node_, to, offer);
+    if (answer) co_return answer;
+    const bool again = co_await try_again(answer.error(), attempts, pace_.stop);
+    CO_TRY_OK(pace_.go_on());
+    if (!again) co_return answer;
+  }
+}
+
+/// The others of its names need not wait as long.
+void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
+  if (error.code == Errc::disconnected) away_.insert(entry.to.begin(), entry.to.end());
+}
+
+Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
+  Generation given = entry.record.generation;
+  if (!entry.to.empty()) {
+    CO_TRY(const auto sent, co_await send(entry));
+    if (!sent) co_return true;  // it is gone
+    given = *sent;
+  }
+  CO_FAIL_POINT("move.before_erase");
+  co_return co_await erase(entry.name, given);
+}
+
+/// Sends the newest version of an entry to all who want it; its generation, nothing when there is
+/// none any more.
+Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) {
+  using Sent = std::optional<Generation>;
+  CO_TRY(const auto found, co_await node_.store.find_all(entry.name));
+  if (found.empty()) co_return Sent();
+  io::ObjectAttribute attribute{entry.name.bucket, entry.bucket->placed_as(), entry.name.object,
+                                found.front().record};
+  std::shared_ptr<OpenObject> object;
+  if (attribute.record.kind == io::ObjectRecord::Kind::object) {
+    CO_TRY(object, co_await node_.store.open_object(entry.name));
+    if (!object) co_return Sent();
+    attribute.record = object->record();
+  }
+  for (const std::string& id : entry.to) {
+    if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
+    CO_TRY(const Receiver to, receiver(id));
+    CO_TRY(const bool stored, co_await send_copy(node_, to, attribute, object.get(), pace_));
+    if (!object || !stored) continue;
+    auto& sent = progress_.counts.sent[id];
+    ++sent.objects;
+    sent.bytes += attribute.record.size;
+    ++progress_.counts.objects;
+    progress_.counts.bytes += attribute.record.size;
+  }
+  co_return Sent(attribute.record.generation);
+}
+
+/// True when the name is here no more. False when it was changed meanwhile, or is being changed.
+Task<Result<bool>> Rebalance::erase(const ObjectName& name, Generation given) {
+  const auto held = co_await node_.store.locks().acquire(name.key());
+  CO_TRY_OK(pace_.go_on());  // by a newer map it may be ours
+  if (!node_.moves.at_rest(name.uname)) co_return false;
+  CO_TRY(auto present, co_await node_.store.find_all(name));
+  if (present.empty()) co_return true;
+  if (SAFETY("safety.erase_what_was_given") && present.front().record.generation != given)
+    co_return false;
+  progress_.counts.deleted += present.size();
+  CO_TRY_OK(co_await node_.store.forget(name, std::move(present)));
+  co_return true;
+}
+
+}  // namespace
+
+Task<Status> rebalance_walk(TargetNode& node, std::shared_ptr<const cluster::Ownership> map,
+                            api::MoveProgress& progress, std::stop_token stop) {
+  progress.kind = "rebalance";
+  progress.map_version = map->version;
+  CO_TRY(const auto walk, co_await node.moves.begin_rebalance(map));
+  const Pace pace{node.moves.limits, walk, node.clock, std::move(stop)};
+  Rebalance rebalance(node, pace, progress, std::move(map));
+  co_return co_await rebalance.run();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <vector>
+
+#include "common/api/move_progress.h"
+#include "common/base/ids.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// A record of a name, for resilver_step(): the drive, by any number, and its generation.
+struct Placed {
+  std::size_t drive = 0;
+  Generation generation;
+};
+enum class ResilverStep : std::uint8_t {
+  nothing,  ///< it is at home, or not there any more
+  erase,    ///< its home, or any other drive, has something as new or newer: it is a leftover
+  move      ///< it is the newest, and belongs to its home
+};
+/// What to do with the record of a name on drive `here` when its home is another drive. Pure.
+[[nodiscard]] ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here,
+                                         std::size_t home);
+
+/// Moves what lies on another drive of this target than placement says (an upload that found its
+/// drive full, a drive that came) to where it belongs, generations kept, and clears the marks that
+/// make look-ups visit more than one drive. Names whose drive is away stay where they are. One walk
+/// at a time: conflict while any runs; a rebalance that begins ends it. Errors as MoveWalk::run().
+Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop);
+
+}  // namespace tarn::target

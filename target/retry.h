@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+
+namespace tarn::target {
+
+/// Whether a job should try again what failed with `error`: what is unavailable (a drive behind
+/// with its work, a target that starts again) is tried again after 0.25, 0.5, 1, 2 and 4 s. Waits
+/// before it says so, and counts in `attempts`; false as soon as `stop` says so.
+inline Task<bool> try_again(Error error, int& attempts, std::stop_token stop) {
+  using namespace std::chrono_literals;
+  constexpr int kRetriesMax = 5;
+  if (error.code != Errc::unavailable && error.code != Errc::timeout &&
+      error.code != Errc::disconnected)
+    co_return false;
+  if (attempts >= kRetriesMax) co_return false;
+  const auto until = std::chrono::steady_clock::now() + 250ms * (1 << attempts++);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (std::chrono::steady_clock::now() < until && !stop.stop_requested()) {
+    timer.expires_after(50ms);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return !stop.stop_requested();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,47 @@
+#include "target/settings.h"
+
+#include <memory>
+
+#include "common/base/encoding.h"
+#include "common/base/settings.h"
+#include "common/cluster/service_config.h"
+
+namespace tarn::target {
+
+std::map<std::string, std::string> started_with(const Options& options) {
+  auto out = cluster::started_with(options.service);
+  out["space.highwm"] = std::to_string(options.high_watermark);
+  out["space.out_of_space"] = std::to_string(options.out_of_space);
+  out["space.reserve"] = options.space.reserve_bytes != 0
+                             ? size_text(options.space.reserve_bytes)
+                             : fmt::format("{:.0f}%", options.space.reserve_percent);
+  out["checksum.verify"] = options.checksum_verify;
+  out["append.timeout"] = duration_text(options.append_timeout);
+  return out;
+}
+
+void act_on_settings(cluster::NodeConfig& config, const Options& options, TargetNode& node) {
+  const auto limits = std::make_shared<SpaceLimits>(options.limits());
+  const auto act_on_space = [&](const char* name, auto take) {
+    config.act_on(name, [limits, take, &store = node.store](const std::string& text) {
+      take(*limits, text);
+      store.set_space_limits(*limits);
+    });
+  };
+  act_on_space("space.highwm", [](SpaceLimits& its, const std::string& text) {
+    its.high_watermark = static_cast<double>(parse_u64(text).value_or(0));
+  });
+  act_on_space("space.out_of_space", [](SpaceLimits& its, const std::string& text) {
+    its.out_of_space = static_cast<double>(parse_u64(text).value_or(0));
+  });
+  act_on_space("space.reserve", [](SpaceLimits& its, const std::string& text) {
+    static_cast<void>(parse_reserve(text, its));  // checked when it was set
+  });
+  config.act_on("checksum.verify",
+                [&node](const std::string& text) { node.verify_always = text == "always"; });
+  config.act_on("append.timeout", [&node](const std::string& text) {
+    if (const auto time = parse_duration(text)) node.append_timeout = *time;
+  });
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "common/cluster/node_config.h"
+#include "target/node.h"
+#include "target/options.h"
+
+namespace tarn::target {
+
+/// What a target was started with, as NodeConfig wants it.
+[[nodiscard]] std::map<std::string, std::string> started_with(const Options& options);
+
+/// Has changes of the settings that only targets have act: space.*, checksum.verify,
+/// append.timeout. `node` must outlive `config`'s last change.
+void act_on_settings(cluster::NodeConfig& config, const Options& options, TargetNode& node);
+
+}  // namespace tarn::target

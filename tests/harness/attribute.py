@@ -1,0 +1,68 @@
+"""The attribute `user.tarn` of data files, read by the grammar in docs/on-disk-layout.md."""
+
+import os
+import struct
+
+
+class _Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def bytes(self, count):
+        self.at += count
+        assert self.at <= len(self.data), "cut short"
+        return self.data[self.at - count : self.at]
+
+    def fixed(self):
+        return struct.unpack("<Q", self.bytes(8))[0]
+
+    def number(self):
+        value, shift = 0, 0
+        while True:
+            (byte,) = self.bytes(1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def text(self):
+        return self.bytes(self.number()).decode()
+
+
+def decode(data):
+    """What an attribute says; "place" is the only part that differs between copies."""
+    reader = _Reader(data)
+    assert reader.bytes(1) == b"\x01"
+    out = {"bucket_id": reader.fixed(), "provider": reader.text(), "ns_uuid": reader.text(), "ns_name": reader.text(),
+           "bucket": reader.text(), "name": reader.text()}
+    assert reader.bytes(1) == b"\x01"
+    out["kind"] = reader.bytes(1)[0]
+    out["generation"] = (reader.number(), reader.number(), reader.number())
+    out["place"] = (reader.number(), reader.fixed())
+    out |= {"size": reader.number(), "xxh64": reader.fixed(), "version": reader.number(), "modified_ns": reader.fixed()}
+    out["pairs"] = {reader.text(): reader.text() for _ in range(reader.number())}
+    assert reader.at == len(data) - 4, "something else before the checksum"
+    return out
+
+
+def data_files(drives):
+    """{path: raw attribute} of the finished data files below these drives."""
+    found = {}
+    for drive in drives:
+        for path in sorted((drive / "data").glob("*/*")):
+            try:
+                found[path] = os.getxattr(path, "user.tarn")
+            except OSError:
+                continue  # unfinished, or gone since
+    return found
+
+
+def objects(drives):
+    """{name: what its file says, without its place}; a name must have one file."""
+    found = {}
+    for path, raw in data_files(drives).items():
+        said = decode(raw)
+        del said["place"]
+        assert said["name"] not in found, f"{said['name']} lies in two files, one is {path}"
+        found[said["name"]] = said
+    return found

@@ -1,0 +1,315 @@
+"""Drives that come and go while their target runs."""
+
+import json
+import threading
+
+import pytest
+from harness import client
+from harness.cli import Cli
+from harness.waiting import wait_until
+
+
+@pytest.fixture
+def one(make_cluster):
+    """One target with two drives, which a test may change."""
+    return make_cluster(targets=1, drives=2)
+
+
+METHODS = {"attach-mp": "PUT", "detach-mp": "DELETE", "enable-mp": "POST", "disable-mp": "POST", "fshc-mp": "POST",
+           "rescan-mp": "POST"}
+
+
+def change(cluster, action, path, query="", method=None, node="t1"):
+    body = json.dumps({"action": action, "name": "", "value": str(path) if path is not None else None}).encode()
+    return client.request(method or METHODS.get(action, "POST"), f"{cluster.endpoint}/v1/reverse/daemon/mountpaths{query}", body,
+                          {"Ais-Node-Id": cluster.nodes[node]["id"], "Content-Type": "application/json"}, expect=False)
+
+
+def paths(cluster):
+    return client.request("GET", cluster.endpoint + "/v1/reverse/daemon?what=mountpaths", None,
+                          {"Ais-Node-Id": cluster.nodes["t1"]["id"]}).json()
+
+
+def drive_of(cluster, name):
+    """The drive that an object lies on, as a list says."""
+    (entry,) = [each for each in cluster.list("data", prefix=name, props="name,location") if each["name"] == name]
+    return entry["location"].split("mp[")[1].split(",")[0]
+
+
+def fill(cluster, count=20):
+    """Objects on both drives: {name: drive}."""
+    for i in range(count):
+        assert cluster.put("data", f"o{i}", b"%d" % i).status == 200
+    found = {f"o{i}": drive_of(cluster, f"o{i}") for i in range(count)}
+    assert len(set(found.values())) == 2, found
+    return found
+
+
+def test_a_disabled_drive_answers_503_and_takes_nothing_until_it_is_enabled(one):
+    lies = fill(one)
+    first, second = map(str, one.drives("t1"))
+    there = [name for name in lies if lies[name] == first]
+    refused = change(one, "disable-mp", first)
+    assert refused.status == 409 and f"holds {len(there)} objects" in refused.json()["message"], refused
+    assert "they would answer 503 until it is enabled" in refused.json()["message"]
+    assert one.get("data", there[0]).status == 200
+    assert change(one, "disable-mp", first, "?dntres=true").status == 200
+    assert change(one, "disable-mp", first, "?dntres=true").status == 200, "it is so already"
+    assert paths(one) == {"available": [second], "waiting_dd": [], "disabled": [first]}
+
+    def check_disabled():
+        for name, drive in lies.items():
+            assert one.get("data", name).status == (503 if drive == first else 200), name
+        assert "disabled (tarn drive enable)" in one.get("data", there[0]).text
+        assert sorted(one.names("data")) == sorted(lies), "a list is never short"
+        assert one.delete("data", there[0]).status == 503
+
+    check_disabled()
+    for i in range(20):
+        assert one.put("data", f"new{i}", b"new").status == 200
+        assert drive_of(one, f"new{i}") == second
+    # An overwrite lies on the other drive, and is the newest also when the old version can be read again.
+    assert one.put("data", there[1], b"overwritten").status == 200
+    assert one.get("data", there[1]).body == b"overwritten"
+    assert one.delete("data", there[1]).status == 503, "the old version would come back"
+    lies[there[1]] = second
+    lies.update({f"new{i}": second for i in range(20)})
+    one.kill("t1")
+    one.start("t1")
+    assert paths(one)["disabled"] == [first]
+    check_disabled()
+    status = client.request("GET", one.endpoint + "/v1/reverse/daemon?what=node_status", None,
+                            {"Ais-Node-Id": one.nodes["t1"]["id"]}).json()
+    assert status["cluster"]["flags"] & (1 << 13) == 0, "a choice is no fault"
+
+    assert change(one, "enable-mp", first).status == 200
+    assert change(one, "enable-mp", first).status == 200
+    assert paths(one)["disabled"] == []
+    for name in lies:
+        assert one.get("data", name).status == 200
+    assert one.get("data", there[1]).body == b"overwritten"
+    assert one.delete("data", there[1]).status == 200 and one.get("data", there[1]).status == 404
+    one.kill("t1")
+    one.start("t1")
+    assert one.get("data", there[1]).status == 404 and one.get("data", there[0]).status == 200
+
+
+def test_a_new_drive_is_used_at_once_and_after_a_restart(one):
+    lies = fill(one)
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third).status == 200
+    again = change(one, "attach-mp", third)
+    assert again.status == 400 and "in use already" in again.json()["message"]
+    assert str(third) in paths(one)["available"]
+    for i in range(30):
+        assert one.put("data", f"new{i}", b"new").status == 200
+    used = [f"new{i}" for i in range(30) if drive_of(one, f"new{i}") == str(third)]
+    assert used
+    assert one.metric("t1", "tarn_drive_up", drive=str(third)) == 1
+
+    def check():
+        for name in lies:
+            assert one.get("data", name).body == name[1:].encode()
+        for name in used:
+            assert one.get("data", name).body == b"new"
+        assert len(one.names("data")) == len(lies) + 30
+
+    check()
+    # What lay elsewhere is overwritten and deleted where it belongs now.
+    for name in list(lies)[:10]:
+        assert one.put("data", name, name[1:].encode()).status == 200
+    one.kill("t1")
+    one.start("t1")
+    assert str(third) in paths(one)["available"]
+    check()
+    for name in used:
+        assert one.delete("data", name).status == 200
+    assert not set(used) & set(one.names("data"))
+
+
+def test_a_detached_drive_is_gone_until_it_is_attached_again(one):
+    lies = fill(one)
+    first, second = map(str, one.drives("t1"))
+    there = [name for name in lies if lies[name] == first]
+    refused = change(one, "detach-mp", first)
+    assert refused.status == 409 and f"holds {len(there)} objects" in refused.json()["message"], refused
+    assert "do not exist until it is attached again" in refused.json()["message"]
+    assert paths(one)["available"] == [first, second]
+    assert change(one, "detach-mp", first, "?dntres=true").status == 200
+    wait_until(lambda: not paths(one)["waiting_dd"], 10, "the drive is closed")
+    pid = one.pid("t1")
+    open_files = {path.resolve() for path in __import__("pathlib").Path(f"/proc/{pid}/fd").iterdir()}
+    assert not [path for path in open_files if str(path).startswith(first)], "it can be unmounted"
+    assert paths(one) == {"available": [second], "waiting_dd": [], "disabled": []}
+    assert sorted(one.names("data")) == sorted(set(lies) - set(there))
+    assert one.get("data", there[0]).status == 404
+    last = change(one, "detach-mp", second, "?dntres=true")
+    assert last.status == 409 and "only one of this target in service" in last.json()["message"]
+    one.kill("t1")
+    one.start("t1")
+    assert paths(one) == {"available": [second], "waiting_dd": [], "disabled": []}
+    assert one.put("data", there[1], b"meanwhile").status == 200
+
+    assert change(one, "attach-mp", first).status == 200
+    assert sorted(one.names("data")) == sorted(lies)
+    for name in lies:
+        assert one.get("data", name).body == (b"meanwhile" if name == there[1] else name[1:].encode())
+    # An empty one is let go of without further words.
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third).status == 200
+    assert change(one, "detach-mp", third).status == 200
+    for name in lies:
+        assert one.get("data", name).status == 200
+
+
+def test_readers_and_writers_do_not_notice(one):
+    """Drives come and go under load: no request fails, no byte is wrong, but for uploads that a detach waits for."""
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    body = bytes(range(256)) * 4096
+    for i in range(8):
+        assert one.put("data", f"r{i}", body).status == 200
+    stop, wrong = threading.Event(), []
+
+    def read(i):
+        while not stop.is_set():
+            answer = one.get("data", f"r{i}")
+            if answer.status != 200 or answer.body != body:
+                wrong.append(answer)
+
+    def write(i):
+        number = 0
+        while not stop.is_set():
+            number += 1
+            answer = one.put("data", f"w{i}", b"%d" % number)
+            if answer.status != 200 or one.get("data", f"w{i}").body != b"%d" % number:
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+    threads += [threading.Thread(target=write, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            assert change(one, "attach-mp", third).status == 200
+            held = change(one, "detach-mp", third)
+            assert held.status in (200, 409), held
+            if held.status == 409:  # a writer's home: it is put out of use and into it instead
+                assert change(one, "enable-mp", third).status == 200
+                break
+            wait_until(lambda: not paths(one)["waiting_dd"], 20, "the drive is closed")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong, wrong[:3]
+
+
+def copies_of(cluster, name):
+    answer = cluster.head("twice", name)
+    return answer.headers["Ais-Mirror-Paths"].strip("[]").split(",") if answer.status == 200 else []
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["runs", "restarts"])
+@pytest.mark.parametrize("away, back", [("disable-mp", "enable-mp"), ("detach-mp", "attach-mp")])
+def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(one, away, back, restart):
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third).status == 200
+    one.create_bucket("twice", {"mirror": {"enabled": True}})
+    names = [f"o{i}" for i in range(24)]
+    for name in names:
+        assert one.put("twice", name, name.encode()).status == 200
+        assert len(copies_of(one, name)) == 2
+    gone = str(one.drives("t1")[0])
+    deleted, changed, kept, *_ = [name for name in names if any(gone in path for path in copies_of(one, name))]
+    answer = change(one, away, gone)
+    assert answer.status == 200, "every object lies on another drive, too: " + answer.text
+    for name in names:
+        assert one.get("twice", name).body == name.encode()
+        assert not any(gone in path for path in copies_of(one, name))
+    assert one.get("twice", "no such").status == 404
+    assert one.delete("twice", deleted).status == 200
+    assert one.put("twice", changed, b"changed").status == 200
+    assert one.put("twice", "new", b"new").status == 200
+
+    def check():
+        assert one.get("twice", deleted).status == 404 and deleted not in one.names("twice")
+        for name in {*names, "new"} - {deleted}:
+            assert one.get("twice", name).body == (b"changed" if name == changed else name.encode())
+
+    check()
+    if restart:
+        one.kill("t1")
+        one.start("t1")
+        check()
+    assert change(one, back, gone).status == 200
+    check()
+    counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
+    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["full"] == len(names), 30, "every object has two copies again")
+    for name in {*names, "new"} - {deleted}:
+        assert len(copies_of(one, name)) == 2
+    # A drive whose objects lie nowhere else is kept.
+    assert one.put("data", "single", b"s").status == 200
+    assert change(one, away, drive_of(one, "single")).status == 409
+    one.kill("t1")
+    one.start("t1")
+    check()
+
+
+@pytest.mark.parametrize("action, path, query, status, says", [
+    ("attach-mp", "/no/such/directory", "", 404, "mountpath /no/such/directory does not exist"),
+    ("detach-mp", "/no/such", "?dntres=true", 404, "mountpath /no/such does not exist"),
+    ("disable-mp", "/no/such", "", 404, "mountpath /no/such does not exist"),
+    ("enable-mp", "/no/such", "", 404, "mountpath /no/such does not exist"),
+    ("fshc-mp", "/no/such", "", 400, "/no/such is not available"),
+    ("attach-mp", "relative", "", 400, "must be the absolute path"),
+    ("attach-mp", None, "", 400, "must be the absolute path"),
+    ("format-mp", "/x", "", 400, "drives are changed with attach-mp"),
+    ("attach-mp", "/tmp", "?mountpath_label=ssd", 501, "labels of drives"),
+    ("detach-mp", "/tmp", "?dntres=perhaps", 400, "dntres=perhaps")])
+def test_what_cannot_be_done_to_a_drive_says_why(cluster, action, path, query, status, says):
+    answer = change(cluster, action, path, query)
+    assert answer.status == status and says in answer.json()["message"], answer
+    if status == 404:
+        assert answer.json()["tcode"] == ("ErrNotFound" if action == "attach-mp" else "ErrMpathNotFound")
+
+
+def test_what_is_no_drive_of_this_target_is_refused(make_cluster, tmp_path):
+    cluster = make_cluster(targets=2, drives=1)
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").write_text("x")
+    full = change(cluster, "attach-mp", tmp_path / "used")
+    assert full.status == 409 and "not empty: it is refused" in full.json()["message"], full
+    others = change(cluster, "attach-mp", cluster.drives("t2")[0])
+    assert others.status == 409 and "belongs to target" in others.json()["message"], others
+    link = tmp_path / "link"
+    link.symlink_to(cluster.drives("t1")[0])
+    twice = change(cluster, "attach-mp", link)
+    assert twice.status == 409 and "given twice" in twice.json()["message"], twice
+    wrong = change(cluster, "attach-mp", tmp_path, method="POST")
+    assert wrong.status == 400 and "sent with PUT" in wrong.json()["message"]
+    proxy = change(cluster, "attach-mp", tmp_path, node="p1")
+    assert proxy.status == 400 and "a proxy has no drives" in proxy.json()["message"]
+    assert change(cluster, "fshc-mp", cluster.drives("t1")[0]).status == 200
+
+
+def test_the_command_line_changes_drives(one):
+    cli = Cli(one.endpoint)
+    node, third = one.nodes["t1"]["id"], one.directory / "t1" / "third"
+    third.mkdir()
+    fill(one)
+    cli.ok("drive", "attach", node, third)
+    shown = json.loads(cli.ok("--json", "drive", "ls"))
+    assert {row["drive"]: row["state"] for row in shown} == {str(path): "in use" for path in (*one.drives("t1"), third)}
+    cli.ok("drive", "disable", node, third)
+    assert f"{third}  out of use" in " ".join(cli.ok("drive", "ls").decode().split()).replace(" out", "  out")
+    cli.ok("drive", "enable", node, third)
+    cli.ok("drive", "detach", node, third)
+    assert str(third) not in cli.ok("drive", "ls").decode()
+    cli.refuses(6, "drive", "detach", node, one.drives("t1")[0], says="objects")
+    cli.refuses(3, "drive", "disable", node, "/no/such", says="does not exist")
+    cli.ok("drive", "disable", "--force", node, one.drives("t1")[0])
+    cli.ok("drive", "enable", node, one.drives("t1")[0])

@@ -1,0 +1,326 @@
+"""What targets give each other when names have other owners, and what a target moves between its drives. The maps that
+say who owns what are given to the targets directly, on their internal listeners."""
+
+import itertools
+import json
+import os
+import re
+import struct
+
+import pytest
+from harness import attribute, client
+from harness.nodes import Job, begin_rebalance, call, ownership, rebalance
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+JSON = {"Content-Type": "application/json"}
+NEWEST = (1 << 40, 1, 1)  # a generation above all
+
+
+class Pair:
+    """Two targets; `everything_to` moves all names to some of them."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self._versions = itertools.count(2)
+        self.owners = ["t1", "t2"]
+
+    def map_to(self, *owners):
+        version = next(self._versions)
+        made = ownership(self.cluster, owners, version, past=[(version - 1, self.owners)])
+        self.owners = list(owners)
+        return made
+
+    def everything_to(self, *owners):
+        return rebalance(self.cluster, ["t1", "t2"], self.map_to(*owners))
+
+    def objects(self, target):
+        return attribute.objects(self.cluster.drives(target))
+
+    def patch_limits(self, target, **limits):
+        answer = call(self.cluster, target, "PATCH", "/v1/internal/rebalance", limits)
+        assert answer.status == 200, answer
+        return answer.json()
+
+
+@pytest.fixture
+def pair(make_cluster):
+    return Pair(make_cluster(targets=2, drives=2))
+
+
+def fill(cluster, bucket="data"):
+    """Objects of many sizes, of which one was overwritten, some have metadata, and one is deleted again. {name: body}"""
+    bodies = {f"dir{i % 3}/n-{i}": os.urandom(size) for i, size in enumerate([0, 1, 100, 4096, 70_000] * 4)}
+    bodies |= {"just one block": os.urandom(MIB), "one and a bit": os.urandom(MIB + 1), "large": os.urandom(5 * MIB + 77)}
+    for name, body in bodies.items():
+        assert cluster.put(bucket, name, body, headers={"Ais-Custom-Md": f"was={len(body)}"}).status == 200
+    for name in ("large", "dir1/n-1"):
+        bodies[name] += b"again"
+        assert cluster.put(bucket, name, bodies[name]).status == 200
+    patch = json.dumps({"value": {"color": "red", "weight": "3 kg"}}).encode()
+    assert client.request("PATCH", cluster.url(bucket, "large"), patch, JSON).status == 200
+    return bodies
+
+
+def facts(cluster, name, bucket="data"):
+    """All that a HEAD tells of the object itself."""
+    told = {key.lower(): value for key, value in cluster.head(bucket, name).headers.items()}
+    return {key: value for key, value in told.items() if key not in ("date", "tarn-request", "connection", "ais-location", "ais-mirror-paths")}
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
+    """The names that `target` would take, of those offered in bucket "data"."""
+    (bucket,) = {said["bucket_id"] for node in ("t1", "t2") for said in pair.objects(node).values()}
+    body = {"bucket": bucket, "bmd": 1, "map": version,
+            "names": [{"name": name, "kind": kind, "generation": list(generation)} for name in names]}
+    answer = call(pair.cluster, target, "POST", "/v1/internal/move/offer", body, caller)
+    assert answer.status == 200, answer
+    return [names[index] for index in answer.json()["wanted"]]
+
+
+def test_objects_move_with_all_that_belongs_to_them(pair):
+    """There and back: bytes, generations, versions, times, checksums and metadata stay, and each lies in one place."""
+    cluster = pair.cluster
+    bodies = fill(cluster)
+    assert cluster.delete("data", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+    told = {name: facts(cluster, name) for name in bodies}
+    before = {target: pair.objects(target) for target in ("t1", "t2")}
+    assert all(len(found) > 3 for found in before.values()), "too few names on a target to show anything"
+    everything = before["t1"] | before["t2"]
+    assert everything.keys() == bodies.keys()
+
+    ends = pair.everything_to("t2")
+    assert pair.objects("t1") == {} and pair.objects("t2") == everything
+    assert ends["t1"] == ends["t1"] | {"kind": "rebalance", "map": 2, "clean": True, "error": "", "failed": 0, "left_names": 0,
+                                       "objects": len(before["t1"]), "bytes": sum(o["size"] for o in before["t1"].values())}
+    assert ends["t1"]["sent"] == {cluster.nodes["t2"]["id"]: [ends["t1"]["objects"], ends["t1"]["bytes"]]}
+    assert ends["t2"]["clean"] and ends["t2"]["objects"] == 0
+    assert sorted(cluster.names("data")) == sorted(bodies), "a list asks everybody"
+
+    pair.everything_to("t1")
+    assert pair.objects("t1") == everything and pair.objects("t2") == {}
+    pair.everything_to("t1", "t2")
+    assert {target: pair.objects(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+        assert facts(cluster, name) == told[name]
+    # The delete went along: nobody takes an older version. It is the newest change but one of this bucket.
+    assert cluster.get("data", "dir2/n-2", follow=True).status == 404
+    owner = cluster.owner("data", "dir2/n-2")
+    sender = cluster.nodes["t1" if owner == "t2" else "t2"]["id"]
+    incarnation = min(said["generation"][1] for said in before[owner].values())
+    assert offer(pair, owner, ["dir2/n-2"], 4, sender, generation=(1, incarnation, 1)) == []
+    assert offer(pair, owner, ["dir2/n-2"], 4, sender) == ["dir2/n-2"]
+    # All of it is on the drives.
+    cluster.kill("t1", "t2")
+    cluster.start("t1", "t2")
+    assert {target: pair.objects(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+
+
+def test_what_is_newer_at_the_receiver_stays(pair):
+    """A PUT and a DELETE while an older copy is on its way; and limits are obeyed, also when they change meanwhile."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 3)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
+    kept = cluster.get("data", names[2]).body
+    pair.everything_to("t2")
+    assert pair.patch_limits("t2", bandwidth=MIB, workers=2) == {"bandwidth": MIB, "workers": 2}
+    job = begin_rebalance(cluster, "t2", (back := pair.map_to("t1", "t2")))
+    other = begin_rebalance(cluster, "t1", back)
+    # The proxy sends writers to t1 all the time: it knows nothing of the map of this test.
+    assert cluster.put("data", names[0], b"newer").status == 200
+    assert cluster.put("data", names[1], b"newer, too").status == 200
+    assert cluster.delete("data", names[1]).status == 200
+    assert len(pair.objects("t2")) == 3, "9 MiB at 1 MiB/s cannot be through yet"
+    assert pair.patch_limits("t2", bandwidth=0) == {"bandwidth": 0, "workers": 2}
+    assert other.end()["clean"]
+    end = job.end()
+    assert end["clean"] and end["failed"] == 0
+    assert pair.objects("t2") == {}
+    assert cluster.get("data", names[0]).body == b"newer"
+    assert cluster.get("data", names[1]).status == 404
+    assert cluster.get("data", names[2]).body == kept
+    assert pair.objects("t1").keys() == {names[0], names[2]}
+
+
+def test_what_is_written_at_the_sender_meanwhile_moves_too(pair):
+    """A late write of a name that is on its way: it is not erased with what was given, and follows it."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 2)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(3 * MIB)).status == 200
+    pair.patch_limits("t1", bandwidth=2 * MIB, workers=1)
+    away = pair.map_to("t2")
+    jobs = [begin_rebalance(cluster, node, away) for node in ("t2", "t1")]
+    wait_until(lambda: list(cluster.drives("t2")[0].glob("data/*/*")) + list(cluster.drives("t2")[1].glob("data/*/*")), 10,
+               "a copy is on its way")
+    for name in names:
+        assert cluster.put("data", name, f"newer {name}".encode()).status == 200
+    pair.patch_limits("t1", bandwidth=0)
+    assert all(job.end()["clean"] for job in jobs)
+    assert pair.objects("t1") == {} and pair.objects("t2").keys() == set(names)
+    pair.everything_to("t1")
+    for name in names:
+        assert cluster.get("data", name).body == f"newer {name}".encode()
+
+
+def test_walks_take_turns_and_end_when_told(pair):
+    """One walk at a time: a newer map ends an older rebalance, and what it left goes by the newer one."""
+    cluster = pair.cluster
+    names = cluster.names_owned_by("t1", "data", 4)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(2 * MIB)).status == 200
+    pair.patch_limits("t1", bandwidth=MIB)
+    away = pair.map_to("t2")
+    second = begin_rebalance(cluster, "t2", away)
+    first = begin_rebalance(cluster, "t1", away)
+    assert second.end()["clean"]
+    with pytest.raises(AssertionError, match="409.*runs here already"):
+        Job(cluster, "t1", "rebalance", {"job": f"g{away['version']}", "ownership": away}).end()
+    refused = Job(cluster, "t1", "resilver", {"job": "r1"}).end()
+    assert not refused["clean"] and "a rebalance runs here" in refused["error"]
+    older = {**away, "version": 1, "past": []}
+    assert "map 2 is known here" in begin_rebalance(cluster, "t1", older).end()["error"]
+
+    back = pair.map_to("t1", "t2")
+    home = begin_rebalance(cluster, "t1", back)
+    end = first.end()
+    assert not end["clean"] and "newer map" in end["error"] and end["left_names"] > 0
+    assert home.end()["clean"]
+    rebalance(cluster, ["t2"], back)
+    assert pair.objects("t1").keys() == set(names) and pair.objects("t2") == {}
+
+    told = begin_rebalance(cluster, "t1", pair.map_to("t2"), job="g-stop")
+    assert call(cluster, "t1", "DELETE", "/v1/internal/rebalance?job=g-stop").status == 200
+    end = told.end()
+    assert not end["clean"] and "told to stop" in end["error"]
+    assert pair.objects("t1").keys() | pair.objects("t2").keys() == set(names)
+
+
+def test_a_copy_is_taken_only_whole_and_from_whom_the_map_knows(pair):
+    cluster = pair.cluster
+    (name,) = cluster.names_owned_by("t1", "data", 1)
+    body = b"seven and twenty bytes long"
+    assert cluster.put("data", name, body).status == 200
+    ((_, raw),) = attribute.data_files(cluster.drives("t1")).items()
+    t1, t2 = (cluster.nodes[node]["id"] for node in ("t1", "t2"))
+
+    def send(caller=t1, version=3, block=body, checksum=None, extra=b"", to="t2"):
+        blocks = struct.pack("<I", crc32c(body) if checksum is None else checksum) + block
+        return call(cluster, to, "PUT", f"/v1/internal/move/copy?map={version}&bmd=1",
+                    struct.pack("<I", len(raw)) + raw + blocks + extra, caller)
+
+    assert send().status == 503, "no map is known yet"
+    rebalance(cluster, ["t2"], ownership(cluster, ["t2"], 3, past=[(1, ["t1", "t2"])]))
+    assert send(version=4).status == 503
+    for refused in (send(version=2), send(caller="t9"), send(caller="test")):
+        assert refused.status == 409 and "does not take a copy" in refused.text, refused
+    wrong_block = body.replace(b"seven", b"eight")
+    for broken in (send(checksum=1), send(block=wrong_block), send(block=wrong_block, checksum=crc32c(wrong_block)),
+                   send(block=body[:-1]), send(extra=b"x")):
+        assert broken.status == 400, broken
+    assert pair.objects("t2") == {}
+    assert send().json() == {"stored": True}
+    assert send().json() == {"stored": False}, "once more is as good as once"
+    assert pair.objects("t2") == pair.objects("t1") != {}
+    wait_until(lambda: len(list(cluster.drives("t2")[0].glob("data/*/*"))) + len(list(cluster.drives("t2")[1].glob("data/*/*")))
+               == 1, 5, "nothing is left of copies that were refused")
+
+
+def test_a_flipped_bit_does_not_travel(pair):
+    cluster = pair.cluster
+    cluster.expect_errors("does not match its checksum")
+    names = cluster.names_owned_by("t1", "data", 4)
+    for name in names:
+        assert cluster.put("data", name, os.urandom(MIB + 5000)).status == 200
+    victim = next(path for path, raw in attribute.data_files(cluster.drives("t1")).items()
+                  if attribute.decode(raw)["name"] == names[1])
+    with open(victim, "r+b") as file:
+        file.seek(MIB + 100)
+        (byte,) = file.read(1)
+        file.seek(MIB + 100)
+        file.write(bytes([byte ^ 1]))
+    ends = pair.everything_to("t2")
+    assert ends["t1"]["failed"] == 1 and not ends["t1"]["clean"] and "checksum" in ends["t1"]["error"], ends["t1"]
+    assert pair.objects("t1").keys() == {names[1]}
+    assert pair.objects("t2").keys() == set(names) - {names[1]}
+
+
+def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
+    """Resilver: half of the objects go to the second drive, all stay readable, and look-ups visit one drive again."""
+    cluster = make_cluster(targets=1, drives=1)
+    bodies = fill(cluster)
+    assert cluster.delete("data", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+    told = {name: facts(cluster, name) for name in bodies}
+    before = attribute.objects(cluster.drives("t1"))
+    cluster.kill("t1")
+    drives = cluster.add_drive("t1")
+    cluster.start("t1")
+    wait_until(lambda: cluster.list_page("data").status == 200, 10, "a list is answered")
+
+    end = Job(cluster, "t1", "resilver", {"job": "r1"}).end()
+    assert end["clean"] and end["error"] == "" and end["kind"] == "resilver", end
+    here, there = (attribute.objects([drive]) for drive in drives)
+    assert len(here) > 3 and len(there) > 3 and here | there == before, "each in one place, unchanged"
+    assert end["objects"] == len(there) and end["bytes"] == sum(said["size"] for said in there.values())
+    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+        assert facts(cluster, name) == told[name]
+    assert cluster.get("data", "dir2/n-2").status == 404
+    again = Job(cluster, "t1", "resilver", {"job": "r2"}).end()
+    assert again["clean"] and again["objects"] == 0
+
+    cluster.kill("t1")
+    cluster.start("t1")
+    opened = [line for line in cluster.logs["t1"].lines() if re.search(r"overflow mark", line)]
+    assert len(opened) == 2, "the mark did not come back with the restart"
+    assert Job(cluster, "t1", "resilver", {"job": "r3"}).end()["clean"]
+    assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2, "it was clear"
+    for name, body in bodies.items():
+        assert cluster.get("data", name).body == body
+
+
+def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
+    cluster = pair.cluster
+    cluster.create_bucket("twice", {"mirror": {"enabled": True}})
+    bodies = fill(cluster, "twice")
+    assert cluster.delete("twice", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+
+    def on_drives(target):
+        """What lies on each drive of a target."""
+        return [attribute.objects([drive]) for drive in cluster.drives(target)]
+
+    before = {target: on_drives(target) for target in ("t1", "t2")}
+    assert all(first == second and len(first) > 3 for first, second in before.values()), "copies on both drives"
+    ours = before["t1"][0]
+    everything = ours | before["t2"][0]
+    assert everything.keys() == bodies.keys()
+    ends = pair.everything_to("t2")
+    assert ends["t1"] == ends["t1"] | {"clean": True, "error": "", "failed": 0, "left_names": 0, "objects": len(ours),
+                                       "bytes": sum(said["size"] for said in ours.values())}
+    assert on_drives("t1") == [{}, {}] and on_drives("t2") == [everything, everything]
+    end = Job(cluster, "t2", "resilver", {"job": "r1"}).end()
+    assert end["clean"] and end["objects"] == 0 and end["deleted"] == 0, end
+    assert on_drives("t2") == [everything, everything], "they stay where the mirror put them"
+    pair.everything_to("t1")
+    assert on_drives("t2") == [{}, {}] and on_drives("t1") == [everything, everything]
+    pair.everything_to("t1", "t2")
+    assert {target: on_drives(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("twice", name).body == body
