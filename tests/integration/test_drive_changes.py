@@ -248,7 +248,8 @@ def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(
     assert change(one, back, gone).status == 200
     check()
     counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
-    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["full"] == len(names), 30, "every object has two copies again")
+    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
+               "every object has two copies again, and no more")
     for name in {*names, "new"} - {deleted}:
         assert len(copies_of(one, name)) == 2
     # A drive whose objects lie nowhere else is kept.
