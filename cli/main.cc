@@ -16,6 +16,7 @@
 #include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/printing.h"
+#include "cli/redundancy_command.h"
 
 namespace tarn::cli {
 namespace {
@@ -64,6 +65,7 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_list_command(line);
   add_bucket_commands(line);
   add_cluster_commands(line);
+  add_redundancy_command(line);
   add_drive_commands(line);
   add_export_command(line);
   add_shards_command(line);

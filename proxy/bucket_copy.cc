@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/bucket_copy.h"
+#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
@@ -21,8 +22,10 @@ using nlohmann::json;
 
 constexpr const char* kCopy = "copy-bck";
 constexpr const char* kRename = "move-bck";
+constexpr const char* kMakeCopies = "make-n-copies";
 constexpr std::string_view kPath = "/v1/internal/copy";
 const std::vector<const cluster::Node*> kNone;
+constexpr std::string_view kMirrorPath = "/v1/internal/mirror";
 /// A target sends a line four times a second, whatever its drives do.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(20)};
 constexpr std::size_t kLineBytesMax = 1U << 20U;
@@ -47,6 +50,7 @@ Result<api::Bucket> destination_of(const http::Request& request) {
 struct Watch {
   std::string job;
   std::string order;  ///< the body for each target
+  std::string_view path = kPath;
   bool continue_on_error = false;
   bool failed = false;  ///< the others need not go on
 };
@@ -72,13 +76,13 @@ Result<bool> take_line(const Services& services, const std::string& target, cons
 }
 
 Task<Result<http::ClientStream>> begin_on(const Services& services, const cluster::Node& target,
-                                          const std::string& order) {
+                                          std::string_view path, const std::string& order) {
   CO_TRY(http::Url address, http::parse_url(target.internal_url));
   http::ClientRequest request;
   request.method = http::Method::post;
-  request.target = kPath;
+  request.target = path;
   request.fields.push_back(
-      {std::string(security::NodeAuth::kHeader), services.auth.sign("POST", kPath)});
+      {std::string(security::NodeAuth::kHeader), services.auth.sign("POST", request.target)});
   CO_TRY(auto stream, co_await services.client.open(std::move(address), std::move(request),
                                                     order.size(), kLimits));
   CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(order))));
@@ -89,7 +93,7 @@ Task<Result<http::ClientStream>> begin_on(const Services& services, const cluste
 /// Has one target do its part and reads how far it is, to its end. Tells it to stop when a user
 /// says so or another target has failed.
 Task<Status> read_progress(const Services& services, const cluster::Node& target, Watch& watch) {
-  CO_TRY(http::ClientStream stream, co_await begin_on(services, target, watch.order));
+  CO_TRY(http::ClientStream stream, co_await begin_on(services, target, watch.path, watch.order));
   CO_TRY(const http::ClientResponse head, co_await stream.read_head());
   std::string text;
   std::array<std::byte, 4096> piece{};
@@ -130,8 +134,9 @@ Task<Status> follow_target(const Services& services, const cluster::Node& target
 }
 
 Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
-                    std::string job, std::string order, bool continue_on_error) {
-  Watch watch{job, std::move(order), continue_on_error};
+                    std::string job, std::string order, bool continue_on_error,
+                    std::string_view path) {
+  Watch watch{job, std::move(order), path, continue_on_error};
   try {
     std::vector<Task<Status>> follows;
     for (const cluster::Node* target : targets_that_may_hold(*state).value_or(kNone))
@@ -142,9 +147,9 @@ Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::Clu
       if (!end && (error.empty() || error.ends_with("told to stop"))) error = end.error().message;
     services.jobs.end(job, error);
     if (error.empty())
-      obs::log("proxy").info("bucket copied job={}", job);
+      obs::log("proxy").info("bucket job done job={}", job);
     else
-      obs::log("proxy").warn("bucket not copied job={} err={}", job, error);
+      obs::log("proxy").warn("bucket job not done job={} err={}", job, error);
   } catch (...) {  // cancelled: the task group sees to it
     services.jobs.end(job, "the proxy is stopping");
     throw;
@@ -231,13 +236,29 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
                    {"bmd", state.bmd.version},
                    {"what", what}};
   const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(
-          executor, run_copy(services, goal.state, id, order.dump(), what.continue_on_error)))
+  if (!services.tasks.spawn(executor, run_copy(services, goal.state, id, order.dump(),
+                                               what.continue_on_error, kPath)))
     co_return fail(Errc::unavailable, "this proxy is stopping");
   obs::log("proxy").info("bucket copy begun req={} job={} from={} to={}",
                          request.exchange.request_id(), id, from.display(), to.display());
   const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
   co_return sent;
+}
+
+Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name) {
+  CO_TRY(const KnownBucket bucket, co_await find_bucket(services, name));
+  const int copies = api::copies_of(bucket.record->props);
+  Job job = new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
+  job.to.reset();
+  CO_TRY(const std::string id, services.jobs.start(std::move(job)));
+  const json order{
+      {"job", id}, {"bucket", raw(bucket.record->id)}, {"bmd", bucket.state->bmd.version}};
+  const auto executor = co_await asio::this_coro::executor;
+  if (!services.tasks.spawn(executor,
+                            run_copy(services, bucket.state, id, order.dump(), true, kMirrorPath)))
+    co_return fail(Errc::unavailable, "this proxy is stopping");
+  obs::log("proxy").info("copies job begun job={} bucket={} copies={}", id, name.display(), copies);
+  co_return id;
 }
 
 Task<Status> rename_bucket(const Services& services, http::Request& request, api::Bucket from) {

@@ -15,6 +15,11 @@ namespace tarn::proxy {
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action);
 
+/// Begins a job that gives every object of the bucket as many copies as its properties say now, on
+/// each target (target/bucket_mirror.cc); the id of the job. Targets go on by themselves when it
+/// ends early.
+Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name);
+
 /// POST /v1/buckets/B?bck_to= {"action":"move-bck"}: renames the bucket in one transaction and
 /// answers with the id of a job that has ended (docs/decisions/009). 409 when the destination
 /// exists or a job works on one of the two.

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
+#include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
@@ -71,9 +73,34 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   co_return sent;
 }
 
-/// Answers when every live node acts by the new properties.
+/// Of a change of properties: how many copies there were before, and are to be now.
+struct CopiesChange {
+  int before = 0;
+  int after = 0;
+};
+
+/// The body of a make-n-copies: a number, which AIStore's clients may send as text.
+Result<int> parse_copies(const json& value) {
+  std::optional<std::uint64_t> number;
+  if (value.is_number_unsigned()) number = value.get<std::uint64_t>();
+  if (value.is_string()) number = parse_u64(value.get<std::string>());
+  if (number && *number >= 1 && *number <= api::kCopiesMax) return static_cast<int>(*number);
+  return fail(Errc::invalid_argument,
+              "make-n-copies cannot make {} copies: a whole number from 1 to {} is allowed",
+              value.dump(-1, ' ', false, json::error_handler_t::replace), api::kCopiesMax);
+}
+
+/// Answers when every live node acts by the new properties; with the id of a job when that means
+/// other copies of the objects, or `always_job`.
 Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
-                          cluster::PropsChange change) {
+                          cluster::PropsChange wanted, bool always_job) {
+  CopiesChange copies;
+  const auto change = [&](const cluster::BucketProps& props) {
+    auto next = wanted(props);
+    copies.before = api::copies_of(props);
+    if (next) copies.after = api::copies_of(*next);
+    return next;
+  };
   auto changed = co_await cluster::change_bucket(services.store, services.view, name, change);
   if (!changed && changed.error().code == Errc::bucket_not_found)
     co_return fail(bucket_not_found(name));
@@ -87,8 +114,23 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
                    name.display(), seen.error().message);
   obs::log("proxy").info("bucket properties set req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), version);
-  const Status sent = co_await answer_empty(exchange);
+  if (copies.before == copies.after && !always_job) {
+    const Status sent = co_await answer_empty(exchange);
+    co_return sent;
+  }
+  CO_TRY(const std::string job, co_await start_copies_job(services, name));
+  const Status sent = co_await exchange.respond(http::Response(200, http::kText, job));
   co_return sent;
+}
+
+Task<Status> make_copies(const Services& services, http::Exchange& exchange, api::Bucket name,
+                         const json& value) {
+  CO_TRY(const int copies, parse_copies(value));
+  const auto change = [copies](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
+    return api::with_copies(props, copies);
+  };
+  const Status done = co_await change_props(services, exchange, name, change, true);
+  co_return done;
 }
 
 /// AIStore's ways to ask whether something exists, in the cluster or upstream. A bucket of ours is
@@ -201,6 +243,12 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
     const Status done = co_await rename_bucket(services, request, name);
     co_return done;
   }
+  if (action.action == "make-n-copies") {
+    CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+    const Status done =
+        co_await make_copies(services, request.exchange, known.record->name, action.value);
+    co_return done;
+  }
   if (action.action != "create-bck") co_return fail(not_yet(action.action));
   const Status done = co_await create_bucket(services, request.exchange, name, action);
   co_return done;
@@ -237,10 +285,10 @@ Task<Status> patch_bucket(const Services& services, http::Request& request, std:
   CO_TRY(const cluster::BucketProps defaults,
          cluster::bucket_defaults(services.view.state()->config));
   const auto change = [&](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
-    if (is_reset) return defaults;
+    if (is_reset) return api::reset_props(props, defaults);
     return api::with_changes(props, action.value);
   };
-  const Status done = co_await change_props(services, request.exchange, name, change);
+  const Status done = co_await change_props(services, request.exchange, name, change, false);
   co_return done;
 }
 

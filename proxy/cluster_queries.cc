@@ -14,6 +14,7 @@
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/redundancy.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -24,7 +25,7 @@ using nlohmann::json;
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
-    "target_ips, status, status_all, running_all, qryxstats";
+    "target_ips, redundancy, status, status_all, running_all, qryxstats";
 
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
@@ -110,6 +111,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
     CO_TRY(const json paths, co_await ask_targets(services, what));
     co_return cluster::json_response(paths);
   }
+  if (what == "redundancy") co_return co_await answer_redundancy(services, request);
   if (what == "node_stats") {
     CO_TRY(json targets, co_await ask_targets(services, what));
     co_return cluster::json_response({{"proxy", cluster::node_status_json(services.node, false)},

@@ -3,6 +3,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
@@ -32,8 +33,7 @@ Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
   const auto* bucket = out.state->bmd.find(out.bucket.name);
   if (bucket == nullptr) return false;
   out.bucket = *bucket;
-  out.name.bucket = bucket->id;
-  out.name.uname = bucket->placement_name(out.name.object);
+  out.name = name_in(*bucket, std::move(out.name.object));
   const auto* owner = cluster::owner_of(out.state->map, out.name.uname);
   if (owner == nullptr) return fail(Errc::unavailable, "no target of the cluster owns names now");
   out.elsewhere = owner->id == node.id ? nullptr : owner;
@@ -154,6 +154,18 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                      wanted.display());
   }
   co_return std::move(wanted);
+}
+
+ObjectName name_in(const cluster::BucketRecord& bucket, std::string object) {
+  return {bucket.id, bucket.placement_name(object), std::move(object),
+          api::copies_of(bucket.props)};
+}
+
+ObjectName as_of_now(const TargetNode& node, ObjectName name) {
+  const auto state = node.view.state();
+  if (const auto* bucket = state->bmd.find(name.bucket))
+    name.copies = api::copies_of(bucket->props);
+  return name;
 }
 
 Error object_missing(const ObjectRequest& wanted) {

@@ -38,7 +38,8 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   tombstone.kind = io::ObjectRecord::Kind::tombstone;
   tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
-  CO_TRY_OK(co_await node.store.remove(wanted.name, std::move(present), tombstone));
+  CO_TRY_OK(
+      co_await node.store.remove(as_of_now(node, wanted.name), std::move(present), tombstone));
   co_return Status();
 }
 

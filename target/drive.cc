@@ -37,6 +37,7 @@ Drive::~Drive() = default;
 
 Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& memory) {
   auto files = std::move(options.files);
+  if (options.id.empty()) options.id = options.path;
   if (!files) {
     TRY(files, io::FileSystem::open(options.path));
   }
@@ -54,11 +55,12 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
                        rotational ? turns : nullptr);
   };
   TRY(auto index, open_index());
-  const auto keep_from = system_clock().wall_time() - kTombstoneKeep;
+  const auto keep_from = options.keep_tombstones ? std::chrono::nanoseconds(0)
+                                                 : system_clock().wall_time() - kTombstoneKeep;
   std::vector<cluster::Candidate> candidates;
   for (const std::string& path : options.all_paths)
     candidates.push_back({cluster::placement_digest(path), 1.0});
-  Homes homes{std::move(options.buckets), nullptr};
+  Homes homes{std::move(options.buckets), std::move(options.spread_buckets), nullptr};
   if (!candidates.empty())
     homes.is_home = [&](const std::string& uname) {
       const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));

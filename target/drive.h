@@ -51,6 +51,7 @@ class Drive {
  public:
   struct Options {
     std::string path;
+    std::string id;  ///< uuid of the drive
     std::size_t threads = 8;
     SpaceLimits space;
     bool may_hold_foreign = false;
@@ -61,6 +62,10 @@ class Drive {
     /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
     /// belongs that the index knows.
     std::map<BucketId, api::Bucket> buckets;
+    /// Those whose objects may lie on any drive, since they are or were mirrored.
+    std::set<BucketId> spread_buckets;
+    /// Tombstones are kept whatever their age: a drive has yet to hear of them.
+    bool keep_tombstones = false;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;
     /// Shared by all drives of the target; null: one of its own.
@@ -74,6 +79,7 @@ class Drive {
   ~Drive();
 
   [[nodiscard]] const std::string& path() const { return options_.path; }
+  [[nodiscard]] const std::string& id() const { return options_.id; }
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
@@ -102,6 +108,8 @@ class Drive {
   /// Whether new files may come. Asked again when an upload has been counted (uploads()): then
   /// either it sees that the drive closes, or who closes it sees the upload.
   [[nodiscard]] bool takes_files() const { return !disabled_.load() && !closing_.load(); }
+  /// Usable, and not disabled.
+  [[nodiscard]] bool in_service() const { return !disabled() && usable().has_value(); }
   /// Lets no new files come as long as it lives; all else goes on.
   class [[nodiscard]] Closing {
    public:
@@ -163,6 +171,20 @@ class Drive {
   /// Makes `file` the object that `publication` says: on stable storage when it returns (the order
   /// is in publish.cc), or soon after, as its durability says. The caller holds the name's lock.
   Task<Status> publish(WorkFile& file, Publication publication);
+  // The same in two steps, for a version that shall lie on several drives (docs/decisions/013).
+
+  /// All of it but the record: durable, seen by nobody, and adopted by a start. When it fails
+  /// nothing is left but what a start removes.
+  Task<Status> prepare(WorkFile& file, const Publication& publication);
+  /// The record of a prepared file.
+  Task<Status> commit_prepared(WorkFile& file, const Publication& publication);
+  /// Takes a prepared file back.
+  Task<void> drop_prepared(WorkFile& file);
+  /// What an object's file says of itself.
+  Task<Result<io::ObjectAttribute>> attribute_of(std::shared_ptr<OpenObject> object);
+  /// Writes .tarn/mirror.json and, unless empty, the same into a directory that is no drive.
+  Task<Status> save_mirror_ledger(std::string json, std::string also);
+
   /// Takes a name away, durably: tombstone, unlink, directory. `tombstone` false: the record is
   /// merely erased (a leftover of a name that lives on another drive now).
   Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
@@ -262,6 +284,8 @@ class Drive {
   Result<io::FileName> next_file_name();
   Status write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset);
   Status publish_now(WorkFile& file, const Publication& publication);
+  Status prepare_now(WorkFile& file, const Publication& publication);
+  Status commit_now(WorkFile& file, const Publication& publication);
   Status publish_unsynced(WorkFile& file, Publication publication);
   [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
   [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);

@@ -6,9 +6,11 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/cluster/cluster_file.h"
 #include "common/obs/log.h"
 #include "target/cluster_history.h"
+#include "target/node.h"
 
 namespace tarn::target {
 namespace {
@@ -17,6 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kUploadWait = 10s;
 constexpr auto kLook = 100ms;
+constexpr std::size_t kPageNames = 1000;
 constexpr double kRestSeconds = 1;
 constexpr std::string_view kSayItAgain =
     "with dntres=true (tarn drive --force, ais --no-resilver) it is done all the same";
@@ -76,11 +79,43 @@ Task<Status> DriveAdmin::save(DriveList list) {
   co_return Status();
 }
 
+/// Names of mirrored buckets change without a drive that is not in the set.
+bool DriveAdmin::any_mirrored() const {
+  const auto state = view_.state();
+  return std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
+                     [](const auto& each) { return api::copies_of(each.second.props) > 0; });
+}
+
+/// Objects that no other drive has.
+Task<Status> DriveAdmin::count_spread(Drive& drive, const cluster::BucketRecord& bucket,
+                                      Held& held) {
+  std::string after;
+  for (bool more = true; more;) {
+    CO_TRY(const auto page, co_await drive.list(bucket.id, "", std::move(after), kPageNames));
+    for (const auto& entry : page.entries) {
+      if (entry.record.kind != io::ObjectRecord::Kind::object) continue;
+      ObjectName name = name_in(bucket, entry.name);
+      CO_TRY(const bool elsewhere, co_await store_.mirror().is_elsewhere(std::move(name), drive,
+                                                                         entry.record.generation));
+      if (elsewhere) continue;
+      ++held.objects;
+      held.bytes += entry.record.size;
+    }
+    more = page.more && !page.entries.empty();
+    after = more ? page.entries.back().name : std::string();
+  }
+  co_return Status();
+}
+
 /// Objects of buckets that there are.
 Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
   Held held;
   const auto state = view_.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::copies_of(bucket.props) > 0) {
+      CO_TRY_OK(co_await count_spread(drive, bucket, held));
+      continue;
+    }
     const auto visit = [&held](std::string_view, io::ObjectRecord record) -> Index::Step {
       if (record.kind == io::ObjectRecord::Kind::object) {
         ++held.objects;
@@ -143,8 +178,8 @@ void DriveAdmin::write_identities(const std::map<std::string, std::string>& sibl
 }
 
 /// On the thread.
-Result<std::shared_ptr<Drive>> DriveAdmin::open_now(const std::string& path,
-                                                    const cluster::ClusterState& state) {
+Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
+                                                const cluster::ClusterState& state) {
   std::error_code problem;
   if (!std::filesystem::is_directory(path, problem)) return fail(no_such(path));
   TRY(auto files, io::FileSystem::open(path));
@@ -162,13 +197,16 @@ Result<std::shared_ptr<Drive>> DriveAdmin::open_now(const std::string& path,
                                 [&](const auto& each) { return each.path == path; });
   if (use == plan.use.end()) return fail(Errc::conflict, "{}", plan.missing.at(path));
   TRY_OK(check_history(*files, state));
-  TRY(auto drive, opener_.open(std::move(files), *use, state));
+  Opened opened;
+  TRY_OK(read_ledger(*files, kLedgerOfDrive, opened.remembered));
+  // Others may hold older versions of what was deleted here, or it may hold those.
+  TRY(opened.drive, opener_.open(std::move(files), *use, state, true));
   {
     const std::lock_guard lock(mutex_);
     identities_[path] = use->identity;
   }
   write_identities(use->identity.siblings);
-  return std::shared_ptr<Drive>(std::move(drive));
+  return opened;
 }
 
 Task<Status> DriveAdmin::attach(std::string path) {
@@ -180,9 +218,9 @@ Task<Status> DriveAdmin::attach(std::string path) {
     co_return fail(Errc::conflict,
                    "mountpath {} was detached and somebody reads there still: wait for that", path);
   const auto state = view_.state();
-  CO_TRY(auto drive, co_await threads_.run([&]() -> Result<std::shared_ptr<Drive>> {
-    return open_now(path, *state);
-  }));
+  CO_TRY(auto opened,
+         co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
+  const auto drive = opened.drive;
   DriveList list;
   {
     const std::lock_guard lock(mutex_);
@@ -192,6 +230,8 @@ Task<Status> DriveAdmin::attach(std::string path) {
   list.detached.erase(path);
   drive->set_disabled(list.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(list)));
+  if (any_mirrored())
+    CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
   store_.attach(drive);
   hooks_.in_service(drive);
   // What the cluster did while it was opened.
@@ -235,7 +275,9 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   list.attached.erase(path);
   list.disabled.erase(path);
   list.detached.insert(path);
-  const Status saved = co_await save(std::move(list));
+  Status saved;
+  if (any_mirrored()) saved = co_await store_.mirror().goes(path);
+  if (saved) saved = co_await save(std::move(list));
   if (!saved) {
     if (drive != nullptr) drive->set_disabled(was_disabled);
     co_return saved;
@@ -301,8 +343,11 @@ Task<Status> DriveAdmin::enable(std::string path) {
   if (drive == nullptr && !was_away) co_return fail(no_such(path));
   if (was_away) {
     const auto state = view_.state();
-    CO_TRY(drive, co_await threads_.run(
-                      [&]() -> Result<std::shared_ptr<Drive>> { return open_now(path, *state); }));
+    CO_TRY(auto opened,
+           co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
+    drive = opened.drive;
+    if (any_mirrored())
+      CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
   }
   CO_TRY_OK(drive->usable());
   if (list.disabled.erase(path) > 0) CO_TRY_OK(co_await save(std::move(list)));

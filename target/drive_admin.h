@@ -43,7 +43,8 @@ class DriveAdmin {
   /// Answers when new requests do not see it; it is closed when the last reader is done.
   Task<Status> detach(std::string path, bool give_up);
   /// Out of service until enable(): its objects answer 503, new ones go to the other drives.
-  /// conflict, saying how many objects that are, unless `force`.
+  /// conflict, saying how many objects that are, unless `force`. Objects of mirrored buckets count,
+  /// here and for detach(), when no other drive in service has them.
   Task<Status> disable(std::string path, bool force);
   Task<Status> enable(std::string path);
   /// Looks whether the drive is there and answers. invalid_argument for a path that is no drive.
@@ -65,10 +66,15 @@ class DriveAdmin {
   [[nodiscard]] Result<std::shared_ptr<Drive>> find(const std::string& path) const;
   Task<Status> save(DriveList list);
   Task<Result<Held>> count(Drive& drive);
+  Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
+  [[nodiscard]] bool any_mirrored() const;
   Task<Status> refuse_if_used(Drive& drive, std::string what_then);
   Task<Status> wait_for_uploads(Drive& drive);
-  Result<std::shared_ptr<Drive>> open_now(const std::string& path,
-                                          const cluster::ClusterState& state);
+  struct Opened {
+    std::shared_ptr<Drive> drive;
+    MirrorLedger remembered;  ///< what it says of others
+  };
+  Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
   void write_identities(const std::map<std::string, std::string>& siblings);
 
   ObjectStore& store_;

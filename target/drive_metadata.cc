@@ -61,6 +61,26 @@ Task<Status> Drive::patch(io::ObjectAttribute attribute) {
   co_return co_await threads_->run(work);
 }
 
+Task<Result<io::ObjectAttribute>> Drive::attribute_of(std::shared_ptr<OpenObject> object) {
+  auto work = [&, this]() -> Result<io::ObjectAttribute> {
+    TRY_OK(usable());
+    return io::read_attribute(object->fd(), object->record().file.path());
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::save_mirror_ledger(std::string json, std::string also) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    if (!also.empty()) {
+      TRY(const auto directory, io::FileSystem::open(also));
+      TRY_OK(directory->write_file("mirror.json", json));
+    }
+    return files_->write_file(".tarn/mirror.json", json);
+  };
+  co_return co_await threads_->run(work);
+}
+
 Task<Status> Drive::read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset) {
   auto work = [&, this]() -> Status {
     TRY_OK(usable());

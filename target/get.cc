@@ -2,6 +2,9 @@
 // answer conditions and ranges from the record, then send the bytes (sender.cc): from memory by
 // sendfile on the event loop, where the drive's threads have brought and verified them.
 
+#include <set>
+
+#include "common/obs/log.h"
 #include "target/newest.h"
 #include "target/object_fields.h"
 #include "target/send_on.h"
@@ -12,6 +15,32 @@ namespace {
 
 using http::ByteRange;
 using http::RangeVerdict;
+
+/// The other copies of a mirrored object.
+class CopiesOnOtherDrives final : public OtherCopies {
+ public:
+  CopiesOnOtherDrives(ObjectStore& store, const ObjectName& name) : store_(store), name_(name) {}
+
+  Task<std::shared_ptr<OpenObject>> instead_of(std::shared_ptr<OpenObject> failed,
+                                               Error why) override {
+    failed_.insert(&failed->drive());
+    if (why.code == Errc::corrupt || why.code == Errc::io)
+      store_.mirror().report_bad(name_, failed->drive());
+    const Generation generation = failed->record().generation;
+    auto found = co_await store_.mirror().open(name_, failed_, &generation);
+    std::shared_ptr<OpenObject> other;
+    if (found) other = std::move(*found);
+    obs::log("target").warn("copy given up by a reader object={} drive={} err={} goes_on={}",
+                            name_.object, failed->drive().path(), why.message,
+                            other ? other->drive().path() : "nowhere");
+    co_return other;
+  }
+
+ private:
+  ObjectStore& store_;
+  const ObjectName& name_;
+  std::set<const Drive*> failed_;
+};
 
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                          const std::shared_ptr<OpenObject>& object) {
@@ -38,7 +67,9 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
   }
   response.lines = object->field_lines();
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
-  Sender sender(request.exchange, object, range, node.verify_always);
+  CopiesOnOtherDrives others(node.store, wanted.name);
+  Sender sender(request.exchange, object, range, node.verify_always,
+                wanted.name.copies > 0 ? &others : nullptr);
   CO_TRY_OK(co_await sender.begin(std::move(response)));
   if (!sender.done()) CO_TRY_OK(co_await sender.send());
   co_return co_await request.exchange.finish();

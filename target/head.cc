@@ -11,12 +11,15 @@ namespace {
 
 void add_location(http::Response& response, const TargetNode& node, const Newest& at) {
   const std::string& id = at.holder == nullptr ? node.id : at.holder->id;
-  response.set("Ais-Location", fmt::format("t[{}]:mp[{}]", id, at.drive));
+  response.set("Ais-Location", fmt::format("t[{}]:mp[{}]", id,
+                                           at.drives.empty() ? std::string() : at.drives.front()));
 }
 
 /// A list of paths: bare, or in brackets as AIStore's first HEAD has it.
-void add_copies(http::Response& response, std::string_view paths) {
-  response.set("Ais-Mirror-Copies", "1").set("Ais-Mirror-Paths", paths);
+void add_copies(http::Response& response, const Newest& at, bool in_brackets) {
+  const std::string paths = fmt::format("{}", fmt::join(at.drives, ","));
+  response.set("Ais-Mirror-Copies", std::to_string(at.drives.size()))
+      .set("Ais-Mirror-Paths", in_brackets ? "[" + paths + "]" : paths);
 }
 
 /// AIStore's first HEAD: everything.
@@ -28,7 +31,7 @@ void add_all(http::Response& response, const TargetNode& node, const ObjectReque
       .set("Ais-Bucket-Provider", wanted.bucket.name.provider)
       .set("Ais-Present", "true");
   add_location(response, node, at);
-  add_copies(response, fmt::format("[{}]", at.drive));
+  add_copies(response, at, true);
 }
 
 /// AIStore's second one. `name` and `size` are in the path and in Content-Length; `ec` and
@@ -45,7 +48,7 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
     response.set("Ais-Atime", std::to_string(record.modified_ns));
   if (asked.wants(HeadRequest::custom)) add_custom_fields(response, record);
   if (asked.wants(HeadRequest::location)) add_location(response, node, at);
-  if (asked.wants(HeadRequest::copies)) add_copies(response, at.drive);
+  if (asked.wants(HeadRequest::copies)) add_copies(response, at, false);
   if (asked.wants(HeadRequest::last_modified))
     response.set("Last-Modified", http::http_date(modified_seconds(record)));
   if (asked.wants(HeadRequest::etag)) response.set("ETag", record.etag());
@@ -57,6 +60,7 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_read(node, request));
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
   if (asked.outside_only)

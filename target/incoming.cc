@@ -136,7 +136,8 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
     CO_TRY(const Newest newest, co_await find_newest(node, wanted));
     CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
   }
-  CO_TRY(auto present, co_await node.store.find_all(wanted.name));
+  const ObjectName name = as_of_now(node, wanted.name);
+  CO_TRY(auto present, co_await node.store.find_seen(name));
   const auto state = node.view.state();
   if (state->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
@@ -170,7 +171,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
   io::ObjectRecord record = attribute.record;
-  CO_TRY_OK(co_await node.store.publish(wanted.name, file, std::move(attribute), digests.blocks(),
+  CO_TRY_OK(co_await node.store.publish(name, file, std::move(attribute), digests.blocks(),
                                         std::move(present), wanted.bucket.props.durability));
   co_return record;
 }

@@ -1,5 +1,6 @@
 // One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node.h"
@@ -27,9 +28,11 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   CO_TRY(plan.fields, api::parse_list_fields(query.get("props")));
   CO_TRY(plan.time_format, api::parse_time_format(query.get("time_format")));
   plan.node = node.id;
-  CO_TRY_OK(co_await node.view.at_least(*map_version, *bmd_version));
+  CO_TRY(const auto state, co_await node.view.at_least(*map_version, *bmd_version));
   if (query.get("fresh") == "1" && !node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now");
+  const auto* record = state->bmd.find(plan.bucket);
+  plan.spread = record != nullptr && api::copies_of(record->props) > 0;
   CO_TRY(const auto page,
          co_await list_page(node.store, std::move(plan), std::string(query.get("after")), *limit));
   // By a newer map names may have moved away from here, to where the caller does not look.

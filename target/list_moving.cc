@@ -27,6 +27,7 @@ constexpr std::size_t kSlice = 50'000;
 struct Found {
   io::ObjectRecord record;
   const Drive* drive = nullptr;
+  std::uint32_t copies = 1;  ///< drives that hold this version
 };
 using Records = std::map<std::string, Found, std::less<>>;
 
@@ -60,6 +61,8 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
         const auto [at, is_new] = into.try_emplace(after, Found{record, &drive});
         if (!is_new && at->second.record.generation < record.generation)
           at->second = {record, &drive};
+        else if (!is_new && at->second.record.generation == record.generation)
+          ++at->second.copies;
       }
       more = ++seen == kSlice || taken == wanted.limit;
       return {.stop = more, .skip_to = {}};
@@ -102,7 +105,7 @@ json packed(const ListPlan& plan, const std::string& name, const Found& found) {
   std::vector<std::uint8_t> entry;
   if (found.record.kind == io::ObjectRecord::Kind::object) {
     EntryPacker packer(plan, location_text(plan.node, *found.drive));
-    packer.add(name, found.record);
+    packer.add(name, found.record, found.copies);
     const auto page = packer.take(false);
     const std::string_view bytes = page.entries.front().bytes;
     entry.assign(bytes.begin(), bytes.end());

@@ -43,7 +43,7 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
     if (entry.drive == nullptr) {
       packer.add_directory(entry.name);
     } else {
-      packer.add(entry.name, entry.record);
+      packer.add(entry.name, entry.record, entry.copies);
     }
     auto packed = packer.take(false);
     out.entries.push_back(packed.entries.front());
@@ -54,12 +54,12 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
 
 }  // namespace
 
-void EntryPacker::add(std::string_view name, const io::ObjectRecord& record) {
+void EntryPacker::add(std::string_view name, const io::ObjectRecord& record, std::uint32_t copies) {
   api::ListEntry entry;
   entry.name = name;
   entry.flags = api::kEntryPresent;
   if (fields_.size) entry.size = record.size;
-  if (fields_.copies) entry.copies = 1;
+  if (fields_.copies) entry.copies = copies;
   if (fields_.location) entry.location = location_;
   if (fields_.atime) entry.atime = times_.of(record.modified_ns);
   std::array<char, 16> checksum{};
@@ -135,7 +135,7 @@ Task<Result<api::MergedPage>> list_page(ObjectStore& store, ListPlan plan, std::
                                         std::size_t limit) {
   if (!store.missing().empty())
     co_return fail(Errc::unavailable, "a list would be short: {}", store.missing().begin()->second);
-  if (store.may_hold_foreign())
+  if (plan.spread || store.may_hold_foreign())
     co_return co_await list_by_generation(store, plan, std::move(after), limit);
   const auto& drives = store.drives();
   api::ListMerge merge(drives.size(), limit, after);

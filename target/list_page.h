@@ -16,7 +16,8 @@ struct ListPlan {
   bool by_directory = false;  ///< names with a further '/' are folded into one entry "dir/"
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
-  std::string node;  ///< id of this target, for locations
+  std::string node;     ///< id of this target, for locations
+  bool spread = false;  ///< names may lie on several drives: the bucket is or was mirrored
 };
 
 /// Packs entries as the plan wants them.
@@ -26,7 +27,7 @@ class EntryPacker {
       : fields_(plan.fields), times_(plan.time_format), location_(std::move(location)) {}
 
   void add_directory(std::string_view name);
-  void add(std::string_view name, const io::ObjectRecord& record);
+  void add(std::string_view name, const io::ObjectRecord& record, std::uint32_t copies = 1);
   [[nodiscard]] std::size_t size() const { return packer_.size(); }
   [[nodiscard]] api::PackedPage take(bool more) { return packer_.take(more); }
 

@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
@@ -31,6 +32,7 @@
 #include "common/security/cluster_secret.h"
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
+#include "target/bucket_mirror.h"
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
 #include "target/list_moving.h"
@@ -76,6 +78,11 @@ void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    std::shared_ptr<const cluster::ClusterState> after) {
   for (const BucketId bucket : after->bmd.dead)
     if (!before.bmd.dead.contains(bucket)) store.forget_bucket(bucket);
+  for (const auto& [name, bucket] : after->bmd.buckets) {
+    const auto* was = before.bmd.find(bucket.id);
+    if (api::copies_of(bucket.props) != (was == nullptr ? 0 : api::copies_of(was->props)))
+      store.mirror().disturb();
+  }
   if (before.map.version == after->map.version && before.bmd.version == after->bmd.version &&
       before.config.version == after->config.version)
     return;
@@ -273,6 +280,7 @@ Status Target::start() {
   id_ = opened.node_id;
   own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
+  store_->mirror().remember(std::move(opened.ledger), std::move(opened.missing_ids), options_.dir);
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
   watch_disks();
@@ -323,6 +331,7 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
+  tasks_.spawn(loop.executor(), keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   // Not beside the lease, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));

@@ -35,10 +35,6 @@ Task<Result<ObjectRequest>> find_bucket(TargetNode& node, BucketId bucket,
   co_return out;
 }
 
-ObjectName name_in(const ObjectRequest& bucket, std::string object) {
-  return {bucket.name.bucket, bucket.bucket.placement_name(object), std::move(object)};
-}
-
 std::optional<io::ObjectRecord> newest_of(const std::vector<Located>& present) {
   if (present.empty()) return std::nullopt;
   return present.front().record;
@@ -125,6 +121,7 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   CO_TRY(const auto on_its_way, node.moves.begin_copy(name.uname, sender));
   if (node.view.state()->bmd.find(name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket {} does not exist any more", raw(name.bucket));
+  name = as_of_now(node, std::move(name));
   CO_TRY(auto present, co_await node.store.find_all(name));
   if (!wants(newest_of(present), attribute.record.generation)) {
     CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
@@ -154,7 +151,7 @@ Task<Status> answer_offer(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, offer.bucket, offer.bmd_version));
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < offer.names.size(); ++i) {
-    ObjectName name = name_in(bucket, offer.names[i].name);
+    ObjectName name = name_in(bucket.bucket, offer.names[i].name);
     CO_TRY_OK(node.moves.accepts(name.uname, sender));
     CO_TRY(const bool lacks, co_await is_wanted(node, std::move(name), offer.names[i].generation));
     if (lacks) wanted.push_back(i);
@@ -170,7 +167,7 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY(io::ObjectAttribute attribute, co_await read_attribute_of(request.exchange));
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, attribute.bucket_id, bmd_version));
   CO_TRY_OK(api::check_object_name(attribute.name));
-  const ObjectName name = name_in(bucket, attribute.name);
+  const ObjectName name = name_in(bucket.bucket, attribute.name);
   CO_TRY_OK(node.moves.accepts(name.uname, sender));
   CO_TRY_OK(node.store.reachable(name));
   // Before the bytes travel: something newer may have come since the offer.

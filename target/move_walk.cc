@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/api/mirror_props.h"
 #include "common/base/gather.h"
 #include "target/retry.h"
 
@@ -130,6 +131,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
                                                  std::string after, Count* only_count) {
   Page page;
   page.last = after;
+  const std::uint8_t copies = api::copies_of(bucket.props);
   std::size_t looked = 0;
   std::uint64_t bytes = 0;
   const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
@@ -138,19 +140,41 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
     ++looked;
     page.last = name;
     std::string uname = bucket.placement_name(name);
-    if (!concerns(drive, uname)) return {};
-    if (only_count != nullptr) {
+    if (!concerns(drive, uname, copies)) return {};
+    if (only_count != nullptr && copies == 0) {
       ++only_count->names;
       only_count->bytes += record.size;
       return {};
     }
     bytes += record.size;
-    page.entries.push_back(
-        {&bucket, {bucket.id, std::move(uname), std::string(name)}, std::move(record), {}, false});
+    page.entries.push_back({&bucket,
+                            {bucket.id, std::move(uname), std::string(name), copies},
+                            std::move(record),
+                            {},
+                            false});
     return {};
   };
   CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
+  if (copies > 0) co_await leave_to_others(drive, page);
+  for (const WalkEntry& entry : page.entries) {
+    if (only_count == nullptr) break;
+    ++only_count->names;
+    only_count->bytes += entry.record.size;
+  }
   co_return page;
+}
+
+/// A name with several copies is moved once: by the walk over the drive that is the first to hold
+/// the newest one. On a disabled drive, what lies nowhere else stays an entry, and fails.
+Task<void> MoveWalk::leave_to_others(const Drive& drive, Page& page) {
+  std::vector<WalkEntry> ours;
+  for (WalkEntry& entry : page.entries) {
+    const auto found = co_await node_.store.find_seen(entry.name);
+    const bool first = found && !found->empty() && found->front().drive == &drive;
+    const bool unseen = !found || (found->empty() && drive.disabled());
+    if (first || unseen) ours.push_back(std::move(entry));
+  }
+  page.entries = std::move(ours);
 }
 
 /// One worker: takes entries of the page until there are none left.

@@ -38,8 +38,10 @@ class MoveWalk {
   Task<Status> run();
 
  protected:
-  /// Whether this record on `drive` has to be moved. On the drive's threads: quick, and pure.
-  [[nodiscard]] virtual bool concerns(const Drive& drive, const std::string& uname) const = 0;
+  /// Whether this record on `drive` has to be moved; of a name with several copies, whether the
+  /// name has. `copies`: as ObjectName has it. On the drive's threads: quick, and pure.
+  [[nodiscard]] virtual bool concerns(const Drive& drive, const std::string& uname,
+                                      std::uint8_t copies) const = 0;
   /// Shown all entries of a page before they are handled one by one.
   virtual Task<Status> prepare(std::vector<WalkEntry>& entries) = 0;
   /// Moves one. False: it is not what it was any more, the next look will tell. Errors of the walk
@@ -71,6 +73,7 @@ class MoveWalk {
   Task<Status> move_drive(Drive& drive);
   Task<Result<Page>> next_page(Drive& drive, const cluster::BucketRecord& bucket, std::string after,
                                Count* only_count);
+  Task<void> leave_to_others(const Drive& drive, Page& page);
   Task<Status> take_entries(Drive& drive, Page& page, std::size_t worker);
   Task<Result<bool>> handle_patiently(Drive& drive, const WalkEntry& entry);
   [[nodiscard]] std::size_t workers(const Drive& drive) const;

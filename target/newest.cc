@@ -27,13 +27,13 @@ constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
 struct Answer {
   std::string id;
   std::optional<io::ObjectRecord> record;
-  std::string drive;
+  std::vector<std::string> drives;
 };
 
 Result<Answer> read_answer(const std::string& id, const std::string& body) {
   try {
     const json in = json::parse(body);
-    Answer out{id, {}, in.at("drive").get<std::string>()};
+    Answer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
     const auto bytes = unhex(in.at("record").get<std::string>());
     if (!bytes) return fail(Errc::corrupt, "target t[{}]: a record that is no hex", id);
     if (!bytes->empty()) {
@@ -54,6 +54,7 @@ Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::Cluste
   query.set("bucket", std::to_string(raw(name.bucket)));
   query.set("object", name.object);
   query.set("uname", name.uname);
+  query.set("copies", std::to_string(name.copies));
   query.set("map", std::to_string(state->map.version));
   http::ClientRequest request;
   request.target = std::string(kLookUpPath) + "?" + query.encode();
@@ -75,9 +76,12 @@ Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::Cluste
 void take_own(Newest& best) {
   for (const Located& each : best.here)
     if (!best.record || best.record->generation <= each.record.generation) {
+      if (best.holder != nullptr || !best.record ||
+          best.record->generation < each.record.generation)
+        best.drives.clear();
       best.record = each.record;
       best.holder = nullptr;
-      best.drive = each.drive->path();
+      best.drives.push_back(each.drive->path());
     }
 }
 
@@ -85,9 +89,10 @@ std::uint64_t map_version_of(const std::optional<io::ObjectRecord>& record) {
   return record ? record->generation.map_version : 0;
 }
 
-/// A drive that is away may hold something newer than no object.
+/// A drive that is away may hold something newer than no object. Of a mirrored name the drives have
+/// been judged already.
 Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found) {
-  if (found.exists() || node.store.missing().empty()) return {};
+  if (found.exists() || name.copies > 0 || node.store.missing().empty()) return {};
   return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
               node.store.missing().begin()->first);
 }
@@ -100,7 +105,8 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
   if (cluster::writer_of(map, digest) != node.id)
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
-  CO_TRY(best.here, co_await node.store.find_all(wanted.name));
+  const ObjectName name = as_of_now(node, wanted.name);
+  CO_TRY(best.here, co_await node.store.find_all(name));
   take_own(best);
   const auto groups = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
   if (groups.empty()) co_return std::optional(std::move(best));
@@ -108,17 +114,17 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   std::vector<Task<Result<Answer>>> calls;
   calls.reserve(groups.size());
   for (const auto& group : groups)
-    calls.push_back(ask(node, best.state, wanted.name, group.homes.front()));
+    calls.push_back(ask(node, best.state, name, group.homes.front()));
   const auto answers = co_await gather(std::move(calls));
   for (const auto& answer : answers) {
     if (!answer || !answer->record) continue;
     if (best.record && best.record->generation >= answer->record->generation) continue;
     best.record = answer->record;
     best.holder = best.state->map.find(answer->id);
-    best.drive = answer->drive;
+    best.drives = answer->drives;
   }
   // It may have moved here while the others were asked: what they had no more is here now.
-  CO_TRY(best.here, co_await node.store.find_all(wanted.name));
+  CO_TRY(best.here, co_await node.store.find_all(name));
   take_own(best);
   if (node.view.state()->map.version != best.state->map.version) co_return std::optional<Newest>();
   const auto still = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
@@ -143,6 +149,8 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kRestMax;
   while (std::chrono::steady_clock::now() < patience) {
+    // What a crash left half done is finished before anybody sees it.
+    if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
     if (node.owned.at_rest(name.uname)) {
       Newest own;
       CO_TRY(own.here, co_await node.store.find_all(name));
@@ -169,7 +177,7 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) 
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(auto found, co_await try_find(node, wanted));
     if (!found) continue;
-    CO_TRY_OK(vouch(node, wanted.name, *found));
+    CO_TRY_OK(vouch(node, as_of_now(node, wanted.name), *found));
     co_return std::move(*found);
   }
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
@@ -196,20 +204,26 @@ Task<Status> look_up(TargetNode& node, http::Request& request) {
   const auto& query = request.query();
   const auto bucket = parse_u64(query.get("bucket"));
   const auto map_version = parse_u64(query.get("map"));
+  const auto copies = parse_u64(query.get("copies"));
   ObjectName name;
   name.object = query.get("object");
   name.uname = query.get("uname");
-  if (!bucket || !map_version || name.object.empty() || name.uname.empty())
-    co_return fail(Errc::invalid_argument, "look-up: bucket, object, uname and map are required");
+  if (!bucket || !map_version || !copies || *copies > UINT8_MAX || name.object.empty() ||
+      name.uname.empty())
+    co_return fail(Errc::invalid_argument,
+                   "look-up: bucket, object, uname, copies and map are required");
   name.bucket = BucketId(*bucket);
   CO_TRY_OK(co_await node.view.at_least(*map_version, 0));
+  // Whichever of us knows the newer state of the bucket.
+  name = as_of_now(node, std::move(name));
+  name.copies = std::max(name.copies, static_cast<std::uint8_t>(*copies));
   CO_TRY(const auto own, co_await look_here(node, std::move(name), *map_version));
   if (!own) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));
   }
   const json answer{{"record", own->record ? hex(io::encode(*own->record)) : ""},
-                    {"drive", own->drive}};
+                    {"drives", own->drives}};
   http::Response response(200, http::kJson, answer.dump());
   co_return co_await request.exchange.respond(std::move(response));
 }

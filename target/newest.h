@@ -15,7 +15,7 @@ struct Newest {
   std::optional<io::ObjectRecord> record;  ///< the newest of all; nothing: there was never one
   /// The target that has it, within `state`, when it has not come here yet; else null.
   const cluster::Node* holder = nullptr;
-  std::string drive;  ///< path of the drive that it lies on
+  std::vector<std::string> drives;  ///< paths of the drives there that it lies on
   std::shared_ptr<const cluster::ClusterState> state;
 
   [[nodiscard]] bool exists() const {

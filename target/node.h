@@ -63,6 +63,11 @@ struct ObjectRequest {
   [[nodiscard]] std::string display() const { return bucket.name.display() + "/" + name.object; }
 };
 
+/// The name of an object in a bucket, with as many copies as that wants.
+[[nodiscard]] ObjectName name_in(const cluster::BucketRecord& bucket, std::string object);
+/// A name with as many copies as its bucket wants now: that may have changed while a body arrived.
+[[nodiscard]] ObjectName as_of_now(const TargetNode& node, ObjectName name);
+
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (no lease and the client
 /// insists on a fresh answer). The caller looks at `elsewhere`.

@@ -106,6 +106,7 @@ bool ObjectStore::DriveSet::may_hold_foreign() const {
 }
 
 Status ObjectStore::reachable(const ObjectName& name) const {
+  if (name.copies > 0) return mirror_.writable(name);
   const auto set = set_.get();
   TRY_OK(set->home(name, set->order(name)));
   return {};
@@ -114,6 +115,7 @@ Status ObjectStore::reachable(const ObjectName& name) const {
 bool ObjectStore::may_hold_foreign() const { return set_.get()->may_hold_foreign(); }
 
 Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
+  if (name.copies > 0) co_return co_await mirror_.find_all(std::move(name));
   const auto set = set_.get();
   const auto by_rank = set->order(name);
   CO_TRY(Drive* const first, set->home(name, by_rank));
@@ -131,16 +133,23 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   co_return found;
 }
 
+Task<Result<std::vector<Located>>> ObjectStore::find_seen(ObjectName name) {
+  if (name.copies > 0) co_return co_await mirror_.find_seen(std::move(name));
+  co_return co_await find_all(std::move(name));
+}
+
 std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
   auto object = open_.find(name.bucket, name.object);
   if (!object || object->drive().disabled() || !object->drive().usable() ||
       !object->drive().not_overloaded())
     return nullptr;
+  if (name.copies > 1 && mirror_.has_idler_than(object->drive())) return nullptr;
   return object;
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   if (auto object = find_open(name)) co_return std::move(object);
+  if (name.copies > 0) co_return co_await mirror_.open(std::move(name), {}, nullptr);
   const OpenObjects::Moment before = open_.now(name.bucket, name.object);
   const auto set = set_.get();
   const auto by_rank = set->order(name);
@@ -170,7 +179,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
   const auto set = set_.get();
-  if (found.empty() && !set->missing.empty())
+  if (found.empty() && name.copies == 0 && !set->missing.empty())
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                    set->missing.begin()->first);
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
@@ -181,13 +190,17 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
                                                             std::optional<std::uint64_t> length) {
   const auto set = set_.get();
   const auto by_rank = set->order(name);
-  CO_TRY(Drive* const first, set->home(name, by_rank));
-  CO_TRY_OK(first->not_overloaded());
-  Error last{Errc::unavailable, "no drive of this target takes new files now"};
+  if (name.copies == 0) {
+    CO_TRY(Drive* const first, set->home(name, by_rank));
+    CO_TRY_OK(first->not_overloaded());
+  }
+  Error last{Errc::unavailable,
+             "no drive of this target takes new files now: they are disabled or do not keep up"};
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
     for (const std::size_t index : by_rank) {
       if (index >= set->drives.size() || !set->drives[index]->takes_files()) continue;
+      if (name.copies > 0 && !set->drives[index]->not_overloaded()) continue;
       auto file = co_await set->drives[index]->create(length, above_watermark);
       if (file && !set->drives[index]->takes_files())
         continue;  // it goes: what is stored there too
@@ -202,6 +215,9 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
 Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                                   std::vector<std::uint32_t> checksums, std::vector<Located> others,
                                   cluster::Durability durability) {
+  if (name.copies > 0)
+    co_return co_await mirror_.publish(std::move(name), file, std::move(attribute),
+                                       std::move(checksums));
   Drive& drive = file.drive();
   const auto set = set_.get();
   const bool foreign = set->paths[set->order(name).front()] != drive.path();
@@ -230,6 +246,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
 }
 
 Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute) {
+  if (name.copies > 0) co_return co_await mirror_.patch(std::move(name), std::move(attribute));
   if (drive.disabled()) co_return fail(lies_on_disabled(name, drive));
   const OpenObjects::Change change(open_, name.bucket, name.object);
   co_return co_await drive.patch(std::move(attribute));
@@ -237,6 +254,7 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
+  if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
   if (present.empty()) {
     const auto set = set_.get();
     CO_TRY(Drive* const belongs, set->home(name, set->order(name)));
@@ -277,7 +295,7 @@ void ObjectStore::forget_bucket(BucketId bucket) {
 Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
                                                        std::string& next) {
-  std::map<std::string, std::pair<io::ObjectRecord, const Drive*>> merged;
+  std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives()) {
     CO_TRY_OK(drive->not_overloaded());
@@ -285,17 +303,20 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;
     for (auto& entry : listing.entries) {
-      const auto [at, is_new] = merged.try_emplace(entry.name, entry.record, drive.get());
-      if (!is_new && at->second.first.generation < entry.record.generation)
-        at->second = {std::move(entry.record), drive.get()};
+      const auto [at, is_new] = merged.try_emplace(entry.name);
+      Listed& newest = at->second;
+      if (is_new || newest.record.generation < entry.record.generation) {
+        newest = {entry.name, std::move(entry.record), drive.get()};
+      } else if (newest.record.generation == entry.record.generation) {
+        ++newest.copies;
+      }
     }
   }
   Page page;
   page.more = bound.has_value();
   for (auto& [name, newest] : merged) {
     if (bound && name > *bound) break;
-    auto& [record, drive] = newest;
-    if (is_live(record)) page.entries.push_back({name, std::move(record), drive});
+    if (is_live(newest.record)) page.entries.push_back(std::move(newest));
   }
   if (bound) next = *bound;
   co_return page;

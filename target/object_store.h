@@ -12,27 +12,12 @@
 #include "common/base/snapshot.h"
 #include "common/cluster/hrw.h"
 #include "target/drive.h"
+#include "target/mirror.h"
 #include "target/name_locks.h"
+#include "target/object_name.h"
 #include "target/open_objects.h"
 
 namespace tarn::target {
-
-/// The name of an object as the store needs it: the bucket's id is in the keys, the uname decides
-/// the drive.
-struct ObjectName {
-  BucketId bucket{};
-  std::string uname;   ///< what placement hashes: "ais/@#/photos/cat.jpg"
-  std::string object;  ///< "cat.jpg"
-
-  /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.
-  [[nodiscard]] std::string key() const { return std::to_string(raw(bucket)) + "/" + object; }
-};
-
-/// A record and the drive that holds it.
-struct Located {
-  Drive* drive = nullptr;
-  io::ObjectRecord record;
-};
 
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
 /// A name's home is the first drive in HRW order over all drives that the target has ever had and
@@ -63,13 +48,19 @@ class ObjectStore {
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
 
+  /// What is particular to mirrored buckets.
+  [[nodiscard]] Mirror& mirror() { return mirror_; }
+
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
-  /// unavailable when the drive where `name` lives is away or out.
+  /// unavailable when the drive where `name` lives is away or out; of a mirrored name, when too
+  /// many are.
   [[nodiscard]] Status reachable(const ObjectName& name) const;
   /// All records of a name, tombstones included, the newest first. unavailable when a drive that
   /// may hold one does not answer.
   Task<Result<std::vector<Located>>> find_all(ObjectName name);
+  /// The same for a write that overwrites whatever there is: of a mirrored name, what can be seen.
+  Task<Result<std::vector<Located>>> find_seen(ObjectName name);
   /// The newest version, when it is open already and its drive can be asked; else null: then
   /// open_object() knows. Never waits.
   [[nodiscard]] std::shared_ptr<OpenObject> find_open(const ObjectName& name);
@@ -89,8 +80,8 @@ class ObjectStore {
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                        std::vector<std::uint32_t> checksums, std::vector<Located> others,
                        cluster::Durability durability);
-  /// Replaces the metadata of `name` on the drive that holds it, as Drive::patch does. The caller
-  /// holds the name's lock.
+  /// Replaces the metadata of `name` on `drive`, which holds it, as Drive::patch does; of a
+  /// mirrored name, on all that hold it. The caller holds the name's lock.
   Task<Status> patch(ObjectName name, Drive& drive, io::ObjectAttribute attribute);
   /// Durably deletes all of `present` (from find_all, under the lock). When that is nothing, the
   /// tombstone goes to the drive where the name belongs.
@@ -110,6 +101,7 @@ class ObjectStore {
     std::string name;
     io::ObjectRecord record;
     const Drive* drive = nullptr;  ///< that holds it; null for a virtual directory
+    std::uint32_t copies = 1;      ///< drives that hold this version
   };
   struct Page {
     std::vector<Listed> entries;  ///< live objects; names that end in '/' are virtual directories
@@ -146,6 +138,8 @@ class ObjectStore {
   std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them
   Snapshot<SpaceLimits> space_limits_;
   NameLocks locks_;
+  friend class Mirror;
+  Mirror mirror_{*this};
   OpenObjects open_;  // behind the drives: it closes files on their threads
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/api/mirror_props.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
 #include "target/cluster_history.h"
@@ -13,19 +14,33 @@ spdlog::logger& log() { return obs::log("target"); }
 
 }  // namespace
 
+Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger) {
+  const auto text = files.read_file(path);
+  if (!text) return text.error().code == Errc::not_found ? Status() : fail(text.error());
+  TRY(const MirrorLedger found, MirrorLedger::parse(*text));
+  ledger.add(found);
+  return {};
+}
+
 Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem> files,
                                                  const DrivePlan::Use& use,
-                                                 const cluster::ClusterState& state) const {
+                                                 const cluster::ClusterState& state,
+                                                 bool keep_tombstones) const {
   TRY_OK(write_identity(*files, use.identity));
   TRY_OK(probe_file_system(*files));
   Drive::Options its;
   its.path = use.path;
+  its.id = use.identity.drive;
   its.threads = options.drive_threads;
   its.space = options.limits();
   its.may_hold_foreign = use.may_hold_foreign;
   for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
   its.dead_buckets = state.bmd.dead;
-  for (const auto& [name, bucket] : state.bmd.buckets) its.buckets[bucket.id] = bucket.placed_as();
+  for (const auto& [name, bucket] : state.bmd.buckets) {
+    its.buckets[bucket.id] = bucket.placed_as();
+    if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
+  }
+  its.keep_tombstones = keep_tombstones;
   its.kind = options.kind();
   its.cache_policy = cache_policy;
   its.files = std::move(files);
@@ -55,11 +70,18 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
-  OpenedDrives opened{plan.node, {}, plan.missing, {}};
+  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}};
+  for (const auto& [path, drive] : files)
+    TRY_OK(read_ledger(*drive, kLedgerOfDrive, opened.ledger));
+  TRY(const auto own, io::FileSystem::open(options.dir));
+  TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
+  for (const DrivePlan::Use& use : plan.use)
+    for (const auto& [uuid, path] : use.identity.siblings) opened.missing_ids[path] = uuid;
+  const bool keep_tombstones = !opened.ledger.behind.empty();
   for (const auto& [path, why] : plan.missing)
     log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
-    auto drive = open(std::move(files[use.path]), use, state);
+    auto drive = open(std::move(files[use.path]), use, state, keep_tombstones);
     const bool is_disabled = list.disabled.contains(use.path);
     if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {
       log().warn("disabled drive not opened drive={} err={}", use.path, drive.error().message);

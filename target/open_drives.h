@@ -10,6 +10,7 @@
 #include "target/drive.h"
 #include "target/drive_identity.h"
 #include "target/drive_list.h"
+#include "target/mirror_ledger.h"
 #include "target/options.h"
 
 namespace tarn::target {
@@ -20,8 +21,15 @@ struct OpenedDrives {
   std::vector<std::unique_ptr<Drive>> drives;
   std::map<std::string, std::string> missing;
   using Identities = std::map<std::string, DriveIdentity>;
-  Identities identities;  ///< of `drives`, by path
+  Identities identities;                           ///< of `drives`, by path
+  std::map<std::string, std::string> missing_ids;  ///< path -> uuid, of all that are known
+  MirrorLedger ledger;                             ///< what all places remember
 };
+
+/// Adds what a drive, or a node's directory (`path` "mirror.json"), remembers of drives that are
+/// behind. Nothing there is fine.
+Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger);
+inline constexpr const char* kLedgerOfDrive = ".tarn/mirror.json";
 
 /// What all drives of a target share while they are opened.
 struct DriveOpener {
@@ -29,10 +37,12 @@ struct DriveOpener {
   const IndexMemory& memory;
   std::shared_ptr<CachePolicy> cache_policy;
 
-  /// Opens one as `use` says: its identity is written, its index reconciled with its files. Blocks.
+  /// Opens one as `use` says: its identity is written, its index reconciled with its files.
+  /// `keep_tombstones`: as Drive::Options. Blocks.
   [[nodiscard]] Result<std::unique_ptr<Drive>> open(std::unique_ptr<io::FileSystem> files,
                                                     const DrivePlan::Use& use,
-                                                    const cluster::ClusterState& state) const;
+                                                    const cluster::ClusterState& state,
+                                                    bool keep_tombstones) const;
   /// Opens those of the command line and of `list`. A drive that is disabled and cannot be opened
   /// is missing.
   [[nodiscard]] Result<OpenedDrives> open_all(const DriveList& list,

@@ -160,9 +160,7 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    address.bucket.display());
   object.bucket = *bucket;
-  object.name.bucket = bucket->id;
-  object.name.uname = bucket->placement_name(address.object);
-  object.name.object = std::move(address.object);
+  object.name = name_in(*bucket, std::move(address.object));
   to.owner = cluster::owner_of(object.state->map, object.name.uname);
   if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
   co_return to;

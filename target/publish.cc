@@ -93,12 +93,16 @@ void Drive::note_published(WorkFile& file, const Publication& publication) {
     verified->set(block, true);
 }
 
-Status Drive::publish_now(WorkFile& file, const Publication& publication) {
+Status Drive::prepare_now(WorkFile& file, const Publication& publication) {
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
+  const Status written = write_durably({{file.fd_.get(), publication.attribute}});
+  return written ? written : take_back(file, written);
+}
+
+Status Drive::commit_now(WorkFile& file, const Publication& publication) {
   const io::ObjectAttribute& attribute = publication.attribute;
   const auto commit = [&]() -> Status {
-    TRY_OK(write_durably({{file.fd_.get(), attribute}}));
     // From here on a crash leaves a file that the next start adopts: the object is there, wholly.
     FAIL_POINT("put.before_index");
     const auto mark = coming(publication);
@@ -111,6 +115,11 @@ Status Drive::publish_now(WorkFile& file, const Publication& publication) {
     threads_->post([this, bucket = attribute.bucket_id, name = attribute.name,
                     replaced = publication.old->file] { reap(bucket, name, replaced); });
   return {};
+}
+
+Status Drive::publish_now(WorkFile& file, const Publication& publication) {
+  TRY_OK(prepare_now(file, publication));
+  return commit_now(file, publication);
 }
 
 /// `durability: nosync`: the index learns of the object first, with a note that the file is not
@@ -219,6 +228,25 @@ Status Drive::settle(const io::FileName& file) {
   }
   synced_.wait(lock, [&] { return !being_synced_.contains(file); });
   return {};
+}
+
+Task<Status> Drive::prepare(WorkFile& file, const Publication& publication) {
+  if (file.write_behind_) CO_TRY_OK(co_await file.write_behind_->finish(file.fd_.get()));
+  auto work = [&, this] { return prepare_now(file, publication); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::commit_prepared(WorkFile& file, const Publication& publication) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    return commit_now(file, publication);
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<void> Drive::drop_prepared(WorkFile& file) {
+  auto work = [&, this]() -> Status { return take_back(file, Status()); };
+  static_cast<void>(co_await threads_->run(work));
 }
 
 Task<Status> Drive::make_durable(io::ObjectRecord record) {

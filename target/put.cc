@@ -20,8 +20,13 @@ Status check_not_lost(const security::RedirectClaim& claim, std::uint64_t size) 
               "empty object send Content-Length: 0, or use the relay listener");
 }
 
-Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& request,
-                                          const ObjectRequest& wanted) {
+struct Stored {
+  io::ObjectRecord record;
+  bool degraded = false;  ///< fewer copies than wanted
+};
+
+Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
+                                const ObjectRequest& wanted) {
   const auto& head = request.head();
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   CO_TRY(auto custom, custom_metadata_of(head));
@@ -31,8 +36,9 @@ Task<Result<io::ObjectRecord>> store_body(TargetNode& node, http::Request& reque
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
-  co_return co_await commit_file(node, wanted, wanted.write, *file, digests, std::move(custom),
-                                 &head);
+  CO_TRY(io::ObjectRecord record, co_await commit_file(node, wanted, wanted.write, *file, digests,
+                                                       std::move(custom), &head));
+  co_return Stored{std::move(record), file->degraded()};
 }
 
 }  // namespace
@@ -51,13 +57,15 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   if (appends) co_return co_await append_object(node, request, wanted);
   if (copies) co_return co_await copy_object(node, request, wanted);
   CO_TRY_OK(co_await check_before_body(node, head, wanted));
-  CO_TRY(const io::ObjectRecord record, co_await store_body(node, request, wanted));
+  CO_TRY(const Stored stored, co_await store_body(node, request, wanted));
   CO_FAIL_POINT("put.before_reply");
   CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("put done req={} bucket={} object={} bytes={}",
                            request.exchange.request_id(), wanted.bucket.name.name,
-                           wanted.name.object, record.size);
-  co_return co_await request.exchange.respond(stored_response(record));
+                           wanted.name.object, stored.record.size);
+  http::Response response = stored_response(stored.record);
+  if (stored.degraded) response.set("Tarn-Durability", "degraded");
+  co_return co_await request.exchange.respond(std::move(response));
 }
 
 }  // namespace tarn::target

@@ -25,7 +25,8 @@ class Rebalance final : public MoveWalk {
       : MoveWalk(node, pace, progress), map_(std::move(map)) {}
 
  private:
-  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname) const override;
+  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
+                              std::uint8_t copies) const override;
   Task<Status> prepare(std::vector<WalkEntry>& entries) override;
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
   void given_up(const WalkEntry& entry, const Error& error) override;
@@ -45,7 +46,9 @@ cluster::NamePlan Rebalance::plan(const std::string& uname) const {
   return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), Moves::kPieces);
 }
 
-bool Rebalance::concerns(const Drive&, const std::string& uname) const { return !plan(uname).keep; }
+bool Rebalance::concerns(const Drive&, const std::string& uname, std::uint8_t) const {
+  return !plan(uname).keep;
+}
 
 Result<Receiver> Rebalance::receiver(const std::string& id) const {
   const cluster::Node* node = state_->map.find(id);

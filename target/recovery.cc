@@ -136,7 +136,7 @@ class Reconciliation {
           batch.erase_record(bucket, name);
         } else {
           ++report_.tombstones;
-          place(bucket_of(bucket), name);
+          place(bucket, bucket_of(bucket), name);
         }
         return;
       }
@@ -146,7 +146,7 @@ class Reconciliation {
       }
       ++report_.records;
       report_.bytes += record.size;
-      place(bucket_of(bucket), name);
+      place(bucket, bucket_of(bucket), name);
       known_.emplace(record.file, false);
     }));
     index_was_empty_ = !any;
@@ -159,7 +159,8 @@ class Reconciliation {
   }
 
   /// Counts a name that does not belong here, or may not.
-  void place(const api::Bucket* bucket, std::string_view name) {
+  void place(BucketId id, const api::Bucket* bucket, std::string_view name) {
+    if (homes_.spread.contains(id)) return;
     if (bucket == nullptr || !homes_.is_home) {
       ++report_.unplaced;
     } else if (!homes_.is_home(bucket->uname(name))) {
@@ -289,7 +290,7 @@ class Reconciliation {
     ++report_.adopted;
     report_.bytes += attribute.record.size;
     const api::Bucket* const known = bucket_of(attribute.bucket_id);
-    place(known != nullptr ? known : &attribute.bucket, attribute.name);
+    place(attribute.bucket_id, known != nullptr ? known : &attribute.bucket, attribute.name);
     if (present && present->kind == ObjectRecord::Kind::object) {
       ++report_.stale_files;
       report_.bytes -= present->size;

@@ -22,6 +22,7 @@ inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 /// Where names belong, as far as that is known when a drive is opened.
 struct Homes {
   std::map<BucketId, api::Bucket> buckets;  ///< those that live, as they are placed
+  std::set<BucketId> spread;                ///< of these: their objects may lie on any drive
   /// Whether a uname lives on this drive by placement; null: nobody knows.
   std::function<bool(const std::string& uname)> is_home;
 };

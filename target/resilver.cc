@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/block_reader.h"
@@ -21,7 +22,8 @@ class Resilver final : public MoveWalk {
   Task<Status> clear_marks();
 
  private:
-  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname) const override;
+  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
+                              std::uint8_t copies) const override;
   Task<Status> prepare(std::vector<WalkEntry>&) override { co_return Status(); }
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
 
@@ -31,7 +33,9 @@ class Resilver final : public MoveWalk {
                                std::vector<Located> found);
 };
 
-bool Resilver::concerns(const Drive& drive, const std::string& uname) const {
+/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h).
+bool Resilver::concerns(const Drive& drive, const std::string& uname, std::uint8_t copies) const {
+  if (copies > 0) return false;
   const Drive* home = node_.store.home_of(uname);
   return home != nullptr && home != &drive;
 }
@@ -136,6 +140,8 @@ Task<Status> Resilver::clear_marks() {
     if (!drive->may_hold_foreign()) continue;
     const auto belongs = [&, state = node_.view.state()](BucketId bucket, std::string_view name) {
       const auto* record = state->bmd.find(bucket);
+      // Mirrored names are looked for on all drives, whatever the mark says.
+      if (record != nullptr && api::copies_of(record->props) > 0) return true;
       return record != nullptr && node_.store.home_of(record->placement_name(name)) == drive.get();
     };
     CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));

@@ -1,3 +1,4 @@
+#include "target/bucket_mirror.h"
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
@@ -39,6 +40,10 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"POST", "/v1/internal/copy", "copy what a bucket holds on this target; a line on progress",
        bind(node, copy_bucket)},
       {"DELETE", "/v1/internal/copy", "stop such a copy", bind(node, stop_job)},
+      {"GET", "/v1/internal/redundancy", "how many copies a bucket's objects have here",
+       bind(node, count_copies)},
+      {"POST", "/v1/internal/mirror", "as many copies as the bucket wants; a line on progress",
+       bind(node, mirror_bucket)},
       {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",

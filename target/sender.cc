@@ -16,8 +16,9 @@ constexpr int kLostMax = 2;
 }  // namespace
 
 Sender::Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
-               bool verify_always)
+               bool verify_always, OtherCopies* others)
     : exchange_(exchange),
+      others_(others),
       object_(std::move(object)),
       at_(range.offset),
       end_(range.offset + range.length) {
@@ -48,8 +49,43 @@ Task<Status> Sender::begin(http::Response head) {
       co_return Status();
     }
   }
-  CO_TRY_OK(co_await prepare());
+  CO_TRY_OK(co_await begin_reading());
   co_return co_await exchange_.begin(std::move(head), length);
+}
+
+/// The first bytes, from whichever copy has them.
+Task<Status> Sender::begin_reading() {
+  while (true) {
+    Status prepared = co_await prepare();
+    if (prepared) co_return prepared;
+    const bool goes_on = co_await go_on_elsewhere(prepared.error());
+    if (!goes_on) co_return prepared;
+  }
+}
+
+/// Whether another copy took the place of the one whose drive failed us: from the same offset on,
+/// and the client does not notice.
+Task<bool> Sender::go_on_elsewhere(Error why) {
+  if (others_ == nullptr) co_return false;
+  auto other = co_await others_->instead_of(object_, std::move(why));
+  if (!other) co_return false;
+  if (ahead_) ahead_->close();
+  ahead_.reset();
+  object_->end_reading();
+  object_ = std::move(other);
+  options_.keep_cached = object_->begin_reading();
+  co_return true;
+}
+
+Task<Result<std::uint64_t>> Sender::ready() {
+  while (true) {
+    auto ready = co_await ahead_->ready(at_);
+    if (ready) co_return ready;
+    const bool goes_on = co_await go_on_elsewhere(ready.error());
+    if (!goes_on) co_return ready;
+    CO_TRY_OK(co_await begin_reading());
+    if (!ahead_) read_ahead_from(at_);
+  }
 }
 
 Task<Status> Sender::prepare() {
@@ -68,7 +104,7 @@ Task<Status> Sender::send() {
     std::uint64_t upto = std::min(at_ + kSendBytes, end_);
     if (!ahead_ && !object_->may_send(at_, upto - at_)) read_ahead_from(at_);
     if (ahead_) {
-      CO_TRY(const std::uint64_t ready, co_await ahead_->ready(at_));
+      CO_TRY(const std::uint64_t ready, co_await this->ready());
       upto = std::min(upto, ready);
     }
     if (!ahead_ || object_->may_send(at_, upto - at_)) {
@@ -98,14 +134,19 @@ Task<Status> Sender::send_from_memory(std::uint64_t upto) {
 Task<Status> Sender::send_through_buffer() {
   const std::uint64_t block = at_ / kBlockBytes;
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  CO_TRY(const std::size_t bytes, co_await object_->read_block(block, buffer.span()));
+  auto read = co_await object_->read_block(block, buffer.span());
+  if (!read) {
+    const bool goes_on = co_await go_on_elsewhere(read.error());
+    if (goes_on) co_return co_await begin_reading();
+  }
+  CO_TRY(const std::size_t bytes, std::move(read));
   const std::uint64_t start = block * kBlockBytes;
   const std::uint64_t stop = std::min(end_, start + bytes);
   CO_TRY_OK(co_await exchange_.write(
       std::span<const std::byte>(buffer.span()).subspan(at_ - start, stop - at_)));
   object_->drive().note_sent(stop - at_);
   at_ = stop;
-  ahead_->passed(at_);
+  if (ahead_) ahead_->passed(at_);
   co_return Status();
 }
 

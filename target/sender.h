@@ -10,14 +10,24 @@
 
 namespace tarn::target {
 
+/// Where the same bytes may be had when a drive fails its reader.
+class OtherCopies {
+ public:
+  virtual ~OtherCopies() = default;
+  /// Another copy of the version that `failed` is of, or null.
+  virtual Task<std::shared_ptr<OpenObject>> instead_of(std::shared_ptr<OpenObject> failed,
+                                                       Error why) = 0;
+};
+
 /// Sends part of an object as the body of an answer: from memory by sendfile on the event loop,
 /// where a ReadAhead has brought and verified it. Lives while the answer is sent; the loop of its
 /// connection only.
 class Sender {
  public:
   /// `verify_always`: compare with the checksums also what was verified when it came into memory.
+  /// `others`: null when there is one copy only.
   Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
-         bool verify_always);
+         bool verify_always, OtherCopies* others = nullptr);
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
@@ -39,12 +49,16 @@ class Sender {
     }
   };
   Task<Status> prepare();
+  Task<bool> go_on_elsewhere(Error why);
+  Task<Status> begin_reading();
+  Task<Result<std::uint64_t>> ready();
   void read_ahead_from(std::uint64_t at);
   Task<Status> send_from_memory(std::uint64_t upto);
   Task<Status> send_through_buffer();
 
   http::Exchange& exchange_;
-  const std::shared_ptr<OpenObject> object_;
+  OtherCopies* const others_;
+  std::shared_ptr<OpenObject> object_;
   std::uint64_t at_;
   const std::uint64_t end_;
   ReadAhead::Options options_;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/proc_files.h"
@@ -60,11 +61,13 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
   return out;
 }
 
-Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix) {
+Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix,
+                                       bool is_spread) {
   if (!store.missing().empty())
     co_return fail(Errc::unavailable, "a summary would be short: {}",
                    store.missing().begin()->second);
-  if (store.may_hold_foreign()) co_return co_await count_by_generation(store, bucket, prefix);
+  if (is_spread || store.may_hold_foreign())
+    co_return co_await count_by_generation(store, bucket, prefix);
   std::vector<Task<Result<api::BucketSummary>>> counts;
   for (const auto& drive : store.drives()) counts.push_back(count_drive(*drive, bucket, prefix));
   const auto parts = co_await gather(std::move(counts));
@@ -84,9 +87,11 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
   const auto bmd_version = parse_u64(query.get("bmd"));
   if (!bucket || !bmd_version)
     co_return fail(Errc::invalid_argument, "summary: bucket and bmd are required");
-  CO_TRY_OK(co_await node.view.at_least(0, *bmd_version));
-  CO_TRY(api::BucketSummary sum,
-         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix"))));
+  CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
+  const auto* record = state->bmd.find(BucketId(*bucket));
+  const bool is_spread = record != nullptr && api::copies_of(record->props) > 0;
+  CO_TRY(api::BucketSummary sum, co_await count(node.store, BucketId(*bucket),
+                                                std::string(query.get("prefix")), is_spread));
   sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));

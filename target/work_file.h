@@ -24,6 +24,9 @@ class WorkFile {
   [[nodiscard]] Drive& drive() const { return drive_; }
   /// The drive may write its last GiB later: it is going to be acknowledged before it is synced.
   void write_late() { late_ = true; }
+  /// Whether fewer copies of it were made than its bucket asks for.
+  [[nodiscard]] bool degraded() const { return degraded_; }
+  void set_degraded() { degraded_ = true; }
   /// False once it has been published, or failed to be and is gone.
   [[nodiscard]] bool is_open() const { return fd_.valid(); }
 
@@ -36,6 +39,7 @@ class WorkFile {
   bool late_ = false;
   std::shared_ptr<WriteBehind> write_behind_;  // rotational ones only
   bool published_ = false;
+  bool degraded_ = false;
 };
 
 }  // namespace tarn::target

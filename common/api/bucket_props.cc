@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/settings.h"
 
@@ -88,7 +89,8 @@ constexpr std::array kLeaves{
     Leaf{"chunks.flags", "0"},
     Leaf{"mirror.copies", "2", Kind::integer, 2, 32},
     Leaf{"mirror.burst_buffer", "512", Kind::integer, 0, kMany},
-    Leaf{"mirror.enabled", "false"},
+    Leaf{"mirror.enabled", "false", Kind::boolean},
+    Leaf{"mirror.domain", R"("drive")", Kind::word, 0, 0, "|drive|", "|node|"},
     Leaf{"lru.dont_evict_time", R"("2h0m")", Kind::duration},
     Leaf{"lru.capacity_upd_time", R"("10m")", Kind::duration},
     Leaf{"lru.batch_size", "32768", Kind::integer, 1024, 1'000'000},
@@ -284,7 +286,7 @@ json props_tree(const BucketProps& props) {
   for (const Leaf& leaf : kLeaves)
     if (!is_left_out(leaf)) at_path(tree, leaf.path) = json::parse(leaf.initial);
   for (const auto& [path, value] : props.others)
-    at_path(tree, path) = json::parse(value, nullptr, false);
+    if (path != kSpreadKey) at_path(tree, path) = json::parse(value, nullptr, false);
   tree["versioning"]["enabled"] = props.versioning;
   tree["durability"] = to_string(props.durability);
   return tree;
@@ -296,6 +298,31 @@ Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
     return fail(Errc::invalid_argument, "bucket properties must be an object, not {}",
                 dump(wanted));
   TRY_OK(take_part("", wanted, props));
+  if (props.others.contains("mirror.enabled")) props.others[kSpreadKey] = "true";
+  return props;
+}
+
+std::uint8_t copies_of(const BucketProps& props) {
+  if (props.others.empty() || !props.others.contains(kSpreadKey)) return 0;
+  if (!props.others.contains("mirror.enabled")) return 1;
+  const auto number = props.others.find("mirror.copies");
+  return number == props.others.end() ? 2 : static_cast<std::uint8_t>(std::stoi(number->second));
+}
+
+BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
+  if (copies_of(props) > 0) defaults.others[kSpreadKey] = "true";
+  return defaults;
+}
+
+BucketProps with_copies(BucketProps props, int copies) {
+  if (copies > 1) {
+    props.others["mirror.enabled"] = "true";
+    props.others["mirror.copies"] = std::to_string(copies);
+    if (copies == 2) props.others.erase("mirror.copies");
+    props.others[kSpreadKey] = "true";
+  } else {
+    props.others.erase("mirror.enabled");
+  }
   return props;
 }
 

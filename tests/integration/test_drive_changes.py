@@ -207,6 +207,59 @@ def test_readers_and_writers_do_not_notice(one):
     assert not wrong, wrong[:3]
 
 
+def copies_of(cluster, name):
+    answer = cluster.head("twice", name)
+    return answer.headers["Ais-Mirror-Paths"].strip("[]").split(",") if answer.status == 200 else []
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["runs", "restarts"])
+@pytest.mark.parametrize("away, back", [("disable-mp", "enable-mp"), ("detach-mp", "attach-mp")])
+def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(one, away, back, restart):
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third).status == 200
+    one.create_bucket("twice", {"mirror": {"enabled": True}})
+    names = [f"o{i}" for i in range(24)]
+    for name in names:
+        assert one.put("twice", name, name.encode()).status == 200
+        assert len(copies_of(one, name)) == 2
+    gone = str(one.drives("t1")[0])
+    deleted, changed, kept, *_ = [name for name in names if any(gone in path for path in copies_of(one, name))]
+    answer = change(one, away, gone)
+    assert answer.status == 200, "every object lies on another drive, too: " + answer.text
+    for name in names:
+        assert one.get("twice", name).body == name.encode()
+        assert not any(gone in path for path in copies_of(one, name))
+    assert one.get("twice", "no such").status == 404
+    assert one.delete("twice", deleted).status == 200
+    assert one.put("twice", changed, b"changed").status == 200
+    assert one.put("twice", "new", b"new").status == 200
+
+    def check():
+        assert one.get("twice", deleted).status == 404 and deleted not in one.names("twice")
+        for name in {*names, "new"} - {deleted}:
+            assert one.get("twice", name).body == (b"changed" if name == changed else name.encode())
+
+    check()
+    if restart:
+        one.kill("t1")
+        one.start("t1")
+        check()
+    assert change(one, back, gone).status == 200
+    check()
+    counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
+    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
+               "every object has two copies again, and no more")
+    for name in {*names, "new"} - {deleted}:
+        assert len(copies_of(one, name)) == 2
+    # A drive whose objects lie nowhere else is kept.
+    assert one.put("data", "single", b"s").status == 200
+    assert change(one, away, drive_of(one, "single")).status == 409
+    one.kill("t1")
+    one.start("t1")
+    check()
+
+
 @pytest.mark.parametrize("action, path, query, status, says", [
     ("attach-mp", "/no/such/directory", "", 404, "mountpath /no/such/directory does not exist"),
     ("detach-mp", "/no/such", "?dntres=true", 404, "mountpath /no/such does not exist"),

@@ -295,3 +295,34 @@ def test_a_drive_that_came_gets_what_belongs_there(make_cluster):
     assert len(cluster.logs["t1"].matching("overflow mark cleared")) == 2, "it was clear"
     for name, body in bodies.items():
         assert cluster.get("data", name).body == body
+
+
+def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
+    cluster = pair.cluster
+    cluster.create_bucket("twice", {"mirror": {"enabled": True}})
+    bodies = fill(cluster, "twice")
+    assert cluster.delete("twice", "dir2/n-2").status == 200
+    del bodies["dir2/n-2"]
+
+    def on_drives(target):
+        """What lies on each drive of a target."""
+        return [attribute.objects([drive]) for drive in cluster.drives(target)]
+
+    before = {target: on_drives(target) for target in ("t1", "t2")}
+    assert all(first == second and len(first) > 3 for first, second in before.values()), "copies on both drives"
+    ours = before["t1"][0]
+    everything = ours | before["t2"][0]
+    assert everything.keys() == bodies.keys()
+    ended = pair.ended("t1", pair.everything_to("t2"))
+    assert ended["clean"] == "true" and int(ended["objects"]) == len(ours), "each moved once"
+    assert int(ended["bytes"]) == sum(said["size"] for said in ours.values())
+    assert on_drives("t1") == [{}, {}] and on_drives("t2") == [everything, everything]
+    end = Job(cluster, "t2", "resilver", "r1").end()
+    assert end["clean"] and end["objects"] == 0 and end["deleted"] == 0, end
+    assert on_drives("t2") == [everything, everything], "they stay where the mirror put them"
+    pair.everything_to("t1")
+    assert on_drives("t2") == [{}, {}] and on_drives("t1") == [everything, everything]
+    pair.everything_to("t1", "t2")
+    assert {target: on_drives(target) for target in ("t1", "t2")} == before
+    for name, body in bodies.items():
+        assert cluster.get("twice", name).body == body

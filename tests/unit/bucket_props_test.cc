@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
+
 namespace tarn::api {
 namespace {
 
@@ -39,7 +41,7 @@ TEST_CASE("bucket properties: the tree has AIStore's defaults", "[api][props]") 
            "disk_only": false},
     "chunks": {"objsize_limit": "0B", "max_monolithic_size": "1TiB", "chunk_size": "1GiB",
                "checkpoint_every": 0},
-    "mirror": {"copies": 2, "burst_buffer": 512, "enabled": false},
+    "mirror": {"copies": 2, "burst_buffer": 512, "enabled": false, "domain": "drive"},
     "lru": {"dont_evict_time": "2h0m", "capacity_upd_time": "10m", "batch_size": 32768,
             "enabled": false},
     "access": "18446744073709551615",
@@ -105,7 +107,7 @@ TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[ap
 
 TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
   for (const char* text :
-       {R"({"mirror": {"enabled": true}})", R"({"ec": {"enabled": true}})",
+       {R"({"mirror": {"domain": "node"}})", R"({"ec": {"enabled": true}})",
         R"({"lru": {"enabled": true}})", R"({"rate_limit": {"frontend": {"enabled": true}}})",
         R"({"rate_limit": {"backend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
@@ -121,6 +123,30 @@ TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][p
   CHECK(change(R"({"mirror": {"enabled": false}, "access": "18446744073709551615", "features": 0,
                    "backend_bck": {"name": "", "provider": ""}, "write_policy": {"data": ""}})")
             .value() == BucketProps{});
+}
+
+TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over its drives",
+          "[api][props]") {
+  CHECK(copies_of(BucketProps{}) == 0);
+  CHECK(copies_of(change(R"({"mirror": {"copies": 5}})").value()) == 0);
+  const auto two = change(R"({"mirror": {"enabled": true}})").value();
+  CHECK(copies_of(two) == 2);
+  CHECK(copies_of(change(R"({"mirror": {"enabled": true, "copies": 3}})").value()) == 3);
+  const auto off = with_changes(two, nlohmann::json::parse(R"({"mirror": {"enabled": false}})"));
+  CHECK(copies_of(off.value()) == 1);
+  CHECK(copies_of(reset_props(two, {})) == 1);
+  CHECK(reset_props(BucketProps{}, {}) == BucketProps{});
+  // What the cluster's configuration says of new buckets counts again.
+  const auto defaults = change(R"({"mirror": {"enabled": true, "copies": 3}})").value();
+  CHECK(copies_of(reset_props(two, defaults)) == 3);
+  CHECK(copies_of(reset_props(BucketProps{}, defaults)) == 3);
+  CHECK(copies_of(with_copies({}, 4)) == 4);
+  CHECK(copies_of(with_copies(with_copies({}, 4), 2)) == 2);
+  CHECK(copies_of(with_copies(with_copies({}, 4), 1)) == 1);
+  CHECK(copies_of(with_copies({}, 1)) == 0);
+  const auto tree = props_tree(with_copies({}, 3));
+  CHECK(tree["mirror"] == nlohmann::json::parse(R"({"burst_buffer": 512, "copies": 3,
+                                                    "domain": "drive", "enabled": true})"));
 }
 
 }  // namespace tarn::api

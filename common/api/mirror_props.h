@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/api/bucket_props.h"
+
+namespace tarn::api {
+
+/// The most copies that a bucket may ask for.
+inline constexpr int kCopiesMax = 32;
+
+/// How many copies of an object lie on drives of its target. 0: the bucket has never been mirrored,
+/// so an object is looked for on the drive where its name belongs. 1: it once was, so copies may
+/// lie anywhere.
+[[nodiscard]] std::uint8_t copies_of(const BucketProps& props);
+
+/// All set back to `defaults`, what new buckets begin with. That the bucket was once mirrored
+/// stays.
+[[nodiscard]] BucketProps reset_props(const BucketProps& props, BucketProps defaults);
+
+/// `props` with n copies, as AIStore's make-n-copies sets it: 1 ends the mirroring.
+[[nodiscard]] BucketProps with_copies(BucketProps props, int copies);
+
+/// The key in BucketProps::others that says that the bucket was mirrored once. Not shown to users.
+inline constexpr const char* kSpreadKey = "mirror.spread";
+
+}  // namespace tarn::api

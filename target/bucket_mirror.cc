@@ -1,0 +1,338 @@
+// The copies of a whole bucket: a pass that puts each name right, what starts it, and counting.
+
+#include "target/bucket_mirror.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/bucket_copy.h"
+#include "common/api/mirror_props.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/job_stream.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kPageNames = 1000;
+constexpr std::size_t kWorkers = 4;
+constexpr std::size_t kOrderBytesMax = 64U << 10U;
+constexpr auto kReportEvery = 250ms;
+constexpr auto kLookEvery = 500ms;
+constexpr auto kTryAgainAfter = 5s;
+constexpr auto kHangPatience = 60s;  // a drive that hangs mostly comes back
+
+spdlog::logger& log() { return obs::log("mirror"); }
+
+/// Names with what each drive says of them, in the order of the drives.
+struct NamePage {
+  std::map<std::string, CopyViews> names;
+  bool more = false;
+  bool complete = true;  ///< every drive that can be used has been asked
+  std::string next;      ///< where the following page goes on
+};
+
+Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::string after) {
+  if (!drive->in_service())
+    co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
+  co_return co_await drive->list(bucket, "", std::move(after), kPageNames);
+}
+
+Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string& after) {
+  std::vector<Task<Result<Drive::Listing>>> lists;
+  const auto drives = store.drives();
+  for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
+  auto parts = co_await gather(std::move(lists));
+  CopyViews blank(parts.size() + store.missing().size());
+  std::optional<std::string> bound;  // beyond it some drive has not said all yet
+  NamePage page;
+  for (std::size_t i = 0; i < blank.size(); ++i) {
+    if (i >= parts.size() || !parts[i]) {
+      blank[i].standing = Standing::away;
+      page.complete = page.complete && (i >= parts.size() || !drives[i]->in_service());
+      continue;
+    }
+    blank[i].standing = store.mirror().standing(*drives[i]);
+    blank[i].takes = !drives[i]->suspect();
+    if (!parts[i]->more) continue;
+    const std::string& last = parts[i]->entries.back().name;
+    if (!bound || last < *bound) bound = last;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i]) continue;
+    for (const auto& entry : parts[i]->entries) {
+      if (bound && entry.name > *bound) break;
+      CopyViews& views = page.names.try_emplace(entry.name, blank).first->second;
+      views[i].record = CopyView::Record{entry.record.generation,
+                                         entry.record.kind == io::ObjectRecord::Kind::object};
+    }
+  }
+  page.more = bound.has_value();
+  if (bound) page.next = *bound;
+  co_return page;
+}
+
+/// The names of a page that put_right() is to look at.
+std::vector<std::string> names_to_change(const NamePage& page, std::size_t wanted,
+                                         MirrorProgress& progress) {
+  std::vector<std::string> out;
+  for (const auto& [name, views] : page.names) {
+    const CopyVerdict verdict = judge_copies(views);
+    if (verdict.kind == CopyVerdict::Kind::found) ++progress.objects;
+    if (verdict.kind == CopyVerdict::Kind::unavailable) ++progress.unknown;
+    const CopyPlan plan = plan_copies(views, verdict, wanted);
+    if (plan.missing > 0) ++progress.missing;
+    if (!verdict.older.empty() || !plan.add.empty() || !plan.remove.empty()) out.push_back(name);
+  }
+  return out;
+}
+
+/// Shared by the workers of a page, on one loop.
+struct Work {
+  const cluster::BucketRecord& bucket;
+  std::uint8_t copies;
+  std::vector<std::string> names;
+  std::size_t next = 0;
+};
+
+Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
+                        MirrorProgress& progress) {
+  while (work.next < work.names.size()) {
+    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the job was told to stop");
+    const std::string object = work.names[work.next++];
+    ObjectName name = name_in(work.bucket, object);
+    name.copies = work.copies;
+    const auto done = co_await node.store.mirror().put_right(name, work.copies, nullptr);
+    if (done) {
+      progress.bytes += done->bytes;
+      if (done->added + done->removed > 0) ++progress.changed;
+      continue;
+    }
+    log().warn("copies not put right object={} err={}", object, done.error().message);
+    if (progress.failed++ == 0) progress.first_error = done.error().message;
+  }
+  co_return Status();
+}
+
+api::CopyProgress line_of(const MirrorProgress& progress) {
+  api::CopyProgress line;
+  line.objects = progress.changed;
+  line.bytes = progress.bytes;
+  line.failed = progress.failed;
+  return line;
+}
+
+/// A make-n-copies under way, for one request and its loop.
+class MirrorJob {
+ public:
+  MirrorJob(TargetNode& node, const cluster::BucketRecord& bucket) : node_(node), bucket_(bucket) {}
+
+  [[nodiscard]] std::stop_source stop() const { return stop_; }
+  Task<Status> run();
+  Task<Status> report(http::Exchange& exchange);
+
+ private:
+  TargetNode& node_;
+  const cluster::BucketRecord bucket_;
+  std::stop_source stop_;
+  MirrorProgress progress_;
+  bool done_ = false;
+  std::string error_;
+};
+
+Task<Status> MirrorJob::run() {
+  const Status ended = co_await mirror_names(node_, bucket_, stop_.get_token(), progress_);
+  if (!ended) {
+    error_ = ended.error().message;
+  } else if (progress_.failed > 0) {
+    error_ =
+        fmt::format("{} objects failed, the first: {}", progress_.failed, progress_.first_error);
+  } else if (progress_.missing > 0) {
+    error_ = fmt::format("{} objects have fewer copies than wanted: too few drives take one",
+                         progress_.missing);
+  }
+  done_ = true;
+  co_return Status();
+}
+
+Task<Status> MirrorJob::report(http::Exchange& exchange) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    api::CopyProgress line = line_of(progress_);
+    line.done = done_;
+    line.error = error_;
+    const Status sent = co_await exchange.write(json(line).dump() + "\n");
+    if (!sent || exchange.closing()) stop_.request_stop();
+    if (!sent) co_return sent;
+    if (line.done) co_return co_await exchange.finish();
+    timer.expires_after(kReportEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+struct Passed {
+  bool good = true;           ///< nothing is left to do that could be done
+  std::uint64_t unknown = 0;  ///< names that could not be judged
+};
+
+/// All mirrored buckets once.
+Task<Passed> pass(TargetNode& node) {
+  Passed passed;
+  const auto state = node.view.state();
+  for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::copies_of(bucket.props) == 0) continue;
+    MirrorProgress progress;
+    const Status ended = co_await mirror_names(node, bucket, {}, progress);
+    passed.good = passed.good && ended && progress.failed == 0;
+    passed.unknown += progress.unknown;
+    if (progress.changed > 0 || progress.missing > 0 || progress.failed > 0)
+      log().info("pass over bucket={} objects={} changed={} bytes={} missing={} failed={} err={}",
+                 name.display(), progress.objects, progress.changed, progress.bytes,
+                 progress.missing, progress.failed, ended ? "" : ended.error().message);
+  }
+  co_return passed;
+}
+
+/// Whether some drive has begun to hang so lately that it may well come back.
+class HangPatience {
+ public:
+  bool waits(const ObjectStore& store, std::chrono::steady_clock::time_point now) {
+    const auto drives = store.drives();
+    const bool any =
+        std::any_of(drives.begin(), drives.end(), [](const auto& drive) { return drive->hangs(); });
+    if (!any) since_.reset();
+    if (any && !since_) since_ = now;
+    return any && now - *since_ < kHangPatience;
+  }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
+
+std::string drives_in_use(const ObjectStore& store) {
+  std::string out;
+  for (const auto& drive : store.drives())
+    if (drive->in_service()) out += drive->id() + " ";
+  return out;
+}
+
+Task<void> mend_bad_copies(TargetNode& node) {
+  for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
+    const auto mended =
+        co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
+    if (mended)
+      log().info("bad copy made anew object={} drive={}", bad.name.object, bad.drive->path());
+    else
+      log().error("bad copy stays object={} drive={} err={}", bad.name.object, bad.drive->path(),
+                  mended.error().message);
+  }
+}
+
+}  // namespace
+
+Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::stop_token stop,
+                          MirrorProgress& progress) {
+  std::string after;
+  for (bool more = true; more;) {
+    if (stop.stop_requested()) co_return fail(Errc::cancelled, "the job was told to stop");
+    const auto state = node.view.state();
+    const auto* now = state->bmd.find(bucket.id);
+    if (now == nullptr) co_return Status();  // destroyed meanwhile
+    const NamePage page = co_await next_page(node.store, bucket.id, after);
+    if (!page.complete) co_return fail(Errc::unavailable, "a drive does not say what it holds");
+    Work work{bucket, api::copies_of(now->props), {}, 0};
+    if (work.copies == 0) co_return Status();
+    work.names = names_to_change(page, work.copies, progress);
+    std::vector<Task<Status>> takers;
+    for (std::size_t i = 0; i < std::min(kWorkers, work.names.size()); ++i)
+      takers.push_back(take_names(node, work, stop, progress));
+    const auto taken = co_await gather(std::move(takers));
+    for (const Status& each : taken) CO_TRY_OK(each);
+    more = page.more;
+    after = page.next;
+  }
+  co_return Status();
+}
+
+Task<Status> mirror_bucket(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  const json order = json::parse(body, nullptr, false);
+  if (!order.is_object() || !order.contains("job") || !order.contains("bucket") ||
+      !order.contains("bmd"))
+    co_return fail(Errc::invalid_argument, "mirror: job, bucket and bmd are required");
+  const std::string job = order["job"].get<std::string>();
+  CO_TRY(const auto state, co_await node.view.at_least(0, order["bmd"].get<std::uint64_t>()));
+  const auto* bucket = state->bmd.find(BucketId{order["bucket"].get<std::uint64_t>()});
+  if (bucket == nullptr)
+    co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+  MirrorJob running(node, *bucket);
+  co_return co_await stream_job(node, request, job, running);
+}
+
+Task<Status> count_copies(TargetNode& node, http::Request& request) {
+  const auto bucket = parse_u64(request.query().get("bucket"));
+  const auto bmd_version = parse_u64(request.query().get("bmd"));
+  if (!bucket || !bmd_version)
+    co_return fail(Errc::invalid_argument, "redundancy: bucket and bmd are required");
+  CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
+  const auto* record = state->bmd.find(BucketId{*bucket});
+  if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket does not exist");
+  const std::size_t wanted = std::max<std::size_t>(1, api::copies_of(record->props));
+  api::CopyCounts counts;
+  std::string after;
+  for (bool more = true; more;) {
+    const NamePage page = co_await next_page(node.store, BucketId{*bucket}, after);
+    for (const auto& [name, views] : page.names) {
+      const CopyVerdict verdict = judge_copies(views);
+      if (verdict.kind == CopyVerdict::Kind::unavailable) ++counts.lost;
+      if (verdict.kind == CopyVerdict::Kind::found) counts.add(verdict.holders.size(), wanted);
+    }
+    more = page.more;
+    after = page.next;
+  }
+  for (const auto& drive : node.store.drives()) counts.drives_away += drive->in_service() ? 0 : 1;
+  counts.drives_away += node.store.missing().size();
+  http::Response response(200, http::kJson, json(counts).dump() + "\n");
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+Task<void> keep_mirrors(TargetNode& node) {
+  Mirror& mirror = node.store.mirror();
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::uint64_t passed = 0;
+  std::string drives;
+  HangPatience patience;
+  auto not_before = std::chrono::steady_clock::now();
+  while (true) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    co_await mend_bad_copies(node);
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(drives, drives_in_use(node.store)) != drives) mirror.disturb();
+    const std::uint64_t due = mirror.disturbances();
+    if (due == passed || now < not_before || patience.waits(node.store, now)) continue;
+    const auto behind = mirror.behind();
+    const Passed done = co_await pass(node);
+    const auto then = std::chrono::steady_clock::now();
+    // A tenth of the time at most, however often writes have to do with fewer copies.
+    not_before = then + (done.good ? 10 * (then - now) : kTryAgainAfter);
+    if (!done.good) continue;
+    passed = due;
+    if (behind.empty()) continue;
+    // Whatever came in between leads to another pass.
+    if (mirror.disturbances() != due || mirror.behind() != behind) continue;
+    if (done.unknown > 0) {
+      log().warn("drives stay behind until all are there names={}", done.unknown);
+      continue;
+    }
+    static_cast<void>(co_await mirror.caught_up(behind));
+  }
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,297 @@
+// What the drives of this target know of a mirrored name, and reading it.
+
+#include "target/mirror.h"
+
+#include <algorithm>
+
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/object_store.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr int kAttemptsMax = 8;
+constexpr double kFullPercent = 95;  // no copy is moved to a drive that is fuller
+constexpr std::size_t kIdlerBy = 4;  // readers and tasks
+
+std::size_t load_of(Drive& drive) {
+  return drive.queued() + drive.turns().streams() + drive.turns().waiting();
+}
+
+Task<Result<std::optional<io::ObjectRecord>>> ask(Drive* drive, ObjectName name) {
+  if (drive == nullptr) co_return fail(Errc::unavailable, "a drive is away");
+  co_return co_await drive->find(name.bucket, name.object);
+}
+
+Error may_be_away(const ObjectName& name) {
+  return {Errc::unavailable,
+          fmt::format("object {}: a drive that may hold a copy of it, or a newer one, is away",
+                      name.object)};
+}
+
+/// The newest first.
+std::vector<Located> located(const CopyVerdict& verdict, const std::vector<Drive*>& drives,
+                             std::vector<std::optional<io::ObjectRecord>> records) {
+  std::vector<Located> out;
+  for (const auto* group : {&verdict.holders, &verdict.older})
+    for (const std::size_t i : *group) out.push_back({drives[i], std::move(*records[i])});
+  return out;
+}
+
+}  // namespace
+
+void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
+                      std::string directory) {
+  const std::lock_guard lock(mutex_);
+  ledger_ = std::move(ledger);
+  missing_ids_ = std::move(missing_ids);
+  directory_ = std::move(directory);
+}
+
+Standing Mirror::standing(const Drive& drive) const {
+  const std::lock_guard lock(mutex_);
+  return ledger_.behind.contains(drive.id()) ? Standing::behind : Standing::good;
+}
+
+std::set<std::string> Mirror::behind() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> out;
+  for (const auto& drive : store_.drives())
+    if (drive->in_service() && ledger_.behind.contains(drive->id())) out.insert(drive->id());
+  return out;
+}
+
+std::optional<std::size_t> Mirror::Survey::place_of(const Drive& drive) const {
+  const auto at = std::find(drives.begin(), drives.end(), &drive);
+  if (at == drives.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - drives.begin());
+}
+
+Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
+  Survey out;
+  const auto set = store_.set_.get();
+  for (const std::size_t index : set->order(name)) {
+    CopyView view;
+    view.takes = false;
+    Drive* drive = nullptr;
+    if (index < set->drives.size()) {
+      drive = set->drives[index].get();
+      out.ids.push_back(drive->id());
+      view.standing = standing(*drive);
+      view.takes =
+          drive->takes_files() && !drive->suspect() && drive->used_percent() < kFullPercent;
+      // A reader does not wait for a drive that hangs.
+      const bool is_patient = patience == Patience::writer || drive->not_overloaded().has_value();
+      if (!drive->usable() || !is_patient) view.standing = Standing::away;
+    } else {
+      view.standing = Standing::away;
+      const auto id = missing_ids_.find(set->paths[index]);
+      out.ids.push_back(id == missing_ids_.end() ? set->paths[index] : id->second);
+    }
+    out.drives.push_back(drive);
+    out.views.push_back(view);
+  }
+  std::vector<Task<Result<std::optional<io::ObjectRecord>>>> questions;
+  for (std::size_t i = 0; i < out.drives.size(); ++i)
+    questions.push_back(
+        ask(out.views[i].standing == Standing::away ? nullptr : out.drives[i], name));
+  auto answers = co_await gather(std::move(questions));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    out.records.emplace_back();
+    if (!answers[i]) {
+      out.views[i].standing = Standing::away;
+    } else if (*answers[i]) {
+      out.records[i] = std::move(**answers[i]);
+      // What lies on a disabled drive is not read, changed or removed, so it misses what happens.
+      if (out.drives[i]->disabled()) out.views[i].standing = Standing::away;
+      out.views[i].record = CopyView::Record{
+          out.records[i]->generation, out.records[i]->kind == io::ObjectRecord::Kind::object};
+    }
+  }
+  out.verdict = judge_copies(out.views);
+  co_return out;
+}
+
+Task<void> Mirror::wait_for_commit(const ObjectName& name) {
+  const std::string key = name.key();
+  if (committing_.is_held(key)) const auto held = co_await committing_.acquire(key);
+}
+
+bool Mirror::is_unsettled(const Survey& survey) const {
+  return std::any_of(survey.verdict.older.begin(), survey.verdict.older.end(),
+                     [&](std::size_t i) { return survey.views[i].standing == Standing::good; });
+}
+
+Task<Result<std::vector<Located>>> Mirror::find_seen(ObjectName name) {
+  auto found = co_await survey(name, Patience::writer);
+  co_return located(found.verdict, found.drives, std::move(found.records));
+}
+
+Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
+  auto found = co_await survey(name, Patience::writer);
+  // A change is being committed: what it will be is seen by nobody before all drives have it.
+  for (int attempt = 0; attempt < kAttemptsMax && is_unsettled(found); ++attempt) {
+    if (!committing_.is_held(name.key())) break;
+    co_await wait_for_commit(name);
+    found = co_await survey(name, Patience::writer);
+  }
+  if (found.verdict.kind == CopyVerdict::Kind::unavailable) co_return fail(may_be_away(name));
+  co_return located(found.verdict, found.drives, std::move(found.records));
+}
+
+bool Mirror::has_idler_than(const Drive& drive) const {
+  std::size_t mine = 0;
+  std::size_t least = SIZE_MAX;
+  const auto set = store_.set_.get();
+  for (const auto& each : set->drives) {
+    if (!each->in_service()) continue;
+    const std::size_t load = load_of(*each);
+    least = std::min(least, load);
+    if (each.get() == &drive) mine = load;
+  }
+  return least != SIZE_MAX && mine >= least + kIdlerBy;
+}
+
+Task<Status> Mirror::settle(ObjectName name) {
+  co_await wait_for_commit(name);
+  const auto found = co_await survey(name, Patience::reader);
+  if (!is_unsettled(found)) co_return Status();
+  const auto done = co_await put_right(name, name.copies, nullptr);
+  if (!done) co_return fail(done.error());
+  co_return Status();
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> Mirror::open(ObjectName name,
+                                                       std::set<const Drive*> except,
+                                                       const Generation* generation) {
+  Error last{Errc::unavailable, "object " + name.object + " is being changed again and again"};
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    co_await wait_for_commit(name);
+    const OpenObjects::Moment before = store_.open_.now(name.bucket, name.object);
+    const auto found = co_await survey(name, Patience::reader);
+    if (found.verdict.kind == CopyVerdict::Kind::unavailable) co_return fail(may_be_away(name));
+    if (is_unsettled(found)) {
+      CO_TRY_OK(co_await settle(name));
+      continue;
+    }
+    if (found.verdict.kind == CopyVerdict::Kind::none) co_return std::shared_ptr<OpenObject>();
+    if (generation != nullptr && found.verdict.newest != *generation)
+      co_return fail(Errc::unavailable, "object {} was changed meanwhile", name.object);
+    Drive* best = nullptr;
+    for (const std::size_t i : found.verdict.holders)
+      if (!except.contains(found.drives[i]) &&
+          (best == nullptr || load_of(*found.drives[i]) < load_of(*best)))
+        best = found.drives[i];
+    if (best == nullptr) co_return fail(last);
+    auto opened = co_await best->open_object(name.bucket, name.object);
+    if (!opened) {
+      if (opened.error().code == Errc::corrupt || opened.error().code == Errc::io)
+        report_bad(name, *best);
+      last = opened.error();
+      except.insert(best);
+      continue;
+    }
+    auto object = std::move(*opened);
+    if (!object || object->record().generation != found.verdict.newest) continue;
+    if (object->has_checksums() && except.empty())
+      store_.open_.keep(name.bucket, name.object, before, object);
+    co_return object;
+  }
+  co_return fail(last);
+}
+
+void Mirror::report_bad(const ObjectName& name, const Drive& drive) {
+  constexpr std::size_t kBadMax = 10'000;  // the rest is found when it is read again
+  const std::lock_guard lock(mutex_);
+  const bool known = std::any_of(bad_.begin(), bad_.end(), [&](const Bad& each) {
+    return each.drive == &drive && each.name.bucket == name.bucket &&
+           each.name.object == name.object;
+  });
+  if (!known && bad_.size() < kBadMax) bad_.push_back({name, &drive});
+}
+
+std::deque<Mirror::Bad> Mirror::take_bad() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(bad_, {});
+}
+
+Task<Status> Mirror::save_ledger(MirrorLedger ledger) {
+  const std::string text = ledger.json();
+  std::vector<Task<Status>> writes;
+  std::string also = directory_;
+  for (const auto& drive : store_.drives())
+    if (drive->usable()) writes.push_back(drive->save_mirror_ledger(text, std::exchange(also, "")));
+  const auto written = co_await gather(std::move(writes));
+  std::size_t places = 0;
+  for (const Status& each : written) places += each ? 1 : 0;
+  if (places == 0)
+    co_return fail(Errc::unavailable, "no drive could note which other drives are behind");
+  const std::lock_guard lock(mutex_);
+  ledger_ = std::move(ledger);
+  co_return Status();
+}
+
+Task<Status> Mirror::comes(const Drive& drive, MirrorLedger remembered) {
+  std::set<std::string> ids{drive.id()};
+  co_return co_await note_behind(std::move(ids), std::move(remembered));
+}
+
+Task<Status> Mirror::goes(std::string path) {
+  const auto drive = store_.drive_at(path);
+  const auto known = missing_ids_.find(path);
+  std::set<std::string> ids;
+  if (drive != nullptr)
+    ids.insert(drive->id());
+  else if (known != missing_ids_.end())
+    ids.insert(known->second);
+  co_return co_await note_behind(std::move(ids));
+}
+
+Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,
+                                        Generation generation) {
+  const auto found = co_await survey(name, Patience::writer);
+  for (std::size_t i = 0; i < found.views.size(); ++i) {
+    const auto& record = found.views[i].record;
+    if (found.drives[i] != &drive && found.views[i].standing != Standing::away && record &&
+        !(record->generation < generation))
+      co_return true;
+  }
+  co_return false;
+}
+
+Task<Status> Mirror::note_behind(std::set<std::string> drives, MirrorLedger remembered) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = ledger_;
+  }
+  next.behind.insert(drives.begin(), drives.end());
+  next.add(remembered);
+  disturb();
+  {
+    const std::lock_guard lock(mutex_);
+    if (next == ledger_) co_return Status();
+  }
+  for (const std::string& drive : drives)
+    obs::log("target").warn("drive is behind: mirrored names change without it id={}", drive);
+  co_return co_await save_ledger(std::move(next));
+}
+
+Task<Status> Mirror::caught_up(std::set<std::string> drives) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = ledger_;
+  }
+  for (const std::string& drive : drives) {
+    next.behind.erase(drive);
+    obs::log("target").info("drive has caught up id={}", drive);
+  }
+  co_return co_await save_ledger(std::move(next));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "target/drive.h"
+#include "target/mirror_ledger.h"
+#include "target/mirror_plan.h"
+#include "target/name_locks.h"
+#include "target/object_name.h"
+
+namespace tarn::target {
+
+class ObjectStore;
+
+/// The names of buckets that are, or once were, mirrored: copies of one version on several drives
+/// of this target, kept in step (docs/decisions/013). Part of the ObjectStore, which leads here the
+/// names that say so. Thread-safe.
+class Mirror {
+ public:
+  explicit Mirror(ObjectStore& store) : store_(store) {}
+
+  /// At the start: what was remembered, by path the ids of the drives that are away, and where
+  /// besides the drives to remember.
+  void remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
+                std::string directory);
+
+  // As the ObjectStore's functions of these names.
+  /// Holders of the newest record first. unavailable when what can be seen may be out of date.
+  Task<Result<std::vector<Located>>> find_all(ObjectName name);
+  /// The same, whatever is away.
+  Task<Result<std::vector<Located>>> find_seen(ObjectName name);
+  /// Not on the drives `except`, and unless null of this generation only.
+  Task<Result<std::shared_ptr<OpenObject>>> open(ObjectName name, std::set<const Drive*> except,
+                                                 const Generation* generation);
+  Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
+                       std::vector<std::uint32_t> checksums);
+  Task<Status> patch(ObjectName name, io::ObjectAttribute attribute);
+  Task<Status> remove(ObjectName name, io::ObjectRecord tombstone);
+  /// unavailable when so many drives are away that nothing can be written.
+  [[nodiscard]] Status writable(const ObjectName& name) const;
+  /// Whether another drive has so much less to do that a reader had better look there for a copy.
+  [[nodiscard]] bool has_idler_than(const Drive& drive) const;
+
+  /// Returns when no drive in good standing holds an older version of `name` than another: what a
+  /// crash left half done is finished before anybody sees it.
+  Task<Status> settle(ObjectName name);
+
+  /// What put_right() did.
+  struct Repaired {
+    std::size_t added = 0;    ///< copies that were made, or made anew
+    std::size_t removed = 0;  ///< copies that were too many, and older versions
+    std::size_t missing = 0;  ///< copies for which there is no drive
+    std::uint64_t bytes = 0;  ///< written
+  };
+  /// Makes `wanted` copies of the newest version, brings older ones up to date and takes away what
+  /// is too much. `bad`: a drive whose copy is not what was stored, or null: it is made anew. Takes
+  /// the name's lock for moments only.
+  Task<Result<Repaired>> put_right(ObjectName name, std::size_t wanted, const Drive* bad);
+
+  /// A reader found a copy bad: it is made anew soon (take_bad()).
+  void report_bad(const ObjectName& name, const Drive& drive);
+  struct Bad {
+    ObjectName name;
+    const Drive* drive;
+  };
+  [[nodiscard]] std::deque<Bad> take_bad();
+
+  /// Counts whatever may leave names with other copies than wanted: a pass over all names is due
+  /// when it has grown.
+  [[nodiscard]] std::uint64_t disturbances() const { return disturbances_.load(); }
+  void disturb() { ++disturbances_; }
+  /// The drives that are behind and can be used, by id.
+  [[nodiscard]] std::set<std::string> behind() const;
+  [[nodiscard]] Standing standing(const Drive& drive) const;
+  /// These have caught up with everything: durably noted.
+  Task<Status> caught_up(std::set<std::string> drives);
+  /// Before a drive is put into the set, or taken out of it: from here on it is behind, since names
+  /// change without it, and what it remembers of others counts.
+  Task<Status> comes(const Drive& drive, MirrorLedger remembered);
+  Task<Status> goes(std::string path);
+  /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
+  Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
+
+ private:
+  /// What all drives say of a name, in the order of placement. The set of drives may be another one
+  /// in the next survey, and so may the order.
+  struct Survey {
+    std::vector<Drive*> drives;  ///< null: missing
+    /// Where a drive stands; nothing when it does not belong to the target any more.
+    [[nodiscard]] std::optional<std::size_t> place_of(const Drive& drive) const;
+    std::vector<std::string> ids;
+    CopyViews views;
+    std::vector<std::optional<io::ObjectRecord>> records;  ///< of disabled drives, too
+    CopyVerdict verdict;
+  };
+  enum class Patience : std::uint8_t { reader, writer };
+  Task<Survey> survey(const ObjectName& name, Patience patience);
+  Task<Status> note_behind(std::set<std::string> drives, MirrorLedger remembered = {});
+  Task<Status> save_ledger(MirrorLedger ledger);
+  Task<Status> note_away(const Survey& survey);
+  Task<void> wait_for_commit(const ObjectName& name);
+  [[nodiscard]] bool is_unsettled(const Survey& survey) const;
+
+  /// One copy on its way: its file, and what it will be.
+  struct Prepared {
+    Drive* drive = nullptr;
+    WorkFile* file = nullptr;
+    Drive::Publication publication;
+  };
+  Task<Result<std::unique_ptr<WorkFile>>> copy_work_file(WorkFile& from, Drive& to,
+                                                         const io::ObjectRecord& record,
+                                                         const std::vector<std::uint32_t>& sums);
+  Task<std::vector<std::unique_ptr<WorkFile>>> make_copies(ObjectName name, WorkFile& first,
+                                                           const io::ObjectRecord& record,
+                                                           const std::vector<std::uint32_t>& sums);
+  Task<Status> prepare_all(std::vector<Prepared>& copies);
+  Task<Status> commit_all(const ObjectName& name, std::vector<Prepared>& copies,
+                          const Survey& before, WorkFile& first);
+
+  Task<Result<bool>> bring_up(const ObjectName& name, const Survey& survey, std::size_t to,
+                              const Drive* bad, Repaired& done);
+  Task<Result<bool>> take_away(const ObjectName& name, const Survey& survey, std::size_t from,
+                               Repaired& done);
+  Task<Result<bool>> delete_older(const ObjectName& name, Repaired& done);
+
+  ObjectStore& store_;
+  NameLocks committing_;  // a name from the first record of a change to its last
+  NameLocks ledger_lock_;
+  std::atomic<std::uint64_t> disturbances_{1};
+  std::map<std::string, std::string> missing_ids_;  // as of the start
+  std::string directory_;                           // of the node, where the ledger is written, too
+  mutable std::mutex mutex_;                        // guards what follows
+  MirrorLedger ledger_;
+  std::deque<Bad> bad_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,60 @@
+#include "target/mirror_plan.h"
+
+#include <algorithm>
+
+namespace tarn::target {
+
+CopyVerdict judge_copies(const CopyViews& views) {
+  CopyVerdict verdict;
+  bool any_away = false;
+  std::optional<Generation> newest;
+  for (const CopyView& view : views) {
+    if (view.standing == Standing::away) {
+      any_away = true;
+    } else if (view.record && (!newest || *newest < view.record->generation)) {
+      newest = view.record->generation;
+    }
+  }
+  if (!newest) {
+    if (any_away) verdict.kind = CopyVerdict::Kind::unavailable;
+    return verdict;
+  }
+  verdict.newest = *newest;
+  bool believed = !any_away;
+  bool live = false;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const CopyView& view = views[i];
+    if (view.standing == Standing::away || !view.record) continue;
+    if (view.record->generation < *newest) {
+      verdict.older.push_back(i);
+      continue;
+    }
+    verdict.holders.push_back(i);
+    live = view.record->live;
+    believed = believed || view.standing == Standing::good;
+  }
+  verdict.kind = !believed ? CopyVerdict::Kind::unavailable
+                 : live    ? CopyVerdict::Kind::found
+                           : CopyVerdict::Kind::none;
+  return verdict;
+}
+
+CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict, std::size_t wanted) {
+  CopyPlan plan;
+  if (verdict.kind != CopyVerdict::Kind::found) return plan;
+  const std::size_t there = verdict.holders.size();
+  for (std::size_t i = wanted; i < there; ++i)
+    plan.remove.push_back(verdict.holders[there - 1 - (i - wanted)]);
+  std::size_t have = there;
+  for (std::size_t i = 0; i < views.size() && have < wanted; ++i) {
+    const bool holds =
+        std::find(verdict.holders.begin(), verdict.holders.end(), i) != verdict.holders.end();
+    if (holds || views[i].standing == Standing::away || !views[i].takes) continue;
+    plan.add.push_back(i);
+    ++have;
+  }
+  plan.missing = have < wanted ? wanted - have : 0;
+  return plan;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace tarn::target {
+
+// What is decided about the copies of one name from what the drives of this target say of it
+// (docs/decisions/013). Pure.
+
+/// How far a drive is to be believed.
+enum class Standing : std::uint8_t {
+  good,    ///< it took part in all changes of mirrored names
+  behind,  ///< it was away during a change: what it holds may be out of date
+  away     ///< it cannot be asked now
+};
+
+/// A drive's word on a name.
+struct CopyView {
+  Standing standing = Standing::good;
+  struct Record {
+    Generation generation;
+    bool live = true;  ///< an object, not a tombstone
+  };
+  std::optional<Record> record;
+  /// Whether it may take a new copy: usable, with room.
+  bool takes = true;
+};
+/// In the order in which placement prefers the drives.
+using CopyViews = std::vector<CopyView>;
+
+struct CopyVerdict {
+  enum class Kind : std::uint8_t {
+    none,         ///< the name does not exist
+    found,        ///< the newest version is the one of `holders`
+    unavailable,  ///< a drive that may hold a newer version, or the only one, is away
+  };
+  Kind kind = Kind::none;
+  Generation newest;                 ///< of `found`, and of the tombstone of `none` if there is one
+  std::vector<std::size_t> holders;  ///< who has the newest record, best first
+  std::vector<std::size_t> older;    ///< who has an older one
+};
+
+/// Which version counts. The newest record that can be seen counts when a drive in good standing
+/// has it: such a drive never keeps an older version than another. What only drives that are behind
+/// have counts when no other drive is away.
+[[nodiscard]] CopyVerdict judge_copies(const CopyViews& views);
+
+struct CopyPlan {
+  std::vector<std::size_t> add;     ///< where copies are to be made, in this order
+  std::vector<std::size_t> remove;  ///< whose copies are too many
+  std::size_t missing = 0;          ///< copies for which there is no drive
+};
+/// What makes `wanted` copies of a name that was found and whose older versions are gone. Copies
+/// stay where they are; where some are too many, those on the least preferred drives go.
+[[nodiscard]] CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict,
+                                   std::size_t wanted);
+
+/// How many copies must be durable before a write is acknowledged: all but one, at least one.
+[[nodiscard]] constexpr std::size_t copies_required(std::size_t wanted) {
+  return wanted > 1 ? wanted - 1 : 1;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/io/object_attribute.h"
+
+namespace tarn::target {
+
+class Drive;
+
+/// The name of an object as the store needs it: the bucket's id is in the keys, the uname decides
+/// the drive.
+struct ObjectName {
+  BucketId bucket{};
+  std::string uname;        ///< what placement hashes: "ais/@#/photos/cat.jpg"
+  std::string object;       ///< "cat.jpg"
+  std::uint8_t copies = 0;  ///< BucketProps::copies: 0 for buckets that were never mirrored
+
+  /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.
+  [[nodiscard]] std::string key() const { return std::to_string(raw(bucket)) + "/" + object; }
+};
+
+/// A record and the drive that holds it.
+struct Located {
+  Drive* drive = nullptr;
+  io::ObjectRecord record;
+};
+
+}  // namespace tarn::target

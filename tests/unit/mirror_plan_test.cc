@@ -1,0 +1,109 @@
+#include "target/mirror_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/api/copy_counts.h"
+#include "target/mirror_ledger.h"
+
+namespace tarn::target {
+namespace {
+
+using Kind = CopyVerdict::Kind;
+
+Generation at(std::uint64_t counter) { return {1, 1, counter}; }
+CopyView none() { return {}; }
+CopyView has(std::uint64_t counter) { return {Standing::good, {{at(counter), true}}, true}; }
+CopyView deleted(std::uint64_t counter) { return {Standing::good, {{at(counter), false}}, true}; }
+CopyView behind(std::uint64_t counter) { return {Standing::behind, {{at(counter), true}}, true}; }
+CopyView away() { return {Standing::away, std::nullopt, false}; }
+
+using Places = std::vector<std::size_t>;
+
+TEST_CASE("mirror: the newest version that a drive in good standing has counts", "[mirror]") {
+  const auto verdict = judge_copies({has(3), none(), has(5), behind(4), has(5)});
+  CHECK(verdict.kind == Kind::found);
+  CHECK(verdict.newest == at(5));
+  CHECK(verdict.holders == Places{2, 4});
+  CHECK(verdict.older == Places{0, 3});
+  // One good word is enough, whoever is away.
+  CHECK(judge_copies({has(5), away(), away()}).kind == Kind::found);
+  CHECK(judge_copies({deleted(6), has(5), away()}).kind == Kind::none);
+  CHECK(judge_copies({deleted(6), has(5), away()}).older == Places{1});
+}
+
+TEST_CASE("mirror: a drive that was away is not believed while another one is away", "[mirror]") {
+  CHECK(judge_copies({behind(4), away()}).kind == Kind::unavailable);
+  CHECK(judge_copies({behind(4), none()}).kind == Kind::found);
+  CHECK(judge_copies({behind(4), has(4), away()}).kind == Kind::found);
+  // It may have what a crash left of a later write, which nobody has seen.
+  const auto later = judge_copies({behind(5), has(4)});
+  CHECK(later.kind == Kind::found);
+  CHECK(later.newest == at(5));
+  CHECK(later.older == Places{1});
+  CHECK(judge_copies({behind(5), has(4), away()}).kind == Kind::unavailable);
+}
+
+TEST_CASE("mirror: a name that is nowhere may lie on a drive that is away", "[mirror]") {
+  CHECK(judge_copies({}).kind == Kind::none);
+  CHECK(judge_copies({none(), none()}).kind == Kind::none);
+  CHECK(judge_copies({none(), away()}).kind == Kind::unavailable);
+  CHECK(judge_copies({deleted(2), away()}).kind == Kind::none);
+}
+
+CopyPlan plan(const CopyViews& views, std::size_t wanted) {
+  return plan_copies(views, judge_copies(views), wanted);
+}
+
+TEST_CASE("mirror: copies are added where placement prefers, and stay where they are", "[mirror]") {
+  CHECK(plan({has(1), none(), none()}, 2).add == Places{1});
+  CHECK(plan({none(), none(), has(1)}, 2).add == Places{0});
+  CHECK(plan({none(), has(1), has(1)}, 2).add.empty());
+  CHECK(plan({away(), has(1), none()}, 2).add == Places{2});
+  CopyView full = none();
+  full.takes = false;
+  const auto short_of = plan({has(1), full, away()}, 3);
+  CHECK(short_of.add.empty());
+  CHECK(short_of.missing == 2);
+  // A drive with an older version takes the newest.
+  CHECK(plan({has(1), has(2), none()}, 2).add == Places{0});
+}
+
+TEST_CASE("mirror: of too many copies those on the least preferred drives go", "[mirror]") {
+  CHECK(plan({has(1), has(1), has(1)}, 1).remove == Places{2, 1});
+  CHECK(plan({has(1), has(1), has(1)}, 2).remove == Places{2});
+  CHECK(plan({has(1), none(), has(1)}, 2).remove.empty());
+  CHECK(plan({deleted(1), deleted(1)}, 1).remove.empty());
+}
+
+TEST_CASE("mirror: a write needs all copies but one, at least one", "[mirror]") {
+  CHECK(copies_required(1) == 1);
+  CHECK(copies_required(2) == 1);
+  CHECK(copies_required(3) == 2);
+}
+
+TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") {
+  MirrorLedger ledger;
+  ledger.behind = {"a", "b"};
+  CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
+  MirrorLedger other;
+  other.behind = {"c"};
+  ledger.add(other);
+  CHECK(ledger.behind == std::set<std::string>{"a", "b", "c"});
+  CHECK(MirrorLedger::parse("{").error().code == Errc::corrupt);
+  CHECK(MirrorLedger::parse(R"({"format": 2, "behind": []})").error().code == Errc::corrupt);
+}
+
+TEST_CASE("mirror: copies are counted", "[mirror]") {
+  api::CopyCounts counts;
+  counts.add(2, 2);
+  counts.add(3, 2);
+  counts.add(1, 2);
+  counts.add(2, 3);
+  CHECK(counts.full == 2);
+  CHECK(counts.reduced == 2);
+  CHECK(counts.at_risk == 1);
+  CHECK(counts.by_copies == std::map<std::uint64_t, std::uint64_t>{{1, 1}, {2, 2}, {3, 1}});
+}
+
+}  // namespace
+}  // namespace tarn::target
