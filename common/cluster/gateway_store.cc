@@ -210,7 +210,8 @@ Task<void> GatewayStore::Impl::left(std::size_t at) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (preferred.load() == at || endpoints.size() == 1) {
     timer.expires_after(kWatchMovesWithin);
-    if (const auto [error] = co_await timer.async_wait(kTuple); error) co_return;
+    (void)co_await timer.async_wait(kTuple);
+    if (co_await is_cancelled()) co_return;
   }
 }
 

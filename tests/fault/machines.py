@@ -38,10 +38,10 @@ class Site(Stage):
     def proxies(self):
         return [name for name in self.cluster.nodes if name.startswith("p")]
 
-    def clients(self, count, timeout=4.0):
+    def clients(self, count, timeout=4.0, name="c"):
         """They use all proxies in turn, each from another one on."""
         urls = [self.cluster.url_of(name) for name in self.proxies()]
-        return [Client(self.recorder, f"c{i}", urls[i % len(urls) :] + urls[: i % len(urls)], timeout) for i in range(count)]
+        return [Client(self.recorder, f"{name}{i}", urls[i % len(urls) :] + urls[: i % len(urls)], timeout) for i in range(count)]
 
     # --- nodes ---
 

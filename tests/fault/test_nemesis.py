@@ -55,7 +55,7 @@ class Work:
 def judge(site, names, bucket="data"):
     """All checkers over the history and a look at the end through every proxy; where every object lies."""
     cluster = site.cluster
-    with site.clients(1)[0] as client:
+    with site.clients(1, name="judge")[0] as client:
         found, listed = {}, None
         for _ in site.proxies():  # its endpoints take turns
             found = site.look(client, names, bucket, seconds=20)
@@ -66,7 +66,7 @@ def judge(site, names, bucket="data"):
     print(report)
     assert report.ok, str(report)
     assert report.given_up * 4 <= report.names, "too many names were only judged by the fast checker"
-    lies = {target: attribute.objects(cluster.drives(target)) for target in cluster.targets()}
+    lies = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
     there = sorted(name for each in lies.values() for name in each)
     assert there == sorted(entry[0] for entry in listed.names), "every object lies in one place, and nothing else does"
     wrong = [name for target, each in lies.items() for name in each if cluster.owner(bucket, name) != target]

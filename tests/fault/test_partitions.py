@@ -11,12 +11,13 @@ from machines import TERM, flags_of
 from test_nemesis import ERRORS, Work, judge
 
 NAMES = [f"n-{i:04}" for i in range(60)]
+OWN = "own"  # a bucket of the test's own calls, which no history has
 
 
 def put_at(site, proxy, name, body=b"x" * 100):
     """The status of a PUT through a proxy, 0 without an answer."""
     try:
-        return http.request("PUT", site.cluster.url("data", name, site.cluster.url_of(proxy)), body, timeout=4).status
+        return http.request("PUT", site.cluster.url(OWN, name, site.cluster.url_of(proxy)), body, timeout=4).status
     except (OSError, http.ProtocolError):
         return 0
 
@@ -25,7 +26,7 @@ def get_at(site, proxy, name, strict=False):
     """(status, whether it is marked as stale)"""
     headers = {"Cache-Control": "no-cache"} if strict else None
     try:
-        answer = http.request("GET", site.cluster.url("data", name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
+        answer = http.request("GET", site.cluster.url(OWN, name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
     except (OSError, http.ProtocolError):
         return 0, False
     return answer.status, "Tarn-Stale" in answer.headers
@@ -45,9 +46,10 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
     site = make_site(machines=5, targets=5)
     net, cluster = site.network, site.cluster
     cluster.expect_errors(ERRORS)
-    mine = {target: cluster.names_owned_by(target, "data", 2, "own") for target in cluster.targets()}
+    cluster.create_bucket(OWN)
+    mine = {target: cluster.names_owned_by(target, OWN, 2, "own") for target in cluster.targets()}
     for names in mine.values():
-        assert cluster.put("data", names[0], b"x" * 100).status == 200
+        assert cluster.put(OWN, names[0], b"x" * 100).status == 200
     crowd = Crowd(site.clients(6), Work(seed, NAMES)).start()
     seconds = {}
     try:
@@ -60,7 +62,7 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
         crowd.stop()
     print("injected: " + ", ".join(f"{what}: {lost} packets" for what, (lost, _) in seconds.items())
           + "; detected: at home again after " + ", ".join(f"{each:.1f} s" for _, each in seconds.values()))
-    judge(site, NAMES + [name for names in mine.values() for name in names])
+    judge(site, NAMES)
     assert net.touched() and all(lost > 0 for lost, _ in seconds.values())
 
 
@@ -77,7 +79,7 @@ def one_machine_alone(site, machine, mine):
     """N2, 1 | n-1: what it owns is written elsewhere, and it refuses what comes with an old redirect."""
     target = site.nodes_of(machine)[0]
     held, fresh = mine[target]
-    old = site.cluster.put("data", fresh, b"late" * 25, follow=False)
+    old = site.cluster.put(OWN, fresh, b"late" * 25, follow=False)
     assert old.status == 307
     others = [each for each in site.machines() if each != machine]
 
@@ -109,7 +111,7 @@ def a_minority_with_a_proxy(site, mine):
         assert made.status == 503, made
         # The others go on, also with what the minority owned.
         for name in names:
-            wait_until(lambda: put_at(site, "p2", name) == 200, TERM + 4, f"{name} is written by the majority", every=0.1)
+            wait_until(lambda: put_at(site, "p2", name) == 200, 3 * TERM, f"{name} is written by the majority", every=0.1)
 
     return faulty(site, lambda: site.network.split(["m1", "m4"], ["m2", "m3", "m5"]), look)
 
@@ -128,7 +130,6 @@ def two_that_do_not_see_each_other(site, mine):
             assert put_at(site, "p1", mine[target][1]) == 200
             assert not flags_of(site.cluster, target)
         assert site.map_version() > before
-        site.ask("p1", "/healthz")
 
     return faulty(site, lambda: site.network.shut("m4", ["m5", "m3"]), look)
 
@@ -139,7 +140,8 @@ def a_machine_that_hears_nothing(site, machine):
     others = [each for each in site.machines() if each != machine]
 
     def look():
-        wait_until(lambda: flags_of(site.cluster, target), 2 * TERM + 4, f"{target} is down", every=0.1)
+        # At worst etcd needs another leader first, which lets leases live on, and then the proxies need one, who waits a term.
+        wait_until(lambda: flags_of(site.cluster, target), 4 * TERM, f"{target} is down", every=0.1)
 
     return faulty(site, lambda: site.network.shut(machine, others, ("in",)), look)
 
