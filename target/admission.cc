@@ -169,6 +169,11 @@ ObjectName as_of_now(const TargetNode& node, ObjectName name) {
 }
 
 Error object_missing(const ObjectRequest& wanted) {
+  // Its name may have another owner by now, who has taken it.
+  if (wanted.stale_seconds > 0)
+    return {Errc::unavailable, wanted.display() +
+                                   " is not here, but this target has no lease now and "
+                                   "cannot tell that it does not exist"};
   return {Errc::object_not_found,
           wanted.display() + " does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)"};
 }

@@ -70,11 +70,11 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, *newest.record));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   http::Response response(200);
-  if (asked.selective && !asked.status_only) {
-    add_selected(response, node, asked, newest);
-    if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
-  } else if (!asked.status_only) {
+  if (!asked.selective && !asked.status_only) {
     add_all(response, node, wanted, newest);
+  } else {
+    if (!asked.status_only) add_selected(response, node, asked, newest);
+    if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   }
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), newest.record->size));
   co_return co_await request.exchange.finish();

@@ -5,10 +5,13 @@
 #include <atomic>
 #include <utility>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "common/base/resume.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/gateway_json.h"
 
@@ -16,6 +19,7 @@ namespace tarn::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
 
 /// A call that may be sent again although it may have been done already, or one that may not.
 enum class Repeat : std::uint8_t { harmless, never };
@@ -26,6 +30,8 @@ constexpr http::CallLimits kRenewalLimits{.connect = 500ms, .total = 1500ms};
 /// A watch may be silent: etcd reports progress every 10 minutes only. Whether the store is there
 /// is asked by other calls.
 constexpr http::CallLimits kWatchLimits{.connect = 1s, .total = 3s, .stall = 15min};
+/// How soon a watch ends when calls to its endpoint have failed.
+constexpr auto kWatchMovesWithin = 100ms;
 constexpr std::size_t kWatchLineBytesMax = 16U << 20U;
 
 http::ClientRequest make_request(std::string_view path, const std::string& body) {
@@ -73,6 +79,7 @@ struct GatewayStore::Impl {
   std::vector<std::string> endpoints;
   Sign sign;
   std::optional<EtcdUser> user;
+  /// Counts up whenever the endpoint of this number (modulo their count) is left for the next.
   std::atomic<std::size_t> preferred{0};
   Snapshot<std::string> token;  // of the last login
 
@@ -83,6 +90,8 @@ struct GatewayStore::Impl {
   Task<Result<std::string>> call_one(std::string endpoint, std::string_view path, std::string body,
                                      http::CallLimits limits);
   Task<Status> watch_one(std::string endpoint, std::string body, WatchReader& reader);
+  void leave(std::size_t at) { preferred.compare_exchange_strong(at, at + 1); }
+  Task<void> left(std::size_t at);
   Task<Result<http::ClientStream>> open_watch(std::string endpoint, std::string body);
 };
 
@@ -142,8 +151,8 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
   if (endpoints.empty()) co_return fail(Errc::invalid_argument, "no meta store is configured");
   Error last;
   for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
-    const std::size_t at = preferred.load() % endpoints.size();
-    const std::string endpoint = endpoints[at];
+    const std::size_t at = preferred.load();
+    const std::string endpoint = endpoints[at % endpoints.size()];
     auto answer = co_await call_one(endpoint, path, body, limits);
     if (answer) co_return answer;
     last = std::move(answer).error();
@@ -152,7 +161,7 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
         last.code == Errc::timeout || last.code == Errc::disconnected || last.code == Errc::io;
     if (!refused && !unknown) co_return fail(std::move(last));
     last = {Errc::unavailable, "meta store " + endpoint + ": " + last.message};
-    preferred = at + 1;
+    leave(at);
     if (unknown && repeat == Repeat::never) break;
   }
   co_return fail(std::move(last));
@@ -177,6 +186,7 @@ Task<Result<http::ClientStream>> GatewayStore::Impl::open_watch(std::string endp
 /// has it.
 Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string body,
                                            WatchReader& reader) {
+  co_await asio::this_coro::throw_if_cancelled(false);
   CO_TRY(auto stream, co_await open_watch(endpoint, body));
   CO_TRY(const auto head, co_await stream.read_head());
   std::array<char, 16 * 1024> buffer{};
@@ -191,6 +201,17 @@ Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string bod
     if (!more) co_return Status();
     // Taking a few bytes may be long work, and the next are there already: leases wait meanwhile.
     co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+  }
+}
+
+/// Ends when calls have left endpoint `at` for another one.
+Task<void> GatewayStore::Impl::left(std::size_t at) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (preferred.load() == at || endpoints.size() == 1) {
+    timer.expires_after(kWatchMovesWithin);
+    (void)co_await timer.async_wait(kTuple);
+    if (co_await is_cancelled()) co_return;
   }
 }
 
@@ -247,17 +268,23 @@ Task<Status> GatewayStore::watch(std::string prefix, Revision from,
                                  std::function<bool(WatchBatch)> sink) {
   if (impl_->endpoints.empty())
     co_return fail(Errc::invalid_argument, "no meta store is configured");
-  const std::size_t at = impl_->preferred.load() % impl_->endpoints.size();
+  const std::size_t at = impl_->preferred.load();
+  const std::string& endpoint = impl_->endpoints[at % impl_->endpoints.size()];
   const std::string body = gateway::encode(gateway::WatchRequest{prefix, prefix_end(prefix), from});
   WatchReader reader(std::move(sink));
-  auto ended = co_await impl_->watch_one(impl_->endpoints[at], body, reader);
+  // Nothing comes from an endpoint that is cut off, and nothing says so. Other calls notice.
+  auto first = co_await (impl_->watch_one(endpoint, body, reader) || impl_->left(at));
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the watch was cancelled");
+  if (first.index() == 1)
+    co_return fail(Errc::unavailable, "meta store {}: calls to it fail", endpoint);
+  auto ended = std::move(std::get<0>(first));
   if (ended || ended.error().code == Errc::conflict || ended.error().code == Errc::cancelled)
     co_return ended;
-  impl_->preferred = at + 1;
+  impl_->leave(at);
   const Errc code = ended.error().code;
   const bool final = code == Errc::unsupported || code == Errc::unauthenticated ||
                      code == Errc::forbidden || code == Errc::invalid_argument;
-  co_return fail(final ? code : Errc::unavailable, "meta store {}: {}", impl_->endpoints[at],
+  co_return fail(final ? code : Errc::unavailable, "meta store {}: {}", endpoint,
                  ended.error().message);
 }
 

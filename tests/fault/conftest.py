@@ -1,8 +1,12 @@
 """Fixtures of the fault tests; the seed, the generators and the clusters are those of tests/harness."""
 
+import contextlib
+
 import disks
+import machines as machine_stages
 import pytest
 import stage as stages
+from harness import netns
 
 
 @pytest.fixture
@@ -20,6 +24,31 @@ def make_stage(lab, make_cluster):  # in this order: clusters stop before their 
         return stages.Stage(lab, make_cluster, **options)
 
     return make
+
+
+@pytest.fixture
+def make_network():
+    """Machines on a network of their own, gone afterwards: `make_network(5)`."""
+    reason = netns.why_no_network()
+    if reason:
+        pytest.skip(reason)
+    with contextlib.ExitStack() as made:
+        yield lambda count: made.enter_context(netns.Network([f"m{i + 1}" for i in range(count)]))
+
+
+@pytest.fixture
+def make_site(lab, make_network, make_cluster):  # clusters stop before their network goes
+    """Makes the test's cluster on machines of their own: `make_site(machines=5, targets=5)`."""
+    made = []
+
+    def make(machines=5, **options):
+        made.append(machine_stages.Site(lab, make_cluster, make_network(machines), **options))
+        return made[-1]
+
+    yield make
+    for site in made:  # so that its nodes can end in good order
+        site.thaw()
+        site.network.heal()
 
 
 # The two file systems that Tarn is used on, where they can be had.

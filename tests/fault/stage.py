@@ -43,10 +43,10 @@ class Stage:
     """A cluster below `lab.root`, or in `directory`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
     `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
     `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
-    made to fail by name (disks.FaultFs)."""
+    made to fail by name (disks.FaultFs). `options` are those of the cluster."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
-                 settings=None, faulty=False, directory=None):
+                 settings=None, faulty=False, directory=None, environment=None, **options):
         self.directory = pathlib.Path(directory or lab.root / "cluster")
         self.disks = {}
         self.meta_disk = None
@@ -64,11 +64,10 @@ class Stage:
         if fs and meta_disk:
             self.meta_disk = self._mounted(lab.disk("meta", kinds[0]), "p1", "meta", False)
         self.cluster = make_cluster(start=False, directory=self.directory, targets=targets, drives=drives,
-                                    settings=settings)
+                                    settings=settings, **options)
         self._processes = {}
         self.recorder = Recorder()
-        self._made = None
-        self.cluster.up()
+        self.cluster.up(environment=environment)
 
     def _mounted(self, disk, node, place, recording):
         disk.mountpoint = self.directory / node / place
@@ -89,12 +88,12 @@ class Stage:
 
     # --- nodes ---
 
-    def start(self, *names, fail_points=None, ready=True, served=True):
+    def start(self, *names, fail_points=None, environment=None, ready=True, served=True):
         """Starts nodes at the same time; `fail_points`: {node: TARN_FAIL_POINTS}. {node: seconds until ready}
 
         With `served`, and all nodes up, returns when the proxy trusts them again, which takes it an instant more."""
         made = local_cluster.Cluster.load(self.directory)
-        words = self.cluster._fail_points(names, fail_points, None)
+        words = self.cluster._fail_points(names, fail_points, environment)
         environments = local_cluster.parse_environment(made, words[1::2])
         nodes = [made.node(name) for name in names]
         begun = time.monotonic()

@@ -50,7 +50,7 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_cluster, how):
         return cluster.get("data", name, headers=None) if proxy == "p1" else http.request(
             "GET", cluster.url("data", name, cluster.url_of(proxy)))
 
-    wait_until(lambda: "Tarn-Stale" in read("n0").headers and "Tarn-Stale" in read("n1").headers
+    wait_until(lambda: all("Tarn-Stale" in read(f"n{i}").headers for i in range(10))
                and cluster.put("data", "refused", b"r").status == 503, 3 * LEASE_SECONDS, "reads are marked")
     seconds = time.monotonic() - begun
     print(f"injected: {how} of etcd; detected: reads marked and writes refused after {seconds:.1f} s")
@@ -59,6 +59,8 @@ def test_reads_outlive_etcd_and_writes_a_term_of_it(make_cluster, how):
             answer = read(f"n{i}", proxy)
             assert (answer.status, answer.body) == (200, b"%d" % i) and int(answer.headers["Tarn-Stale"]) >= 1
     assert cluster.get("data", "n0", headers={"Cache-Control": "no-cache"}).status == 503
+    # Another owner may have taken it meanwhile.
+    assert cluster.get("data", "nobody-wrote-it").status == cluster.head("data", "nobody-wrote-it").status == 503
     # Nobody knows whether the last of these does not exist. Each waits for etcd as long as it may.
     calls = [(proxy, *words) for proxy in ("p1", "p2") for words in (
         ("POST", "new", "create-bck"), ("DELETE", "data", "destroy-bck"), ("HEAD", "unknown"))]

@@ -62,11 +62,13 @@ def data_files(drives):
     return found
 
 
-def objects(drives):
-    """{name: what its file says, without its place}; a name must have one file."""
+def objects(drives, bucket=None):
+    """{name: what its file says, without its place} of objects, all or those of a bucket; a name must have one file."""
     found = {}
     for path, raw in data_files(drives).items():
         said = decode(raw)
+        if bucket not in (None, said["bucket"]):
+            continue
         del said["place"]
         assert said["name"] not in found, f"{said['name']} lies in two files, one is {path}"
         found[said["name"]] = said

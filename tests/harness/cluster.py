@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import urllib.parse
 from pathlib import Path
@@ -81,15 +82,17 @@ class NodeLog:
 
 
 class Cluster:
-    """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd. Not started
-    until `up`."""
+    """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd; on a
+    `network` (netns.Network), each on the machine of its number. Not started until `up`."""
 
     def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
-                 meta="embedded", etcds=1):
+                 meta="embedded", etcds=1, network=None):
         self.directory = Path(directory)
+        self.network = network
         self.options = ["--targets", str(targets), "--drives", str(drives)]
         if meta != "embedded":
             self.options += ["--meta", meta, "--proxies", str(proxies), "--etcds", str(etcds)]
+        self.etcds = etcds
         self.proxies = [f"p{i + 1}" for i in range(proxies)]
         for key, value in (settings or {}).items():
             self.options += ["--set", f"{key}={value}"]
@@ -128,10 +131,29 @@ class Cluster:
         names = [*self.proxies, *(f"t{i + 1}" for i in range(int(self.options[1])))]
         words = self._fail_points(names, fail_points, environment)
         # Ports are free ones, never those of a cluster that a person runs on this machine.
-        self.command("up", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)), *self.options, *words)
+        self.command("up", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)), *self.options, *words,
+                     *self._places())
         self.refresh()
         self.running = set(self.nodes)
         return self
+
+    def _places(self):
+        if self.network is None:
+            return []
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file = self.directory.parent / f"{self.directory.name}.places"
+        kinds = {"p": len(self.proxies), "etcd": self.etcds, "t": len(self.network.machines)}
+        file.write_text(json.dumps({f"{kind}{i + 1}": self.network.place(f"m{i + 1}")
+                                    for kind, count in kinds.items() for i in range(count)}))
+        return ["--places", str(file)]
+
+    def add_target(self, check=True, timeout=60):
+        """Starts one more target, with the number and on the machine that follow."""
+        self.command("add", "target", "--timeout", str(scaled(timeout)), *self._places(), check=check)
+        self.refresh()
+        if check:
+            self.running.add(self.targets()[-1])
+        return self.targets()[-1]
 
     def refresh(self):
         """Reads what `status` says; ids of processes change with every start."""
@@ -153,7 +175,8 @@ class Cluster:
 
     def kill(self, *names):
         self.running -= set(names)
-        self.command("kill", *names)
+        if names:
+            self.command("kill", *names)
 
     def stop(self, *names):
         self.command("stop", *names)
@@ -207,6 +230,8 @@ class Cluster:
         """Stops it and removes its directory, unless `keep_data`."""
         self._report_sabotage()
         if (self.directory / "cluster.json").exists():
+            if self.etcds > 1:
+                self._end_before_etcd()
             result = self.down()
             # Programs of ours: a drive may be a process, too, which goes with the test's lab.
             left = [found for found in processes_naming(str(self.directory)) if "/tarn-" in found[1].split(" ")[0]]
@@ -216,6 +241,15 @@ class Cluster:
             assert "had to be killed" not in result.stderr, result.stderr
         if not keep_data:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end_before_etcd(self):
+        """Members of etcd that are told to end together wait 7 s for each other: these are killed when nobody uses them."""
+        for role in "tp":
+            running = [name for name in self.nodes if name[0] == role and process_is_alive(self.pid(name))]
+            for name in running:
+                os.kill(self.pid(name), signal.SIGTERM)
+            wait_until(lambda: not any(process_is_alive(self.pid(name)) for name in running), 40, f"{running} end")
+        self.kill(*(name for name in self.nodes if name[0] == "e" and process_is_alive(self.pid(name))))
 
     # --- what the nodes say ---
 

@@ -110,16 +110,16 @@ def make_secret(file):
     return file
 
 
-def call_etcd(url, path, body):
+def call_etcd(url, path, body, timeout=10):
     """One call of etcd's gateway."""
     request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
         return json.load(answer)
 
 
 def is_leader(url):
     status = call_etcd(url, "/v3/maintenance/status", {})
-    return status["leader"] == status["header"]["member_id"]
+    return status.get("leader") == status["header"]["member_id"]  # without a quorum there is none
 
 
 def revision(url):

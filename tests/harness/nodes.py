@@ -38,8 +38,13 @@ def call(cluster, node, method, target, body=None, caller="test"):
 def kv(cluster, verb, body):
     """One call of the meta store: etcd's gateway, or that of the store in the one proxy."""
     path = f"/v3/kv/{verb}"
-    if "etcd1" in cluster.nodes:
-        return etcd.call_etcd(cluster.url_of("etcd1", "client"), path, body)
+    members = [name for name in cluster.nodes if name.startswith("etcd")]
+    for member in members:
+        try:
+            return etcd.call_etcd(cluster.url_of(member, "client"), path, body, 10 if member == members[-1] else 1)
+        except OSError:  # it is away, or has no leader
+            if member == members[-1]:
+                raise
     answer = call(cluster, "p1", "POST", path, body)
     assert answer.status == 200, answer
     return answer.json()

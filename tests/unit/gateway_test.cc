@@ -1,3 +1,4 @@
+#include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -280,6 +281,39 @@ TEST_CASE("Gateway: a watch ends when the store ends its watches", "[cluster][ga
   gateway.store->end_watches();
   REQUIRE(watching.wait_for(2s) == std::future_status::ready);
   CHECK(watching.get().error().code == Errc::unavailable);
+}
+
+TEST_CASE("Gateway: a watch leaves an endpoint that is cut off", "[cluster][gateway]") {
+  const TemporaryDirectory directory;
+  Gateway gateway(directory.path());
+  // Takes connections, since the kernel does, and never says a word.
+  asio::io_context unused;
+  asio::ip::tcp::acceptor silent(unused, {asio::ip::address_v4::loopback(), 0});
+  const auto url = "http://127.0.0.1:" + std::to_string(silent.local_endpoint().port());
+  const auto sign = [&](http::ClientRequest& request) {
+    request.fields.push_back(
+        {std::string(security::NodeAuth::kHeader),
+         gateway.caller.sign(http::to_string(request.method), request.target)});
+  };
+  GatewayStore store(gateway.client, {url, gateway.server.url()}, sign);
+  auto watching =
+      asio::co_spawn(gateway.run.executor(), store.watch("a", 2, [](WatchBatch) { return true; }),
+                     asio::use_future);
+  CHECK(watching.wait_for(200ms) == std::future_status::timeout);
+  REQUIRE(gateway.run(store.range({"a", "", 0})));  // finds the other one, after a while
+  REQUIRE(watching.wait_for(2s) == std::future_status::ready);
+  CHECK(watching.get().error().code == Errc::unavailable);
+  // The next watch is where calls are answered.
+  auto next =
+      asio::co_spawn(gateway.run.executor(), store.watch("a", 2, [](WatchBatch) { return false; }),
+                     asio::use_future);
+  Transaction put;
+  put.puts.push_back({"a", "x", 0});
+  REQUIRE(gateway.run(store.commit(put)));
+  REQUIRE(next.wait_for(2s) == std::future_status::ready);
+  const auto ended = next.get();
+  INFO((ended ? std::string() : ended.error().message));
+  CHECK(ended);
 }
 
 }  // namespace
