@@ -103,13 +103,12 @@ Result<MultiObject> parse_multi_object(std::string_view action, const json& valu
 }
 
 void to_json(json& out, const ObjectBatch& batch) {
-  out = {{"id", batch.id},           {"job", batch.job}, {"copies", batch.copies},
-         {"bucket", batch.bucket},   {"to", batch.to},   {"bmd", batch.bmd_version},
-         {"map", batch.map_version}, {"how", batch.how}, {"names", batch.names}};
+  out = {{"job", batch.job}, {"copies", batch.copies},   {"bucket", batch.bucket},
+         {"to", batch.to},   {"bmd", batch.bmd_version}, {"map", batch.map_version},
+         {"how", batch.how}, {"names", batch.names}};
 }
 
 void from_json(const json& in, ObjectBatch& batch) {
-  in.at("id").get_to(batch.id);
   in.at("job").get_to(batch.job);
   in.at("copies").get_to(batch.copies);
   in.at("bucket").get_to(batch.bucket);
@@ -121,9 +120,10 @@ void from_json(const json& in, ObjectBatch& batch) {
 }
 
 void to_json(json& out, const BatchProgress& progress) {
-  out = {{"counts", progress.counts},       {"missing", progress.missing},
-         {"later", progress.later},         {"failed", progress.failed},
-         {"why_later", progress.why_later}, {"map", progress.map_version}};
+  out = {{"counts", progress.counts},  {"missing", progress.missing},
+         {"later", progress.later},    {"failed", progress.failed},
+         {"unsure", progress.unsure},  {"why_later", progress.why_later},
+         {"map", progress.map_version}};
 }
 
 void from_json(const json& in, BatchProgress& progress) {
@@ -131,6 +131,7 @@ void from_json(const json& in, BatchProgress& progress) {
   in.at("missing").get_to(progress.missing);
   in.at("later").get_to(progress.later);
   in.at("failed").get_to(progress.failed);
+  in.at("unsure").get_to(progress.unsure);
   in.at("why_later").get_to(progress.why_later);
   in.at("map").get_to(progress.map_version);
 }

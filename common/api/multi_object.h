@@ -40,8 +40,7 @@ struct MultiObject {
 struct ObjectBatch {
   static constexpr std::size_t kNamesMax = 1024;
 
-  std::string id;   ///< of this batch, to stop it
-  std::string job;  ///< for logs
+  std::string job;  ///< at most one batch of a job is under way at a target
   bool copies = false;
   std::uint64_t bucket = 0;  ///< its id
   std::uint64_t to = 0;      ///< of a copy: the id of the bucket
@@ -53,15 +52,16 @@ struct ObjectBatch {
 void to_json(nlohmann::json& out, const ObjectBatch& batch);
 void from_json(const nlohmann::json& in, ObjectBatch& batch);
 
-/// What a target has done of a batch so far. `missing`, `later` and `failed` are complete when it
-/// is done; they count the names of the batch from 0.
+/// What a target has done of a batch so far. The lists are complete when it is
+/// done; they count the names of the batch from 0.
 struct BatchProgress {
   CopyProgress counts;                                        ///< `objects`: deleted or copied
   std::vector<std::uint32_t> missing;                         ///< no such object
   std::vector<std::uint32_t> later;                           ///< to be sent again
   std::vector<std::pair<std::uint32_t, std::string>> failed;  ///< and why
-  std::string why_later;                                      ///< of one of them
-  std::uint64_t map_version = 0;                              ///< that the target acts by
+  std::vector<std::uint32_t> unsure;  ///< of `later` and `failed`, what may be deleted all the same
+  std::string why_later;              ///< of one of them
+  std::uint64_t map_version = 0;      ///< that the target acts by
 };
 void to_json(nlohmann::json& out, const BatchProgress& progress);
 void from_json(const nlohmann::json& in, BatchProgress& progress);

@@ -206,7 +206,6 @@ TEST_CASE("multi-object: a message says which objects", "[api][multi]") {
 
 TEST_CASE("multi-object: what nodes tell each other comes back as it was", "[api][multi]") {
   ObjectBatch batch;
-  batch.id = "j.3";
   batch.job = "j";
   batch.copies = true;
   batch.bucket = 7;
@@ -222,6 +221,7 @@ TEST_CASE("multi-object: what nodes tell each other comes back as it was", "[api
   progress.missing = {1};
   progress.later = {0, 4};
   progress.failed = {{2, "why"}};
+  progress.unsure = {4};
   progress.why_later = "away";
   progress.map_version = 6;
   const auto back = nlohmann::json::parse(nlohmann::json(progress).dump()).get<BatchProgress>();
