@@ -9,7 +9,8 @@ namespace tarn::proxy {
 using api::Action;
 using api::parse_action;
 
-/// Reads the body, of at most Action::kBytesMax.
-Task<Result<Action>> read_action(http::Exchange& exchange);
+/// Reads the body, of at most `bytes_max`.
+Task<Result<Action>> read_action(http::Exchange& exchange,
+                                 std::size_t bytes_max = Action::kBytesMax);
 
 }  // namespace tarn::proxy

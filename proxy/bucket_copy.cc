@@ -1,7 +1,5 @@
 #include "proxy/bucket_copy.h"
 
-#include <array>
-
 #include <nlohmann/json.hpp>
 
 #include "common/api/bucket_copy.h"
@@ -10,10 +8,9 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "proxy/assign.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
-#include "proxy/node_calls.h"
+#include "proxy/target_lines.h"
 
 namespace tarn::proxy {
 namespace {
@@ -24,11 +21,8 @@ constexpr const char* kCopy = "copy-bck";
 constexpr const char* kRename = "move-bck";
 constexpr const char* kMakeCopies = "make-n-copies";
 constexpr std::string_view kPath = "/v1/internal/copy";
-const std::vector<const cluster::Node*> kNone;
 constexpr std::string_view kMirrorPath = "/v1/internal/mirror";
-/// A target sends a line four times a second, whatever its drives do.
-constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(20)};
-constexpr std::size_t kLineBytesMax = 1U << 20U;
+const std::vector<const cluster::Node*> kNone;
 /// Longer than a lease: a target that does not acknowledge has lost its own by then.
 constexpr std::chrono::seconds kAcknowledgeWait{15};
 
@@ -75,48 +69,16 @@ Result<bool> take_line(const Services& services, const std::string& target, cons
   return progress.done;
 }
 
-Task<Result<http::ClientStream>> begin_on(const Services& services, const cluster::Node& target,
-                                          std::string_view path, const std::string& order) {
-  CO_TRY(http::Url address, http::parse_url(target.internal_url));
-  http::ClientRequest request;
-  request.method = http::Method::post;
-  request.target = path;
-  request.fields.push_back(
-      {std::string(security::NodeAuth::kHeader), services.auth.sign("POST", request.target)});
-  CO_TRY(auto stream, co_await services.client.open(std::move(address), std::move(request),
-                                                    order.size(), kLimits));
-  CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(order))));
-  CO_TRY_OK(co_await stream.finish());
-  co_return stream;
-}
-
 /// Has one target do its part and reads how far it is, to its end. Tells it to stop when a user
 /// says so or another target has failed.
 Task<Status> read_progress(const Services& services, const cluster::Node& target, Watch& watch) {
-  CO_TRY(http::ClientStream stream, co_await begin_on(services, target, watch.path, watch.order));
-  CO_TRY(const http::ClientResponse head, co_await stream.read_head());
-  std::string text;
-  std::array<std::byte, 4096> piece{};
-  for (bool told = false;;) {
-    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
-    if (got == 0 && head.status != 200)
-      co_return fail(api::errc_of_status(head.status), "{}", api::error_message_of(text));
-    if (got == 0) co_return fail(Errc::unavailable, "it ended before its part was done");
-    text.append(reinterpret_cast<const char*>(piece.data()), got);
-    if (text.size() > kLineBytesMax)
-      co_return fail(Errc::internal, "an answer of more than {} bytes", kLineBytesMax);
-    if (head.status != 200) continue;
-    for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-      CO_TRY(const bool last, take_line(services, target.id, watch, text.substr(0, end)));
-      if (last) co_return Status();
-      text.erase(0, end + 1);
-    }
-    if (told || (!watch.failed && !services.jobs.should_stop(watch.job))) continue;
-    told = true;
-    const std::string path = std::string(kPath) + "?job=" + watch.job;
-    const auto answer = co_await call_node(services, target, http::Method::del, path);
-    if (!answer) co_return fail(answer.error());
-  }
+  const TargetJob job{std::string(watch.path), watch.job, watch.order};
+  const auto take = [&](const std::string& line) {
+    return take_line(services, target.id, watch, line);
+  };
+  const auto should_stop = [&] { return watch.failed || services.jobs.should_stop(watch.job); };
+  const Status done = co_await follow_lines(services, target, job, take, should_stop);
+  co_return done;
 }
 
 Task<Status> follow_target(const Services& services, const cluster::Node& target, Watch& watch) {
@@ -154,21 +116,6 @@ Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::Clu
     services.jobs.end(job, "the proxy is stopping");
     throw;
   }
-}
-
-/// The destination, made with the source's properties when it is not there.
-Task<Result<KnownBucket>> find_or_make(const Services& services, api::Bucket name,
-                                       const cluster::BucketRecord& source) {
-  auto found = co_await find_bucket(services, name);
-  if (found || found.error().code != Errc::bucket_not_found) co_return found;
-  const auto made = co_await cluster::create_bucket(services.store, services.view, name,
-                                                    source.props, services.clock);
-  if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
-  if (made)
-    obs::log("proxy").info("bucket created for a copy bucket={} id={}", name.display(),
-                           raw(made->id));
-  auto now = co_await find_bucket(services, name);
-  co_return now;
 }
 
 /// What keeps a job of `kind` from and to these buckets from starting beside one that runs.
@@ -214,6 +161,20 @@ Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, st
 
 }  // namespace
 
+Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucket name,
+                                            const cluster::BucketRecord& source) {
+  auto found = co_await find_bucket(services, name);
+  if (found || found.error().code != Errc::bucket_not_found) co_return found;
+  const auto made = co_await cluster::create_bucket(services.store, services.view, name,
+                                                    source.props, services.clock);
+  if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
+  if (made)
+    obs::log("proxy").info("bucket created for a copy bucket={} id={}", name.display(),
+                           raw(made->id));
+  auto now = co_await find_bucket(services, name);
+  co_return now;
+}
+
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action) {
   CO_TRY(const api::Bucket to, destination_of(request));
@@ -221,7 +182,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
-  CO_TRY(const KnownBucket goal, co_await find_or_make(services, to, *source.record));
+  CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));
   const auto& state = *goal.state;
   Jobs::Refusal refuse = [](const Job&) { return ""; };
   if (!what.force) refuse = refusal(kCopy, from, to);

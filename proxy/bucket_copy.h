@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/http/router.h"
 #include "proxy/action.h"
+#include "proxy/assign.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {
@@ -24,5 +25,9 @@ Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket
 /// answers with the id of a job that has ended (docs/decisions/009). 409 when the destination
 /// exists or a job works on one of the two.
 Task<Status> rename_bucket(const Services& services, http::Request& request, api::Bucket from);
+
+/// The destination of a copy, made with the source's properties when it is not there.
+Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucket name,
+                                            const cluster::BucketRecord& source);
 
 }  // namespace tarn::proxy

@@ -11,6 +11,7 @@
 #include "proxy/bucket_copy.h"
 #include "proxy/list.h"
 #include "proxy/list_codec.h"
+#include "proxy/multi_object.h"
 #include "proxy/named_error.h"
 #include "proxy/staleness.h"
 #include "proxy/summary.h"
@@ -231,12 +232,16 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
 
 Task<Status> post_bucket(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
-  CO_TRY(const Action action, co_await read_action(request.exchange));
+  CO_TRY(const Action action, co_await read_action(request.exchange, Action::kListBytesMax));
   if (action.action.empty())
     co_return fail(Errc::invalid_argument,
                    "a POST to a bucket needs a body such as {{\"action\":\"create-bck\"}}");
   if (action.action == "copy-bck") {
     const Status done = co_await copy_bucket(services, request, name, action);
+    co_return done;
+  }
+  if (is_multi_object(action.action)) {
+    const Status done = co_await act_on_objects(services, request, name, action);
     co_return done;
   }
   if (action.action == "move-bck") {
@@ -256,12 +261,16 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
 
 Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
-  CO_TRY(const Action action, co_await read_action(request.exchange));
+  CO_TRY(const Action action, co_await read_action(request.exchange, Action::kListBytesMax));
   if (action.action == "evict-remote-bck")
     co_return fail(Errc::invalid_argument,
                    "bucket \"{}\" is no upstream bucket: it can be destroyed "
                    "(destroy-bck), not evicted",
                    name.display());
+  if (is_multi_object(action.action)) {
+    const Status done = co_await act_on_objects(services, request, name, action);
+    co_return done;
+  }
   // Nobody shall destroy a bucket by a DELETE that forgot the object's name.
   if (action.action.empty())
     co_return fail(Errc::invalid_argument,

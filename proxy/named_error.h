@@ -13,6 +13,7 @@ namespace tarn::proxy {
 inline constexpr std::string_view kJobNotFound = "ErrXactNotFound";
 inline constexpr std::string_view kNodeNotFound = "errNodeNotFound";
 inline constexpr std::string_view kLimitedCoexistence = "ErrLimitedCoexistence";
+inline constexpr std::string_view kInvalidProvider = "ErrInvalidBackendProvider";
 
 /// `error` as an answer whose "tcode" is `tcode`.
 [[nodiscard]] http::Response named_error(const Services& services, const http::Request& request,

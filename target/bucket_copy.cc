@@ -7,27 +7,24 @@
 
 #include <algorithm>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/copy_named.h"
 #include "target/job_stream.h"
 #include "target/newest.h"
-#include "target/peer_copy.h"
 #include "target/retry.h"
 
 namespace tarn::target {
 namespace {
 
 using nlohmann::json;
-using namespace std::chrono_literals;
 
 constexpr std::size_t kPageEntries = 1000;
 constexpr std::size_t kOrderBytesMax = 1U << 20U;
-constexpr auto kReportEvery = 250ms;
 constexpr std::size_t kWorkersOfSolidDrive = 4;
 constexpr std::size_t kWorkersMax = 32;
 
@@ -59,13 +56,14 @@ Result<CopyOrder> parse_order(const std::string& body) {
 class CopyRun {
  public:
   CopyRun(TargetNode& node, CopyOrder order, asio::any_io_executor executor)
-      : node_(node), order_(std::move(order)), wake_(std::move(executor)) {}
+      : node_(node),
+        order_(std::move(order)),
+        lines_(std::move(executor), [this] { return json(progress_).dump(); }),
+        stop_(lines_.stop().get_token()) {}
 
-  [[nodiscard]] std::stop_source stop() const { return stop_; }
+  [[nodiscard]] JobLines& lines() { return lines_; }
   /// Copies, and says in the progress how it ended.
   Task<Status> run();
-  /// Sends lines of progress until the copy has ended.
-  Task<Status> report(http::Exchange& exchange);
 
  private:
   using Step = Task<Status> (CopyRun::*)(const ObjectStore::Listed&);
@@ -76,14 +74,13 @@ class CopyRun {
   Task<Status> patiently(Step step, const ObjectStore::Listed& entry);
   Task<Status> copy_one(const ObjectStore::Listed& entry);
   Task<Status> delete_if_gone(const ObjectStore::Listed& entry);
-  Task<Result<Destination>> place_of(BucketId bucket, std::string object);
   [[nodiscard]] std::size_t workers() const;
 
   TargetNode& node_;
   const CopyOrder order_;
-  std::stop_source stop_;
-  asio::steady_timer wake_;  // of the reporter
   api::CopyProgress progress_;
+  JobLines lines_;
+  std::stop_token stop_;
   ObjectStore::Page page_;
   std::size_t next_ = 0;  // of page_.entries that no worker has taken
   bool broken_ = false;   // an error that ends the copy
@@ -99,24 +96,11 @@ Task<Status> CopyRun::run() {
                   first_error_);
   if (!result) progress_.error = result.error().message;
   progress_.done = true;
-  wake_.cancel();
+  lines_.end();
   obs::log("target").info("bucket copy ended job={} objects={} bytes={} deleted={} err={}",
                           order_.job, progress_.objects, progress_.bytes, progress_.deleted,
                           progress_.error);
   co_return Status();
-}
-
-Task<Status> CopyRun::report(http::Exchange& exchange) {
-  while (true) {
-    const bool last = progress_.done;
-    const Status sent = co_await exchange.write(json(progress_).dump() + "\n");
-    if (!sent || exchange.closing()) stop_.request_stop();
-    if (!sent) co_return sent;
-    if (last) co_return co_await exchange.finish();
-    if (progress_.done) continue;
-    wake_.expires_after(kReportEvery);
-    static_cast<void>(co_await wake_.async_wait(kTuple));
-  }
 }
 
 std::size_t CopyRun::workers() const {
@@ -154,7 +138,7 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
     auto page = co_await node_.store.list(bucket, order_.what.prefix, after, kPageEntries,
                                           !order_.what.recursive);
     if (page) co_return page;
-    const bool again = co_await try_again(page.error(), attempts, stop_.get_token());
+    const bool again = co_await try_again(page.error(), attempts, stop_);
     if (!again) co_return page;
   }
 }
@@ -184,63 +168,33 @@ Task<Status> CopyRun::patiently(Step step, const ObjectStore::Listed& entry) {
   for (int attempts = 0;;) {
     Status done = co_await (this->*step)(entry);
     if (done) co_return done;
-    const bool again = co_await try_again(done.error(), attempts, stop_.get_token());
+    const bool again = co_await try_again(done.error(), attempts, stop_);
     if (!again) co_return done;
   }
 }
 
-/// Where an object of one of the two buckets lives, whatever the bucket is called now.
-Task<Result<Destination>> CopyRun::place_of(BucketId bucket, std::string object) {
-  auto state = node_.view.state();
-  if (state->bmd.find(bucket) == nullptr) {
-    CO_TRY(state, co_await node_.view.fresh());
-  }
-  const auto* record = state->bmd.find(bucket);
-  if (record == nullptr)
-    co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
-  CO_TRY(auto place,
-         co_await find_destination(node_, api::ObjectAddress{record->name, std::move(object)}));
-  if (place.object.name.bucket != bucket)
-    co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed and made anew meanwhile",
-                   record->name.display());
-  co_return place;
-}
-
 Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
-  const std::string new_name = order_.what.name_of_copy(entry.name);
-  CO_TRY_OK(api::check_object_name(new_name));
   CO_FAIL_POINT("copy_bucket.object");
-  std::uint64_t bytes = entry.record.size;
-  std::string owner = node_.id;
-  if (!order_.what.dry_run) {
-    CO_TRY(const Destination from, co_await place_of(order_.from, entry.name));
-    if (from.owner->id != node_.id)
-      co_return fail(Errc::unavailable, "{} moves to another target; try again",
-                     from.object.display());
-    CO_TRY(const auto object, co_await open_newest(node_, from.object));
-    if (!object) co_return Status();  // deleted since it was listed
-    CO_TRY(const Destination to, co_await place_of(order_.to, new_name));
-    CO_TRY_OK(co_await copy_to(node_, order_.job, *object, to, {.stop = stop_.get_token()}));
-    bytes = object->record().size;
-    owner = to.owner->id;
+  CopiedObject copied{entry.record.size, node_.id};
+  if (order_.what.dry_run) {
+    CO_TRY_OK(api::check_object_name(order_.what.name_of_copy(entry.name)));
+  } else {
+    CO_TRY(const auto done, co_await copy_named(node_, order_.job, order_.from, order_.to,
+                                                entry.name, order_.what, stop_));
+    if (!done) co_return Status();  // deleted since it was listed
+    copied = *done;
   }
-  ++progress_.objects;
-  progress_.bytes += bytes;
-  if (owner != node_.id) {
-    auto& sent = progress_.sent[owner];
-    ++sent.objects;
-    sent.bytes += bytes;
-  }
+  progress_.add(copied.bytes, copied.owner == node_.id ? "" : copied.owner);
   co_return Status();
 }
 
 /// For an object of the destination: deletes it when the source has none of that name and it is
 /// still what was listed.
 Task<Status> CopyRun::delete_if_gone(const ObjectStore::Listed& entry) {
-  CO_TRY(const Destination source, co_await place_of(order_.from, entry.name));
+  CO_TRY(const Destination source, co_await find_in_bucket(node_, order_.from, entry.name));
   CO_TRY(const bool there, co_await is_there(node_, order_.job, source));
   if (there) co_return Status();
-  CO_TRY(const Destination here, co_await place_of(order_.to, entry.name));
+  CO_TRY(const Destination here, co_await find_in_bucket(node_, order_.to, entry.name));
   const ObjectRequest& wanted = here.object;
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());

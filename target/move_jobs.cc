@@ -1,6 +1,5 @@
 #include "target/move_jobs.h"
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/obs/log.h"
@@ -14,22 +13,23 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kOrderBytesMax = 4U << 10U;
-constexpr std::chrono::milliseconds kReportEvery{250};
 
 /// A walk under way and who hears of it. All of it runs on the loop of its request.
 class MoveJob {
  public:
   using Work = std::function<Task<Status>(api::MoveProgress&, std::stop_token)>;
   MoveJob(std::string id, Work work, asio::any_io_executor executor)
-      : id_(std::move(id)), work_(std::move(work)), wake_(std::move(executor)) {}
+      : id_(std::move(id)),
+        work_(std::move(work)),
+        lines_(std::move(executor), [this] { return json(progress_).dump(); }) {}
 
-  [[nodiscard]] std::stop_source stop() const { return stop_; }
+  [[nodiscard]] JobLines& lines() { return lines_; }
 
   Task<Status> run() {
-    const Status result = co_await work_(progress_, stop_.get_token());
+    const Status result = co_await work_(progress_, lines_.stop().get_token());
     if (!result) progress_.counts.error = result.error().message;
     progress_.counts.done = true;
-    wake_.cancel();
+    lines_.end();
     obs::log("target").info("{} ended job={} map={} objects={} bytes={} deleted={} clean={} err={}",
                             progress_.kind, id_, progress_.map_version, progress_.counts.objects,
                             progress_.counts.bytes, progress_.counts.deleted, progress_.clean,
@@ -37,26 +37,11 @@ class MoveJob {
     co_return Status();
   }
 
-  /// Sends lines of progress until the walk has ended.
-  Task<Status> report(http::Exchange& exchange) {
-    while (true) {
-      const bool last = progress_.counts.done;
-      const Status sent = co_await exchange.write(json(progress_).dump() + "\n");
-      if (!sent || exchange.closing()) stop_.request_stop();
-      if (!sent) co_return sent;
-      if (last) co_return co_await exchange.finish();
-      if (progress_.counts.done) continue;
-      wake_.expires_after(kReportEvery);
-      static_cast<void>(co_await wake_.async_wait(kTuple));
-    }
-  }
-
  private:
   const std::string id_;
   const Work work_;
-  std::stop_source stop_;
-  asio::steady_timer wake_;  // of the reporter
   api::MoveProgress progress_;
+  JobLines lines_;
 };
 
 Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, MoveJob::Work work) {

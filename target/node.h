@@ -98,6 +98,7 @@ Task<Status> post_object(TargetNode& node, http::Request& request);       // pos
 Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
 Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
 Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
+Task<Status> take_batch(TargetNode& node, http::Request& request);   // object_batch.cc, internal
 /// Ends a streamed job (job_stream.h) of any kind: `job=ID` in the query.
 Task<Status> stop_job(TargetNode& node, http::Request& request);      // bucket_copy.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal

@@ -15,6 +15,7 @@ struct Action {
   nlohmann::json value;  ///< null when absent
 
   static constexpr std::size_t kBytesMax = 1U << 20U;
+  static constexpr std::size_t kListBytesMax = 4U << 20U;  ///< with the names of many objects
 };
 /// Keys are compared without case, as AIStore does; unknown ones are ignored. invalid_argument for
 /// what is no JSON object of this form.

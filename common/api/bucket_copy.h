@@ -53,6 +53,15 @@ struct CopyProgress {
   std::string error;  ///< when done: why it is not complete; else empty
 
   bool operator==(const CopyProgress&) const = default;
+  /// One object more; `to` is the target that it was sent to, empty when it stayed.
+  void add(std::uint64_t size, const std::string& to = "") {
+    ++objects;
+    bytes += size;
+    if (to.empty()) return;
+    Sent& there = sent[to];
+    ++there.objects;
+    there.bytes += size;
+  }
 };
 void to_json(nlohmann::json& out, const CopyProgress& progress);
 void from_json(const nlohmann::json& in, CopyProgress& progress);

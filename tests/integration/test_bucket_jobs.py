@@ -9,43 +9,10 @@ import urllib.parse
 
 import pytest
 from harness import client
+from harness.jobs import JSON, ended, query, snaps, status, stop, to_bucket, total
 from harness.waiting import wait_until
 
-JSON = {"Content-Type": "application/json"}
 _numbers = itertools.count(1)
-
-
-def to_bucket(cluster, source, action, goal, value=None):
-    """The raw answer of copy-bck or move-bck."""
-    uname = urllib.parse.quote(goal if "/" in goal else f"ais/@#/{goal}/", safe="")
-    body = json.dumps({"action": action, "name": "", "value": value}).encode()
-    return client.request("POST", f"{cluster.endpoint}/v1/buckets/{source}?provider=ais&bck_to={uname}", body, JSON, expect=False)
-
-
-def query(cluster, what, **message):
-    return client.request("GET", f"{cluster.endpoint}/v1/cluster?what={what}", json.dumps(message).encode(), JSON, expect=False)
-
-
-def status(cluster, job):
-    answer = query(cluster, "status", id=job)
-    assert answer.status == 200, answer
-    return answer.json()
-
-
-def ended(cluster, job, seconds=30):
-    """The status of a job when it has ended."""
-    wait_until(lambda: status(cluster, job)["end_time"] != 0, seconds, f"job {job} ends")
-    return status(cluster, job)
-
-
-def snaps(cluster, job):
-    answer = query(cluster, "qryxstats", id=job)
-    assert answer.status == 200, answer
-    return {target: found[0] for target, found in answer.json().items()}
-
-
-def total(found, counter):
-    return sum(int(snap["stats"][counter]) for snap in found.values())
 
 
 def copy(cluster, source, goal, **value):
@@ -55,11 +22,6 @@ def copy(cluster, source, goal, **value):
     end = ended(cluster, answer.text)
     assert end["err"] == "" and not end["aborted"], end
     return answer.text
-
-
-def stop(cluster, **value):
-    body = json.dumps({"action": "stop", "name": "", "value": value}).encode()
-    return client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
 
 
 def contents(cluster, bucket):

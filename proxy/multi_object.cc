@@ -1,0 +1,79 @@
+#include "proxy/multi_object.h"
+
+#include "common/obs/log.h"
+#include "proxy/bucket_copy.h"
+#include "proxy/list.h"
+#include "proxy/named_error.h"
+#include "proxy/object_job.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr std::string_view kEvict = "evict-listrange";
+constexpr std::string_view kPrefetch = "prefetch-listrange";
+
+Result<Job> new_job(const Action& action, const api::Bucket& from, const api::MultiObject& what,
+                    const cluster::ClusterState& state) {
+  Job job;
+  job.kind = action.action;
+  job.bucket = from;
+  job.to = what.to;
+  job.about = what.about;
+  if (what.to)
+    job.about = fmt::format("cp {}=>{} {}", from.display(), what.to->display(), what.about);
+  if (what.how.dry_run) job.about += " (dry run)";
+  TRY(const auto targets, targets_that_may_hold(state));
+  for (const cluster::Node* target : targets) job.parts[target->id] = {};
+  return job;
+}
+
+}  // namespace
+
+bool is_multi_object(const std::string& action) {
+  return action == api::kDeleteObjects || action == api::kCopyObjects || action == kEvict ||
+         action == kPrefetch;
+}
+
+Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
+                            Action action) {
+  const bool removes = action.action == api::kDeleteObjects || action.action == kEvict;
+  if (removes != (request.head().method == http::Method::del))
+    co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
+                   removes ? "DELETE" : "POST");
+  CO_TRY(const KnownBucket source, co_await find_bucket(services, bucket));
+  if (action.action == kEvict || action.action == kPrefetch) {
+    const Error why{Errc::invalid_argument,
+                    fmt::format("{}: bucket \"{}\" has nothing upstream that could be fetched{}",
+                                action.action, bucket.display(),
+                                action.action == kEvict
+                                    ? " again: its objects can be deleted (delete-listrange)"
+                                    : "")};
+    const Status sent = co_await refuse_as(services, request, why, kInvalidProvider);
+    co_return sent;
+  }
+  ObjectJob job;
+  CO_TRY(job.what, api::parse_multi_object(action.action, action.value));
+  job.bucket = source.record->id;
+  if (job.what.to) {
+    if (*job.what.to == bucket && !job.what.how.dry_run)
+      co_return fail(Errc::invalid_argument, "cannot copy objects of bucket \"{}\" into itself",
+                     bucket.display());
+    CO_TRY(const KnownBucket goal,
+           co_await find_or_make_goal(services, *job.what.to, *source.record));
+    job.to = goal.record->id;
+  }
+  CO_TRY(Job shown, new_job(action, bucket, job.what, *services.view.state()));
+  CO_TRY(job.id, services.jobs.start(std::move(shown)));
+  const std::string id = job.id;
+  obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,
+                         request.exchange.request_id(), id, bucket.display(), job.what.about);
+  const auto executor = co_await asio::this_coro::executor;
+  if (!services.tasks.spawn(executor, run_object_job(services, std::move(job)))) {
+    services.jobs.end(id, "the proxy is stopping");
+    co_return fail(Errc::unavailable, "this proxy is stopping");
+  }
+  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
+  co_return sent;
+}
+
+}  // namespace tarn::proxy

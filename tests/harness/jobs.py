@@ -1,0 +1,65 @@
+"""Jobs as AIStore's clients ask for them: begin, look, wait, stop."""
+
+import json
+import urllib.parse
+
+from harness import client
+from harness.waiting import wait_until
+
+JSON = {"Content-Type": "application/json"}
+
+
+def query(cluster, what, **message):
+    return client.request("GET", f"{cluster.endpoint}/v1/cluster?what={what}", json.dumps(message).encode(), JSON, expect=False)
+
+
+def status(cluster, job):
+    answer = query(cluster, "status", id=job)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def ended(cluster, job, seconds=30):
+    """The status of a job when it has ended."""
+    wait_until(lambda: status(cluster, job)["end_time"] != 0, seconds, f"job {job} ends")
+    return status(cluster, job)
+
+
+def snaps(cluster, job):
+    """What each target that has to do with the job says of it."""
+    answer = query(cluster, "qryxstats", id=job)
+    assert answer.status == 200, answer
+    return {target: found[0] for target, found in answer.json().items() if found}
+
+
+def total(found, counter):
+    return sum(int(snap["stats"][counter]) for snap in found.values())
+
+
+def stop(cluster, **value):
+    body = json.dumps({"action": "stop", "name": "", "value": value}).encode()
+    return client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
+
+
+def idle(cluster, job, seconds=30):
+    """The parts of a job when all of them are idle, which is how clients wait for a copy-listrange."""
+    wait_until(lambda: all(snap["is_idle"] for snap in snaps(cluster, job).values()), seconds, f"job {job} is idle")
+    return snaps(cluster, job)
+
+
+def to_bucket(cluster, source, action, goal, value=None):
+    """The raw answer of copy-bck or move-bck."""
+    uname = urllib.parse.quote(goal if "/" in goal else f"ais/@#/{goal}/", safe="")
+    body = json.dumps({"action": action, "name": "", "value": value}).encode()
+    return client.request("POST", f"{cluster.endpoint}/v1/buckets/{source}?provider=ais&bck_to={uname}", body, JSON, expect=False)
+
+
+def delete_many(cluster, bucket, **value):
+    """The raw answer of delete-listrange."""
+    return cluster.bucket_action("DELETE", bucket, "delete-listrange", value)
+
+
+def copy_many(cluster, bucket, goal, **value):
+    """The raw answer of copy-listrange."""
+    tobck = {"tobck": {"name": goal, "provider": "ais", "namespace": None}}
+    return cluster.bucket_action("POST", bucket, "copy-listrange", tobck | value)
