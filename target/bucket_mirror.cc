@@ -23,7 +23,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t kPageNames = 1000;
 constexpr std::size_t kWorkers = 4;
 constexpr std::size_t kOrderBytesMax = 64U << 10U;
-constexpr auto kReportEvery = 250ms;
 constexpr auto kLookEvery = 500ms;
 constexpr auto kTryAgainAfter = 5s;
 constexpr auto kHangPatience = 60s;  // a drive that hangs mostly comes back
@@ -120,34 +119,28 @@ Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
   co_return Status();
 }
 
-api::CopyProgress line_of(const MirrorProgress& progress) {
-  api::CopyProgress line;
-  line.objects = progress.changed;
-  line.bytes = progress.bytes;
-  line.failed = progress.failed;
-  return line;
-}
-
 /// A make-n-copies under way, for one request and its loop.
 class MirrorJob {
  public:
-  MirrorJob(TargetNode& node, const cluster::BucketRecord& bucket) : node_(node), bucket_(bucket) {}
+  MirrorJob(TargetNode& node, const cluster::BucketRecord& bucket, asio::any_io_executor executor)
+      : node_(node), bucket_(bucket), lines_(std::move(executor), [this] { return line(); }) {}
 
-  [[nodiscard]] std::stop_source stop() const { return stop_; }
+  [[nodiscard]] JobLines& lines() { return lines_; }
   Task<Status> run();
-  Task<Status> report(http::Exchange& exchange);
 
  private:
+  [[nodiscard]] std::string line() const;
+
   TargetNode& node_;
   const cluster::BucketRecord bucket_;
-  std::stop_source stop_;
   MirrorProgress progress_;
   bool done_ = false;
   std::string error_;
+  JobLines lines_;
 };
 
 Task<Status> MirrorJob::run() {
-  const Status ended = co_await mirror_names(node_, bucket_, stop_.get_token(), progress_);
+  const Status ended = co_await mirror_names(node_, bucket_, lines_.stop().get_token(), progress_);
   if (!ended) {
     error_ = ended.error().message;
   } else if (progress_.failed > 0) {
@@ -158,22 +151,18 @@ Task<Status> MirrorJob::run() {
                          progress_.missing);
   }
   done_ = true;
+  lines_.end();
   co_return Status();
 }
 
-Task<Status> MirrorJob::report(http::Exchange& exchange) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (true) {
-    api::CopyProgress line = line_of(progress_);
-    line.done = done_;
-    line.error = error_;
-    const Status sent = co_await exchange.write(json(line).dump() + "\n");
-    if (!sent || exchange.closing()) stop_.request_stop();
-    if (!sent) co_return sent;
-    if (line.done) co_return co_await exchange.finish();
-    timer.expires_after(kReportEvery);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+std::string MirrorJob::line() const {
+  api::CopyProgress line;
+  line.objects = progress_.changed;
+  line.bytes = progress_.bytes;
+  line.failed = progress_.failed;
+  line.done = done_;
+  line.error = error_;
+  return json(line).dump();
 }
 
 struct Passed {
@@ -271,7 +260,7 @@ Task<Status> mirror_bucket(TargetNode& node, http::Request& request) {
   const auto* bucket = state->bmd.find(BucketId{order["bucket"].get<std::uint64_t>()});
   if (bucket == nullptr)
     co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
-  MirrorJob running(node, *bucket);
+  MirrorJob running(node, *bucket, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, job, running);
 }
 
