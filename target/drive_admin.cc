@@ -18,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kUploadWait = 10s;
+constexpr auto kCloseWait = 5s;
 constexpr auto kLook = 100ms;
 constexpr std::size_t kPageNames = 1000;
 constexpr double kRestSeconds = 1;
@@ -155,6 +156,21 @@ Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
   co_return Status();
 }
 
+/// A drive that was detached just now is closed when its last reader is done.
+Task<Status> DriveAdmin::wait_until_closed(std::string path) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto deadline = std::chrono::steady_clock::now() + kCloseWait;
+  while (leaving().contains(path)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      co_return fail(Errc::conflict,
+                     "mountpath {} was detached and somebody reads there still: wait for that",
+                     path);
+    timer.expires_after(kLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
 /// Puts the set of drives as it is to be into the identity of each. One that does not take it
 /// learns it from the others at the next start.
 void DriveAdmin::write_identities(const std::map<std::string, std::string>& siblings) {
@@ -214,9 +230,7 @@ Task<Status> DriveAdmin::attach(std::string path) {
   CO_TRY_OK(turn.got());
   if (store_.drive_at(path) != nullptr)
     co_return fail(Errc::invalid_argument, "mountpath {} is in use already", path);
-  if (leaving().contains(path))
-    co_return fail(Errc::conflict,
-                   "mountpath {} was detached and somebody reads there still: wait for that", path);
+  CO_TRY_OK(co_await wait_until_closed(path));
   const auto state = view_.state();
   CO_TRY(auto opened,
          co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));

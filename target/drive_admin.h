@@ -70,6 +70,7 @@ class DriveAdmin {
   [[nodiscard]] bool any_mirrored() const;
   Task<Status> refuse_if_used(Drive& drive, std::string what_then);
   Task<Status> wait_for_uploads(Drive& drive);
+  Task<Status> wait_until_closed(std::string path);
   struct Opened {
     std::shared_ptr<Drive> drive;
     MirrorLedger remembered;  ///< what it says of others

@@ -44,7 +44,14 @@ Result<bool> Query::flag(std::string_view key) const {
   return fail(Errc::invalid_argument, "{}={} is neither true nor false", key, value);
 }
 
-void Query::set(std::string_view key, std::string_view value) { items_.emplace_back(key, value); }
+void Query::set(std::string_view key, std::string_view value) {
+  for (auto& [name, old] : items_) {
+    if (name != key) continue;
+    old = value;
+    return;
+  }
+  items_.emplace_back(key, value);
+}
 
 std::string Query::encode() const {
   std::string out;

@@ -29,6 +29,7 @@ class Query {
   /// AIStore's booleans (aistore-api.md, section 1.5); absent is false; invalid_argument for
   /// others.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
+  /// In the place of the value that get() returns; at the end when there is none.
   void set(std::string_view key, std::string_view value);
   [[nodiscard]] const Items& items() const { return items_; }
   /// Encoded, without a leading '?'.

@@ -110,6 +110,15 @@ TEST_CASE("a query is decoded once and comes back encoded", "[api][query]") {
   CHECK(again.items() == query.items());
 }
 
+TEST_CASE("a value that is set again takes the place of the one before", "[api][query]") {
+  Query query = query_of("hops=1&from_owner=&provider=ais");
+  query.set("hops", "2");
+  query.set("from_owner", "1");
+  query.set("new", "x");
+  CHECK(query.get("hops") == "2");
+  CHECK(query.encode() == "hops=2&from_owner=1&provider=ais&new=x");
+}
+
 TEST_CASE("every byte of a query value survives", "[api][query]") {
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
