@@ -2,7 +2,9 @@
 
 #include "cli/batch.h"
 #include "cli/commands.h"
+#include "cli/job_wait.h"
 #include "cli/names.h"
+#include "cli/object_selection.h"
 #include "cli/printing.h"
 #include "cli/transfer.h"
 #include "common/base/encoding.h"
@@ -24,7 +26,31 @@ struct RemoveArguments {
   std::vector<std::string> words;
   bool force = false;
   unsigned jobs = kJobsDefault;
+  ObjectSelection many;
 };
+
+/// Begins a job on many objects of a bucket and tells of it.
+Exit begin_many(Session& session, const char* command, http::Method method,
+                const std::string& bucket, const nlohmann::ordered_json& action,
+                const JobWords& words, const GlobalOptions& options) {
+  const std::string target = "/v1/buckets/" + percent_encode(bucket) + "?provider=ais";
+  const auto id = session.run(session.call(method, target, action.dump()));
+  if (!id) return complain(command, id.error());
+  return tell_of_job(session, command, id->body, words, options);
+}
+
+Exit remove_many(Session& session, const RemoveArguments& arguments, const GlobalOptions& options) {
+  if (arguments.words.size() != 1)
+    return complain("rm", {Errc::invalid_argument, "write: tarn rm BUCKET --prefix old/"});
+  const auto bucket = parse_bucket(arguments.words.front());
+  if (!bucket) return complain("rm", bucket.error());
+  const auto value = arguments.many.message();
+  if (!value) return complain("rm", value.error());
+  const JobWords words{arguments.many.display(*bucket),
+                       arguments.many.dry_run ? "would delete" : "deleted", arguments.many.no_wait};
+  return begin_many(session, "rm", http::Method::del, *bucket,
+                    {{"action", "delete-listrange"}, {"value", *value}}, words, options);
+}
 
 Exit remove(Session& session, const RemoveArguments& arguments, const GlobalOptions& options) {
   const auto places = session.run(resolve_objects(session, arguments.words, options.literal));
@@ -46,12 +72,17 @@ Exit remove(Session& session, const RemoveArguments& arguments, const GlobalOpti
 
 void add_rm(const CommandLine& line) {
   auto* command = line.app.add_subcommand("rm", "Delete objects");
-  command->footer("Example:\n  tarn rm 'data/old-{000000..000099}.tar'");
+  command->footer(
+      "Examples:\n"
+      "  tarn rm 'data/old-{000000..000099}.tar'\n"
+      "  tarn rm data --prefix old/ --dry-run");
   const auto arguments = std::make_shared<RemoveArguments>();
   command->add_option("BUCKET/OBJECT", arguments->words)->required();
   command->add_flag("-f,--force", arguments->force, "an object that does not exist is no error");
   add_jobs_option(command, arguments->jobs);
+  arguments->many.add_to(command);
   line.on_session(command, "rm", [arguments, &options = line.options](Session& session) {
+    if (arguments->many.given()) return remove_many(session, *arguments, options);
     return remove(session, *arguments, options);
   });
 }
@@ -142,7 +173,28 @@ struct CopyArguments {
   std::vector<std::string> words;  ///< objects, and where they go
   bool if_absent = false;
   unsigned jobs = kJobsDefault;
+  ObjectSelection many;
+  std::string prepend;  ///< goes before each new name of many
 };
+
+Exit copy_many(Session& session, const CopyArguments& arguments, const GlobalOptions& options) {
+  if (arguments.words.size() != 2 || arguments.if_absent)
+    return complain("cp", {Errc::invalid_argument,
+                           "write: tarn cp BUCKET BUCKET --prefix train/; --if-absent is for "
+                           "objects that are named one by one"});
+  const auto from = parse_bucket(arguments.words[0]);
+  if (!from) return complain("cp", from.error());
+  const auto to = parse_bucket(arguments.words[1]);
+  if (!to) return complain("cp", to.error());
+  auto value = arguments.many.message();
+  if (!value) return complain("cp", value.error());
+  (*value)["tobck"] = {{"name", *to}, {"provider", "ais"}};
+  (*value)["prepend"] = arguments.prepend;
+  const JobWords words{arguments.many.display(*from) + " to " + *to,
+                       arguments.many.dry_run ? "would copy" : "copied", arguments.many.no_wait};
+  return begin_many(session, "cp", http::Method::post, *from,
+                    {{"action", "copy-listrange"}, {"value", *value}}, words, options);
+}
 
 struct Copy {
   Place from;
@@ -202,7 +254,8 @@ void add_cp(const CommandLine& line) {
   command->footer(
       "Examples:\n"
       "  tarn cp data/shard-000000.tar backup/\n"
-      "  tarn cp 'data/shard-{000000..000099}.tar' data/train-%06d.tar");
+      "  tarn cp 'data/shard-{000000..000099}.tar' data/train-%06d.tar\n"
+      "  tarn cp data backup --prefix 2026/ --prepend old/");
   const auto arguments = std::make_shared<CopyArguments>();
   command
       ->add_option("BUCKET/OBJECT... BUCKET/OBJECT", arguments->words,
@@ -210,7 +263,10 @@ void add_cp(const CommandLine& line) {
       ->required();
   command->add_flag("--if-absent", arguments->if_absent, "fail (6) when the object exists already");
   add_jobs_option(command, arguments->jobs);
+  arguments->many.add_to(command);
+  command->add_option("--prepend", arguments->prepend, "goes before each new name of such a job");
   line.on_session(command, "cp", [arguments, &options = line.options](Session& session) {
+    if (arguments->many.given()) return copy_many(session, *arguments, options);
     return copy(session, *arguments, options);
   });
 }

@@ -138,6 +138,28 @@ Result<std::vector<std::string>> expand_template(std::string_view text) {
   }
 }
 
+Result<std::string> cluster_template(std::string_view text) {
+  std::string out;
+  std::size_t at = 0;
+  for (bool is_template = false;;) {
+    TRY(const auto found, find_next(text, at));
+    const auto literal = text.substr(at, found ? found->begin - at : std::string_view::npos);
+    out += literal;
+    if (!found && is_template) return out;
+    if (!found) break;
+    is_template = true;
+    const Range& range = found->range;
+    out += fmt::format("{{{}..{}..{}}}", padded(range.first, range.width),
+                       padded(range.last, range.width), range.step);
+    at = found->end;
+  }
+  TRY(const auto numbered, find_numbering(text));
+  if (numbered) return out;
+  return fail(Errc::invalid_argument,
+              "'{}' is no template: write {{000..999}}, @001000 or %06d, or use --prefix or --list",
+              text);
+}
+
 std::string NumberedName::name(std::uint64_t number) const {
   return before + padded(number, width) + after;
 }

@@ -21,6 +21,12 @@ inline constexpr std::uint64_t kTemplateNamesMax = 1'000'000;
 /// numbers, lacks its closing brace or stands for more than kTemplateNamesMax names.
 [[nodiscard]] Result<std::vector<std::string>> expand_template(std::string_view text);
 
+/// The same names in the grammar of the cluster's jobs (common/api/name_template.h), which pads and
+/// counts '@' in another way: every template becomes one in braces; a lone "%06d" stays. Names are
+/// not made, so there may be more. invalid_argument as expand_template(), and when there is no
+/// template in it.
+[[nodiscard]] Result<std::string> cluster_template(std::string_view text);
+
 /// A name with one running number in it: "train-%06d.tar".
 struct NumberedName {
   std::string before;

@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/list.h"
@@ -36,6 +37,8 @@ bool may_pass(Errc code) {
   return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
          code == Errc::io;
 }
+
+Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
 
 /// One run of a job. All of it runs on one loop.
 class ObjectRun {
@@ -117,6 +120,7 @@ Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
       for (std::string& name : *names) out.push_back({std::move(name)});
       co_return out;
     }
+    if (names.error().code == Errc::bucket_not_found) co_return fail(destroyed());
     if (!may_pass(names.error().code)) co_return fail(names.error());
     why_later_ = names.error().message;
     CO_TRY_OK(co_await pause());
@@ -131,8 +135,7 @@ Task<Status> ObjectRun::work_off(std::vector<Item> items) {
     if (state->bmd.find(job_.bucket) == nullptr) {
       CO_TRY(state, co_await services_.view.fresh());
     }
-    if (state->bmd.find(job_.bucket) == nullptr)
-      co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+    if (state->bmd.find(job_.bucket) == nullptr) co_return fail(destroyed());
     const std::uint64_t before = handled_;
     left_.clear();
     std::vector<Task<Status>> sent;
@@ -217,7 +220,9 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
     co_return settled;
   }
   const Errc code = done.error().code;
-  if (!may_pass(code) && code != Errc::conflict)
+  // It has not noticed yet that nobody hears the last batch any more.
+  const bool runs_another = api::http_status(code) == 409;
+  if (!may_pass(code) && !runs_another)
     co_return fail(code, "target t[{}]: {}", target.id, done.error().message);
   why_later_ = fmt::format("target t[{}]: {}", target.id, done.error().message);
   if (copies()) show(target.id, before);  // all of it is copied again, and counted then
@@ -225,8 +230,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
     item.again = true;
     left_.push_back(std::move(item));
   }
-  // It has not noticed yet that nobody hears the last batch any more.
-  if (code == Errc::conflict) {
+  if (runs_another) {
     const std::string path = fmt::format("{}?job={}", kPath, job_.id);
     static_cast<void>(co_await call_node(services_, target, http::Method::del, path));
   }
@@ -275,6 +279,7 @@ Task<Status> ObjectRun::pause() {
   if (now - *stuck_since_ > (given_up_once_ ? kPatienceLater : kPatience))
     co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
                    std::chrono::seconds(kPatience).count(), why_later_);
+  obs::log("proxy").debug("job waits job={} why={}", job_.id, why_later_);
   const auto until = now + pause_;
   pause_ = std::min(pause_ * 2, kPauseMax);
   asio::steady_timer timer(co_await asio::this_coro::executor);

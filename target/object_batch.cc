@@ -91,10 +91,10 @@ Task<Status> BatchRun::run() {
   progress_.map_version = node_.view.state()->map.version;
   lines_.end();
   obs::log("target").debug(
-      "batch ended job={} names={} objects={} missing={} later={} failed={} "
+      "batch ended job={} names={} objects={} missing={} later={} failed={} why={} "
       "err={}",
       batch_.job, batch_.names.size(), progress_.counts.objects, progress_.missing.size(),
-      progress_.later.size(), progress_.failed.size(), progress_.counts.error);
+      progress_.later.size(), progress_.failed.size(), progress_.why_later, progress_.counts.error);
   co_return Status();
 }
 
@@ -153,11 +153,11 @@ void BatchRun::note(std::uint32_t index, const Error& error) {
 }
 
 Task<Status> BatchRun::handle(std::uint32_t index) {
-  CO_FAIL_POINT("batch.object");
   if (node_.view.state()->map.version != map_version_)
     co_return fail(Errc::unavailable, "the cluster map has changed");
   if (!batch_.copies && node_.clock.boot_time() > until_)
     co_return fail(Errc::unavailable, "the batch takes too long");
+  CO_FAIL_POINT("batch.object");
   const std::string& name = batch_.names[index];
   if (batch_.how.dry_run) co_return co_await count(name);
   if (batch_.copies) co_return co_await copy(name);
@@ -186,7 +186,10 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
   CO_TRY(const ObjectRequest wanted,
          co_await find_own(node_, BucketId(batch_.bucket), batch_.names[index]));
   CO_TRY_OK(node_.store.reachable(wanted.name));
-  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
+  // Not waited for here: all that wait come again together, and others need not wait for them.
+  OwnedNames::Write write;
+  if (node_.owned.begin(wanted.name.uname, write) != OwnedNames::Verdict::yes)
+    co_return fail(Errc::unavailable, "{} is being handed over; try again", wanted.display());
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node_, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from harness import jobs
 from harness.cli import HELLO, XXH64_OF_HELLO, Cli, Liar, answer
 from harness.waiting import scaled, wait_until
 from harness.wire import Wire
@@ -76,6 +77,35 @@ def test_stat_shows_all_that_a_head_says(cli, cluster, bucket):
     result = cli("stat", f"{bucket}/a b", f"{bucket}/none")
     assert result.returncode == 7 and "none" in result.stderr and "a b" in result.stdout.decode()
     cli.refuses(3, "stat", f"{bucket}/none")
+
+
+def test_jobs_on_many_objects(cli, cluster, bucket):
+    """By --template, --prefix, --list and --all the cluster does it, not the command."""
+    goal = f"{bucket}-many"
+    names = [f"a-{i:03}" for i in range(12)] + ["dir/x", "dir/y"]
+    for name in names:
+        assert cluster.put(bucket, name, name.encode()).status == 200
+    assert cli.ok("cp", bucket, goal, "--template", "a-@010", "--prepend", "p/").startswith(b"copied 10 objects")
+    assert cluster.names(goal) == [f"p/a-{i:03}" for i in range(10)]  # as in `tarn get`: 000 to 009
+    assert json.loads(cli.ok("cp", bucket, goal, "--list", "dir/x,a-011", "--json"))["objects"] == 2
+    assert b"would copy 14 objects" in cli.ok("cp", bucket, goal, "--all", "--dry-run")
+    assert cli.ok("rm", goal, "--prefix", "p/", "--dry-run").startswith(b"would delete 10 objects")
+    assert cli.ok("rm", "--list", "a-011,dir/x", goal).startswith(b"deleted 2 objects")
+    cli.refuses(1, "rm", goal, "--list", "no-such,p/a-000", says="no-such does not exist")
+    cli.ok("rm", goal, "--list", "no-such", "--continue-on-error")
+    job = cli.ok("rm", goal, "--template", "p/a-{000..004..2}", "--no-wait").decode().strip()
+    wait_until(lambda: jobs.status(cluster, job)["end_time"], 20, "the job ends")
+    assert cluster.names(goal) == ["p/a-001", "p/a-003"] + [f"p/a-{i:03}" for i in range(5, 10)]
+    cli.ok("rm", goal, "--template", "p/a-%03d", "-q")
+    assert cluster.names(goal) == []
+    cluster.destroy_bucket(goal)
+    for words, says in [(("--template", "plain"), "no template"), (("--dry-run",), "which objects"), (("--all", "--prefix", "x"), "which objects"),
+                        (("--prefix", "a@1"), "for a template")]:
+        cli.refuses(2, "rm", bucket, *words, says=says)
+    cli.refuses(2, "rm", f"{bucket}/x", "--all", says="")
+    cli.refuses(2, "cp", bucket, "--all", says="write: tarn cp")
+    cli.refuses(2, "cp", bucket, bucket, "--all", says="into itself")
+    assert cluster.names(bucket) == sorted(names)
 
 
 def test_cp_copies_one_or_many(cli, cluster, bucket, shards):

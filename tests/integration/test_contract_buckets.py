@@ -18,7 +18,7 @@ from harness import client
 from harness.waiting import scaled
 
 CONTRACTS = Path(__file__).parent / "contracts"
-FILES = ["buckets", "list", "daemon", "jobs"]
+FILES = ["buckets", "list", "daemon", "jobs", "multi"]
 
 _names = itertools.count(1)
 

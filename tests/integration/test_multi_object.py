@@ -221,7 +221,7 @@ def test_the_bucket_may_be_renamed_meanwhile_and_not_destroyed(slow):
 
 def test_a_target_joins_while_2000_names_are_deleted(make_cluster, rng):
     """By template, 600 more by prefix: none survives, and none of the others is touched, wherever each was when its turn came."""
-    cluster = make_cluster(targets=2, drives=1, fail_points={name: "batch.object=sleep:25" for name in ("t1", "t2")})
+    cluster = make_cluster(targets=2, drives=1, fail_points={name: "batch.object=sleep:10" for name in ("t1", "t2")})
     by_template = [f"old-{i:04}" for i in range(2000)]
     by_prefix = [f"pre/{i}" for i in range(600)]
     others = [f"old-{i:05}" for i in range(60)] + [f"pre-{i}" for i in range(60)]

@@ -2,6 +2,7 @@
 
 #include "cli/names.h"
 #include "cli/templates.h"
+#include "common/api/name_template.h"
 
 namespace tarn::cli {
 namespace {
@@ -21,6 +22,21 @@ Names displayed(const Result<std::vector<Place>>& places) {
 }
 
 }  // namespace
+
+TEST_CASE("templates: the cluster's grammar gives the same names", "[cli][templates]") {
+  for (const char* text :
+       {"a{1..3}", "{08..11}", "{0..010}-x", "{0..90..10}/{1..2}", "p-@12-s", "{7..7}"}) {
+    INFO(text);
+    const auto meant = api::NameTemplate::parse(cluster_template(text).value());
+    REQUIRE(meant.has_value());
+    Names names;
+    for (std::uint64_t i = 0; i < meant->count().value(); ++i) names.push_back(meant->name(i));
+    CHECK(names == expand_template(text).value());
+  }
+  CHECK(cluster_template("a-%06d.tar").value() == "a-%06d.tar");
+  CHECK(cluster_template("plain").error().message.find("no template") != std::string::npos);
+  CHECK(!cluster_template("{3..1}").has_value());
+}
 
 TEST_CASE("templates: braces count with both ends", "[cli][templates]") {
   const auto shards = expand_template("b/shard-{000000..000999}.tar");
