@@ -30,14 +30,19 @@ class Work:
         self._of = {}
 
     def __call__(self, client):
+        op = self.once(client)
+        if op.outcome in ("unknown", "failed"):
+            time.sleep(random.uniform(0.01, 0.1))
+
+    def once(self, client):
         rng, etags = self._of.setdefault(client, (random.Random(f"{self.seed}/{client.log.name}"), {}))
-        name, draw = rng.choice(self.names), rng.random()
+        name, draw, size = rng.choice(self.names), rng.random(), rng.choice(self.SIZES)
         if draw < 0.32:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES))
+            op = client.put(self.bucket, name, size)
         elif draw < 0.38:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES), if_none_match=True)
+            op = client.put(self.bucket, name, size, if_none_match=True)
         elif draw < 0.44 and name in etags:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES), if_match=etags[name])
+            op = client.put(self.bucket, name, size, if_match=etags[name])
         elif draw < 0.56:
             op = client.delete(self.bucket, name)
         elif draw < 0.62:
@@ -48,8 +53,13 @@ class Work:
             op = client.head(self.bucket, name)
         if op.etag:
             etags[name] = op.etag
-        if op.outcome in ("unknown", "failed"):
-            time.sleep(rng.uniform(0.01, 0.1))
+        return op
+
+    def again(self, client, op):
+        """The same call once more; a PUT writes another value."""
+        if op.op == "put":
+            return client.put(op.bucket, op.name, op.length, op.if_none_match, op.if_match)
+        return getattr(client, op.op)(op.bucket, op.name)
 
 
 def judge(site, names, bucket="data"):
