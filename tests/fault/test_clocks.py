@@ -1,5 +1,6 @@
 """Wall clocks that jump, and clocks that run too fast or too slowly (faults.md N8)."""
 
+import email.utils
 import random
 import time
 
@@ -63,8 +64,6 @@ def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, s
 
 def offset_of(cluster, name, seconds):
     """Whether the node's answers are dated so many seconds away."""
-    import email.utils
-
     answer = http.request("GET", cluster.url_of(name) + "/healthz")
     date = answer.headers.get("Date")
     if date is None:
