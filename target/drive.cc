@@ -205,7 +205,16 @@ void Drive::forget_bucket_now(BucketId bucket) {
                    raw(bucket), files.size());
 }
 
+bool Drive::is_forgotten(BucketId bucket) {
+  const std::lock_guard lock(forgotten_mutex_);
+  return forgotten_.contains(bucket);
+}
+
 void Drive::forget_bucket(BucketId bucket) {
+  {
+    const std::lock_guard lock(forgotten_mutex_);
+    forgotten_.insert(bucket);
+  }
   threads_->post([this, bucket] { forget_bucket_now(bucket); });
 }
 

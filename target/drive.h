@@ -237,7 +237,8 @@ class Drive {
   /// Shows `visit` what Index::list() does, on one of the drive's threads.
   Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
 
-  /// Removes what a destroyed bucket left, in the background.
+  /// Removes what a destroyed bucket left, in the background, and what writes that had begun store
+  /// of it later.
   void forget_bucket(BucketId bucket);
   /// Writes what `json` makes, on a thread of the drive, to .tarn/cluster.json; of several that
   /// wait only the last.
@@ -317,6 +318,7 @@ class Drive {
                    std::uint64_t offset);
   void note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes);
   void forget_bucket_now(BucketId bucket);
+  [[nodiscard]] bool is_forgotten(BucketId bucket);
   Status check_space(std::uint64_t length, bool above_watermark);
   void start_writeback(const WorkFile& file, std::uint64_t end);
   Status sync_or_take_out(int fd);
@@ -347,6 +349,9 @@ class Drive {
   std::mutex position_mutex_;        // guards where the last read ended
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
+
+  std::mutex forgotten_mutex_;  // guards the next
+  std::set<BucketId> forgotten_;
 
   std::mutex unsynced_mutex_;  // guards the next four
   std::condition_variable synced_;

@@ -5,7 +5,6 @@ be told two stories without that the history shows it.
 """
 
 import os
-import re
 import signal
 
 from harness import client as http
@@ -98,29 +97,43 @@ class Site(Stage):
         self.thaw()
         self.network.heal()
         self.start_dead()
-        owners = []
+        owners, trouble = [], []
 
         def quiet():
-            if not all(self.ask(name, "/readyz") == 200 for name in self.cluster.nodes if not name.startswith("etcd")):
-                return False
             try:
-                if not owners:
-                    give_names_to(self.cluster, *self.targets())
-                    owners[:] = self.targets()
-                targets = [node for node in stored_map(self.cluster)["nodes"] if node["role"] == "target"]
-                return (is_settled(self.cluster) and len(targets) == len(owners) and not any(node["flags"] for node in targets)
-                        and self.cluster.list_page("data").status == 200)
-            except (OSError, ValueError, AssertionError, KeyError, http.ProtocolError):
-                return False
+                trouble[:] = self._trouble(owners)
+            except (OSError, ValueError, AssertionError, KeyError, http.ProtocolError) as error:
+                trouble[:] = [repr(error)]
+            return not trouble
 
-        wait_until(quiet, seconds, "all is up, settled and at home", every=0.1)
+        try:
+            wait_until(quiet, seconds, "all is up, settled and at home", every=0.1)
+        except AssertionError:
+            raise AssertionError(f"not within {seconds} s: all is up, settled and at home: {trouble[0]}") from None
+
+    def _trouble(self, owners):
+        """What is not as it should be. `owners` is filled when all targets have been given their names."""
+        away = [name for name in (*self.proxies(), *self.targets()) if self.ask(name, "/readyz") != 200]
+        if away:
+            return [f"not ready: {away}"]
+        if not owners:
+            self.cluster.refresh()  # a target that has joined late has an id by now
+            give_names_to(self.cluster, *self.targets())
+            owners[:] = self.targets()
+        now = stored_map(self.cluster)
+        targets = [node for node in now["nodes"] if node["role"] == "target"]
+        if len(targets) != len(owners) or any(node["flags"] for node in targets):
+            return [f"the map has {[(node['id'], node['flags']) for node in targets]}"]
+        if not is_settled(self.cluster):
+            return [f"map {now['version']} with past sets {now.get('past')} is not settled"]
+        listed = self.cluster.list_page("data")
+        return [] if listed.status == 200 else [str(listed)]
 
 
 def flags_of(cluster, node):
-    """The flags of a target in the map: down and out are among them."""
-    ids = {each["id"]: each["flags"] for each in stored_map(cluster)["nodes"]}
+    """The flags of a target in the map, down and out among them; 0 also while no etcd answers."""
+    try:
+        ids = {each["id"]: each["flags"] for each in stored_map(cluster)["nodes"]}
+    except OSError:
+        return 0
     return ids[cluster.nodes[node]["id"]]
-
-
-def number_in(pattern, line):
-    return int(re.search(pattern, line)[1])

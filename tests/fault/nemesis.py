@@ -206,7 +206,7 @@ class Nemesis:
         """Names of some targets go to the others, and come back."""
         if "drain" in [each[2] for each in self._running]:
             return
-        targets = self.site.targets()
+        targets = [name for name in self.site.targets() if self.site.cluster.nodes[name]["id"]]
         put_aside = self.rng.sample(targets, self.rng.randint(1, len(targets) // 2))
         yield from self._publish("drain", [each for each in targets if each not in put_aside], targets)
 
@@ -228,3 +228,4 @@ class Nemesis:
         taken.append(f"m{name[1:]}")
         yield 0.1
         self.detected["join"] += process_is_alive(self.site.cluster.pid(name))
+        self.site.cluster.refresh()

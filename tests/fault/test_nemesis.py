@@ -8,6 +8,7 @@ import random
 import time
 
 import checker
+import pytest
 from harness import attribute
 from harness.waiting import scaled
 from load import Crowd
@@ -30,14 +31,19 @@ class Work:
         self._of = {}
 
     def __call__(self, client):
+        op = self.once(client)
+        if op.outcome in ("unknown", "failed"):
+            time.sleep(random.uniform(0.01, 0.1))
+
+    def once(self, client):
         rng, etags = self._of.setdefault(client, (random.Random(f"{self.seed}/{client.log.name}"), {}))
-        name, draw = rng.choice(self.names), rng.random()
+        name, draw, size = rng.choice(self.names), rng.random(), rng.choice(self.SIZES)
         if draw < 0.32:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES))
+            op = client.put(self.bucket, name, size)
         elif draw < 0.38:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES), if_none_match=True)
+            op = client.put(self.bucket, name, size, if_none_match=True)
         elif draw < 0.44 and name in etags:
-            op = client.put(self.bucket, name, rng.choice(self.SIZES), if_match=etags[name])
+            op = client.put(self.bucket, name, size, if_match=etags[name])
         elif draw < 0.56:
             op = client.delete(self.bucket, name)
         elif draw < 0.62:
@@ -48,12 +54,17 @@ class Work:
             op = client.head(self.bucket, name)
         if op.etag:
             etags[name] = op.etag
-        if op.outcome in ("unknown", "failed"):
-            time.sleep(rng.uniform(0.01, 0.1))
+        return op
+
+    def again(self, client, op):
+        """The same call once more; a PUT writes another value."""
+        if op.op == "put":
+            return client.put(op.bucket, op.name, op.length, op.if_none_match, op.if_match)
+        return getattr(client, op.op)(op.bucket, op.name)
 
 
-def judge(site, names, bucket="data"):
-    """All checkers over the history and a look at the end through every proxy; where every object lies."""
+def judge(site, names, bucket="data", copies=1):
+    """All checkers over the history and a look at the end through every proxy; where every object lies, and how often."""
     cluster = site.cluster
     with site.clients(1, name="judge")[0] as client:
         found, listed = {}, None
@@ -68,18 +79,22 @@ def judge(site, names, bucket="data"):
     assert report.given_up * 4 <= report.names, "too many names were only judged by the fast checker"
     lies = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
     there = sorted(name for each in lies.values() for name in each)
-    assert there == sorted(entry[0] for entry in listed.names), "every object lies in one place, and nothing else does"
-    wrong = [name for target, each in lies.items() for name in each if cluster.owner(bucket, name) != target]
+    assert there == sorted(entry[0] for entry in listed.names * copies), "every object lies where it should, and nothing else does"
+    wrong = [name for name, _, _ in listed.names if name not in lies[cluster.owner(bucket, name)]]
     assert not wrong, f"not at home: {wrong}"
     return report, ops
 
 
-def test_nothing_is_lost_whatever_happens_to_machines_and_network(make_site, seed):
+# How many copies a bucket has, on as many targets. One of several copies is to be read while the target of another is down.
+@pytest.mark.parametrize("copies", [1])
+def test_nothing_is_lost_whatever_happens_to_machines_and_network(make_site, seed, copies):
     rng = random.Random(seed)
     site = make_site(machines=7, targets=5)
     site.cluster.expect_errors(ERRORS)
+    bucket = "data" if copies == 1 else site.cluster.create_bucket("copied", {"mirror": {
+        "enabled": True, "copies": copies, "domain": "node"}})
     first = site.map_version()
-    crowd = Crowd(site.clients(CLIENTS), Work(seed, NAMES)).start()
+    crowd = Crowd(site.clients(CLIENTS), Work(seed, NAMES, bucket)).start()
     nemesis = Nemesis(site, rng)
     try:
         nemesis.run(SECONDS)
@@ -91,7 +106,7 @@ def test_nothing_is_lost_whatever_happens_to_machines_and_network(make_site, see
     last = site.map_version()
     print(f"injected: {dict(nemesis.injected)}; detected: {dict(nemesis.detected)}, map versions {first} to {last}, all at home "
           f"{seconds:.1f} s after the last fault")
-    report, ops = judge(site, NAMES)
+    report, ops = judge(site, NAMES, bucket, copies)
     done = sum(op.outcome in ("done", "absent", "precondition") for op in ops)
     print(f"{done} of {len(ops)} calls had an answer")
     # A cut link or a bad one may have had nothing to carry for as long as it was.

@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from harness.waiting import scaled, wait_until
@@ -40,7 +41,7 @@ def why_no_network():
     """Why machines cannot be made here; None: they can."""
     if os.geteuid() != 0:
         return "needs root"
-    for program in ("ip", "nft", "tc", "nsenter", "setpriv"):
+    for program in ("ip", "nft", "ss", "tc", "nsenter", "setpriv"):
         if not shutil.which(program):
             return f"needs {program}"
     try:
@@ -196,13 +197,14 @@ class Network:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self._relays[machine] = relay
         port, mark = relay.stdout.readline().split()
-        # A connection from here to here does not leave the machine. Packets of connections that were there before the rules
-        # were come to the relay, too, which resets them.
+        begins = "tcp flags & (fin | syn | rst | ack) == syn"
         self._spaces[machine].rules(
             "table ip nemesisnat {", "chain in {", "type nat hook prerouting priority -100",
-            f"iifname eth0 meta l4proto tcp counter redirect to :{port}", "}",
+            f"iifname eth0 {begins} counter redirect to :{port}", "}",
             "chain out {", "type nat hook output priority -100",
-            f"oifname eth0 meta mark != {mark} meta l4proto tcp counter redirect to :{port}", "}", "}")
+            f"oifname eth0 meta mark != {mark} {begins} counter redirect to :{port}", "}", "}")
+        # Those that were there before.
+        _run([*self.runner(machine), "ss", "-K", "-tn", "not", "dst", self.address(machine)])
 
     def _counted(self, machine):
         tables = json.loads(_run([*self.runner(machine), "nft", "-j", "list", "ruleset"]))["nftables"]
@@ -226,9 +228,10 @@ class Network:
             self._dropped[machine] = self._touched(machine)
             self._spaces[machine].rules(f"flush table {TABLE}")
             if machine in self._relays:
-                self._spaces[machine].rules("delete table ip nemesisnat")
                 relay = self._relays.pop(machine)
                 relay.send_signal(signal.SIGKILL)
                 relay.wait()
+                time.sleep(0.05)  # without the rules, the last packets of its connections would go nowhere
+                self._spaces[machine].rules("delete table ip nemesisnat")
             with contextlib.suppress(AssertionError):  # there is none
                 _run([*self.runner(machine), "tc", "qdisc", "del", "dev", "eth0", "root"])

@@ -1,0 +1,71 @@
+"""Wall clocks that jump, and clocks that run too fast or too slowly (faults.md N8)."""
+
+import email.utils
+import random
+import time
+
+from clocks import WrongClock
+from harness import client as http
+from harness.waiting import wait_until
+from load import Client, Crowd
+from test_nemesis import ERRORS, Work
+
+NAMES = [f"n-{i:04}" for i in range(40)]
+HOUR = 3600
+
+
+def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, seed):
+    """Versions never come from a wall clock, and leases bear a drift of a tenth. What is signed with a time that is an
+    hour away may be refused, with the code for that, and nothing else."""
+    rng = random.Random(seed)
+    nodes = ["p1", "p2", "t1", "t2", "t3"]
+    drifts = dict(zip(nodes, [0.0, 0.0, 0.1, -0.1, 0.0]))
+    clocks = {name: WrongClock(tmp_path / f"{name}.clock", drifts[name]) for name in nodes}
+    stage = make_stage(targets=3, drives=1, meta="etcd", proxies=2,
+                       environment={name: clock.environment for name, clock in clocks.items()})
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    urls = [cluster.url_of("p1"), cluster.url_of("p2")]
+    crowd = Crowd([Client(stage.recorder, f"c{i}", urls[i % 2 :] + urls[: i % 2], 4) for i in range(6)],
+                  Work(seed, NAMES)).start()
+    jumps = []
+    try:
+        time.sleep(5)  # longer than a lease lasts
+        steady = stage.recorder.ops()
+        for seconds in (HOUR, -24 * HOUR, 30, -HOUR):
+            name = rng.choice(nodes)
+            clocks[name].set_ahead(seconds)
+            jumps.append(f"{name} {seconds:+} s")
+            wait_until(lambda: offset_of(cluster, name, seconds), 5, f"the clock of {name} is wrong")
+            # The time of a signature is looked at by whoever is asked: names move while some refuse each other.
+            if seconds == -24 * HOUR:
+                stage.kill("t3")
+                stage.start("t3", environment={"t3": clocks["t3"].environment}, served=False)
+            time.sleep(rng.uniform(0.5, 1.5))
+            clocks[name].set_ahead(0)
+    finally:
+        for clock in clocks.values():
+            clock.set_ahead(0)
+        crowd.stop()
+    wrong = [op.line() for op in steady if op.status == 0 or op.status >= 400 and op.status not in (404, 412)]
+    assert len(steady) > 100 and not wrong, wrong[:5]
+    for name in ("t1", "t2"):
+        assert not cluster.logs[name].matching("lease gone|lease not renewed")
+    ops = stage.recorder.ops()
+    codes = {op.status for op in ops}
+    refused = sum(op.status in (401, 403) for op in ops)
+    print(f"injected: drifts of a tenth, jumps: {', '.join(jumps)}; detected: {refused} calls refused for their time, "
+          f"statuses {sorted(codes)}")
+    assert codes <= {0, 200, 204, 206, 401, 403, 404, 412, 500, 502, 503}, codes
+    stage.wait_served()
+    with Client(stage.recorder, "judge", urls) as judge:
+        stage.check(judge, NAMES)
+
+
+def offset_of(cluster, name, seconds):
+    """Whether the node's answers are dated so many seconds away."""
+    answer = http.request("GET", cluster.url_of(name) + "/healthz")
+    date = answer.headers.get("Date")
+    if date is None:
+        return True
+    return abs(email.utils.parsedate_to_datetime(date).timestamp() - time.time() - seconds) < 3

@@ -1,0 +1,124 @@
+"""Clients go on while names move: targets join, are drained, die in between (faults.md G1, G2, G3, G6)."""
+
+import random
+import re
+import time
+
+from harness import attribute
+from harness.bulk import put_many
+from harness.nodes import give_names_to, stored_map, wait_until_home
+from harness.waiting import scaled, wait_until
+from load import Crowd
+from test_nemesis import ERRORS, Work
+
+OBJECTS = [f"o-{i:04}" for i in range(600)]  # of a bucket that nobody writes to
+NAMES = [f"n-{i:04}" for i in range(40)]
+SLOW = "move.send=sleep:15"  # so that clients meet what moves
+
+
+class RetryingWork(Work):
+    """Whoever gets no answer, or a 5xx, asks once more, as SDKs do; `failures` are those who then got none either."""
+
+    def __init__(self, *words):
+        super().__init__(*words)
+        self.failures, self.retries = [], 0
+
+    def __call__(self, client):
+        op = self.once(client)
+        if op.outcome in ("unknown", "failed"):
+            self.retries += 1
+            time.sleep(0.2)
+            again = self.again(client, op)
+            if again.outcome in ("unknown", "failed"):
+                self.failures.append(again.line())
+
+
+def moved_bytes(cluster, since=0):
+    """What all walks together have sent, by their own words."""
+    return sum(int(count) for target in cluster.targets() for line in cluster.logs[target].matching("rebalance ended ")
+               for count in re.findall(r" bytes=(\d+)", line)) - since
+
+
+def moves(cluster):
+    return any(attribute.data_files(cluster.drives(cluster.targets()[-1])))
+
+
+def misplaced(cluster, bucket):
+    """Bytes that do not lie where their owner is now."""
+    found = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
+    return sum(said["size"] for target, each in found.items() for name, said in each.items()
+               if cluster.owner(bucket, name) != target)
+
+
+def test_clients_go_on_while_names_move(make_stage, seed):
+    rng = random.Random(seed)
+    stage = make_stage(targets=3, drives=1)
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    cluster.create_bucket("still")
+    put_many(cluster, "still", OBJECTS, body=b"s" * 2000)
+    stage.kill(*cluster.targets())
+    stage.start(*cluster.targets(), fail_points={target: SLOW for target in cluster.targets()})
+    wait_until_home(cluster)
+    work = RetryingWork(seed, NAMES)
+    crowd = Crowd([stage.client(f"c{i}") for i in range(6)], work).start()
+    said = []
+    try:
+        # G1 and G6: join, drain, return; every call has an answer, at the second try at the latest.
+        normal = timed(said, "join", cluster, lambda: cluster.add_target())
+        timed(said, "drain", cluster, lambda: give_names_to(cluster, "t2", "t3", "t4"))
+        timed(said, "return", cluster, lambda: give_names_to(cluster, *cluster.targets()))
+        failures, calls = list(work.failures), len(stage.recorder.ops())
+        # G2: a target dies at random progress.
+        crashed(said, stage, rng, normal)
+    finally:
+        crowd.stop()
+    overlapping(said, stage)
+    print("injected: " + "; ".join(said))
+    print(f"detected: {calls} calls while names moved, {work.retries} tried again, {len(failures)} of them in vain")
+    assert calls > 300 and not failures, failures[:5]
+    assert sorted(cluster.names("still")) == OBJECTS
+    with stage.client("judge") as client:
+        stage.check(client, NAMES)
+
+
+def timed(said, what, cluster, change):
+    before, begun = stored_map(cluster)["version"], time.monotonic()
+    change()
+    wait_until_home(cluster, 60)
+    seconds = time.monotonic() - begun
+    said.append(f"{what} {seconds:.1f} s")
+    assert stored_map(cluster)["version"] > before
+    return seconds
+
+
+def crashed(said, stage, rng, normal):
+    cluster = stage.cluster
+    begun = time.monotonic()
+    give_names_to(cluster, "t1", "t2", "t3")
+    time.sleep(rng.uniform(0.1, normal / 2))
+    dead = rng.choice(["t1", "t2", "t3", "t4"])
+    stage.kill(dead)
+    stage.start(dead, served=False)
+    wait_until_home(cluster, 60)
+    seconds = time.monotonic() - begun
+    said.append(f"drain of t4 with a kill of {dead} {seconds:.1f} s")
+    assert seconds <= scaled(2 * normal + 8), "a crash costs more than as much time again, and a lease"
+
+
+def overlapping(said, stage):
+    """G3: t4 gets its names back, and while they move t1 is put aside: all ends as by the last map."""
+    cluster = stage.cluster
+    before = moved_bytes(cluster)
+    first = {target: attribute.objects(cluster.drives(target), "still") for target in cluster.targets()}
+    give_names_to(cluster, *cluster.targets())
+    wait_until(lambda: attribute.data_files(cluster.drives("t4")), 20, "something moves to t4")
+    give_names_to(cluster, "t2", "t3", "t4")
+    wait_until_home(cluster, 60)
+    assert misplaced(cluster, "still") == 0
+    last = {target: attribute.objects(cluster.drives(target), "still") for target in cluster.targets()}
+    optimum = sum(said["size"] for target, each in last.items() for name, said in each.items() if name not in first[target])
+    moved = moved_bytes(cluster) - before
+    said.append(f"two changes at once moved {moved} bytes, at least {optimum} had to")
+    assert sorted(name for each in last.values() for name in each) == OBJECTS
+    assert moved <= 1.2 * optimum + 2_000_000  # the other bucket's few
