@@ -14,6 +14,7 @@
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/rebalance.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -24,7 +25,7 @@ using nlohmann::json;
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
-    "target_ips, status, status_all, running_all, qryxstats";
+    "target_ips, rebalance, status, status_all, running_all, qryxstats";
 
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
@@ -121,6 +122,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
     co_return cluster::json_response(
         {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
   }
+  if (what == "rebalance") co_return co_await tell_rebalance(services);
   for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
     if (what == each) co_return co_await answer_jobs(services, what, request);
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
