@@ -154,9 +154,10 @@ TEST_CASE("A target that is given up leaves the map at once, with what it holds"
     // Not before it knows: its word is of the version before.
     const Ownership leaving = ownership_of(*map);
     const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
-    CHECK_FALSE(
-        next_step(*state_of(leaving, leaving.version - 1, 10, {{"t1", leaving.version - 1, {}, 0}}),
-                  absent, {}));
+    std::vector<TargetWord> words;
+    for (const char* id : {"t1", "t2", "t3"}) words.push_back({id, leaving.version, {}, 0});
+    words.front().map_version = leaving.version - 1;
+    CHECK_FALSE(next_step(*state_of(leaving, leaving.version - 1, 10, words), absent, {}));
   }
 }
 
