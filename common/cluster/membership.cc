@@ -273,7 +273,9 @@ Task<bool> Membership::Impl::stay_outside() {
     // Best effort: it ends by itself.
     static_cast<void>(co_await store.revoke(held));
   }
-  outside = !returning;
+  outside = true;
+  // Looked at behind that: come_back() on another thread says the one and takes back the other.
+  if (returning) outside = false;
   co_return outside;
 }
 
@@ -429,8 +431,8 @@ bool Membership::is_outside() const { return impl_->outside; }
 Task<Status> Membership::come_back() {
   const auto impl = impl_;
   if (!dismissed()) co_return fail(Errc::conflict, "node {} is in the cluster", self_.id);
-  impl->outside = false;
   impl->returning = true;
+  impl->outside = false;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (const auto until = std::chrono::steady_clock::now() + kComeBackMax;
        std::chrono::steady_clock::now() < until;) {
