@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -27,7 +28,9 @@ def fences(document, *languages):
 def free_port():
     """The first of two neighbouring ports that nobody uses, with room for the nodes' own behind them."""
     import socket
-    for port in range(24080, 30000, 200):
+    ports = list(range(24080, 30000, 200))
+    random.SystemRandom().shuffle(ports)  # others may look for one at the same time
+    for port in ports:
         try:
             for offset in (0, 1, 100, 110, 120, 121):
                 with socket.socket() as probe:

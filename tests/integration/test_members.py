@@ -124,6 +124,23 @@ def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
     assert attribute.data_files(drives) == {}
 
 
+def test_a_target_that_dies_while_it_is_drained_goes_on_when_it_is_back(make_cluster):
+    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "64KiB"})
+    bodies = fill(cluster, 60, 4000)
+    does(cluster, "decommission-node", "t1")
+    wait_until(lambda: told(cluster)["targets"]["t1"]["walk"]["objects"] > 0, 10, "t1 gives objects away")
+    cluster.kill("t1")
+    left = len(lies(cluster, "t1"))
+    assert left > 0 and flags(cluster, "t1") == DECOMMISSION
+    cluster.start("t1")
+    configure(cluster, bandwidth="0")
+    drives = cluster.drives("t1")
+    cluster.wait_exit("t1", 30)
+    wait_gone(cluster, "t1")
+    assert attribute.data_files(drives) == {}
+    check_all(cluster, bodies)
+
+
 def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluster):
     cluster = make_cluster(targets=3, drives=1)
     bodies = fill(cluster, 120)
