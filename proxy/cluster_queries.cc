@@ -8,6 +8,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/cluster/daemon.h"
+#include "common/cluster/node_report.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
 #include "proxy/job_queries.h"
@@ -128,6 +129,27 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
 }
 
+/// AIStore's word for a node that an operator put aside and that does not run; else nothing. Its
+/// clients show all nodes, and take an error of one for an error of all.
+std::string_view aside_and_down(const cluster::ClusterState& state, const cluster::Node& node) {
+  if (state.live.contains(node.id)) return "";
+  if ((node.flags & cluster::kDecommission) != 0) return "decommission";
+  return (node.flags & cluster::kMaintenance) != 0 ? "maintenance" : "";
+}
+
+/// what=node_status of such a node.
+json status_of_absent(const cluster::Node& node, std::string_view status) {
+  return {{"snode", cluster::aistore_json(node)},
+          {"status", status},
+          {"deployment", ""},
+          {"ais_version", ""},
+          {"build_time", ""},
+          {"k8s_pod_name", ""},
+          {"smap_version", ""},
+          {"tracker", json::object()},
+          {"capacity", cluster::capacity_json({})}};
+}
+
 }  // namespace
 
 Task<Status> query_cluster(const Services& services, http::Request& request) {
@@ -148,6 +170,9 @@ Task<Status> query_node(const Services& services, http::Request& request) {
   http::Response response;
   if (node == nullptr) {
     CO_TRY(response, cluster::answer_daemon(services.node, request.query()));
+  } else if (const auto word = aside_and_down(*state, *node);
+             !word.empty() && request.query().get("what") == "node_status") {
+    response = cluster::json_response(status_of_absent(*node, word));
   } else {
     CO_TRY(const auto answer, co_await call_node(services, *node, http::Method::get,
                                                  std::string(kDaemon) + request.query().encode()));

@@ -212,6 +212,10 @@ def test_a_target_is_shut_down_when_its_objects_have_moved_and_stays_in_maintena
     check_all(cluster, bodies)
     cli.ok("cluster", "wait", "--timeout", "20s")
     assert f"{cluster.nodes['t3']['id']}" in cli.ok("node", "ls").decode() and "maintenance" in cli.ok("node", "ls").decode()
+    # AIStore's clients ask every node of the map, and take an error of one for an error of all.
+    status = client.request("GET", cluster.endpoint + "/v1/reverse/daemon?what=node_status", None,
+                            {"Ais-Node-Id": cluster.nodes["t3"]["id"]})
+    assert (status.status, status.json()["status"], status.json()["tracker"]) == (200, "maintenance", {}), status
     cluster.start("t3")
     wait_until(lambda: flags(cluster, "t3") == MAINTENANCE, 5, "it is in maintenance")
     cli.ok("node", "maintenance", "stop", cluster.nodes["t3"]["id"], "--wait")
