@@ -21,30 +21,15 @@ nlohmann::ordered_json json_of(const ClusterHealth& health) {
     nodes.push_back({{"id", node.id},
                      {"role", node.role},
                      {"state", to_string(node.state)},
+                     {"aside", node.aside},
                      {"reason", node.reason},
                      {"map_version", node.map_version},
                      {"url", node.url}});
   return {{"uuid", health.uuid},
           {"primary", health.primary},
           {"map_version", health.map_version},
+          {"at_home", health.past_sets == 0},
           {"nodes", nodes}};
-}
-
-Exit status(Session& session, bool json) {
-  const auto health = session.run(cluster_health(session, kAnswerLimit));
-  if (!health) return complain("cluster status", health.error());
-  if (json) {
-    print_json(json_of(*health));
-    return Exit::ok;
-  }
-  fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
-  Table table({"NODE", "ROLE", "STATE", "MAP", "URL", ""});
-  for (const NodeHealth& node : health->nodes)
-    table.add({printable(node.id), node.role, std::string(to_string(node.state)),
-               node.map_version > 0 ? std::to_string(node.map_version) : "-", printable(node.url),
-               printable(node.reason)});
-  table.print();
-  return Exit::ok;
 }
 
 /// Empty when the cluster is settled, else why it was not when `until` came.
@@ -76,6 +61,25 @@ Exit wait(Session& session, const std::string& timeout, bool json) {
 
 }  // namespace
 
+Exit print_nodes(Session& session, const std::string& name, bool json) {
+  const auto health = session.run(cluster_health(session, kAnswerLimit));
+  if (!health) return complain(name, health.error());
+  if (json) {
+    print_json(json_of(*health));
+    return Exit::ok;
+  }
+  fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
+  Table table({"NODE", "ROLE", "STATE", "MAP", "URL", ""});
+  for (const NodeHealth& node : health->nodes)
+    table.add({printable(node.id), node.role,
+               std::string(to_string(node.state)) + (node.aside.empty() ? "" : ", " + node.aside),
+               node.map_version > 0 ? std::to_string(node.map_version) : "-", printable(node.url),
+               printable(node.reason)});
+  table.print();
+  if (health->past_sets > 0) fmt::print("\nobjects move (tarn cluster rebalance show)\n");
+  return Exit::ok;
+}
+
 void add_cluster_commands(const CommandLine& line) {
   auto* group =
       line.app.add_subcommand("cluster", "Look at the cluster, wait for it, care for its state");
@@ -84,12 +88,13 @@ void add_cluster_commands(const CommandLine& line) {
   auto* show = group->add_subcommand("status", "Show every node: up or not, and its map");
   show->footer("Example:\n  tarn cluster status");
   line.on_session(show, "cluster status", [&options = line.options](Session& session) {
-    return status(session, options.json);
+    return print_nodes(session, "cluster status", options.json);
   });
 
   auto* settle = group->add_subcommand(
       "wait",
-      "Wait until every node is ready and holds the newest map; 124 when it takes too long");
+      "Wait until every node is ready and holds the newest map, and every object is where it "
+      "belongs; 124 when it takes too long");
   const auto timeout = std::make_shared<std::string>("60s");
   settle->footer("Example:\n  tarn cluster wait --timeout 5m");
   settle->add_option("--timeout", *timeout, "how long at most (60s)");
@@ -98,6 +103,7 @@ void add_cluster_commands(const CommandLine& line) {
   });
   add_config_commands(line, *group);
   add_node_commands(line, *group);
+  add_rebalance_commands(line, *group);
   add_metadata_commands(line, *group);
 }
 

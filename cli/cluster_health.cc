@@ -12,12 +12,22 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kMapPath = "/v1/daemon?what=smap";
+constexpr const char* kRebalancePath = "/v1/cluster?what=rebalance";
+// AIStore's flags.
+constexpr std::uint64_t kMaintenance = 4;
+constexpr std::uint64_t kDecommission = 8;
 
 std::uint64_t version_of(const json& map) {
   const auto found = map.find("version");
   if (found == map.end()) return 0;
   if (found->is_string()) return parse_u64(found->get<std::string>()).value_or(0);
   return found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+std::string aside_of(const json& node) {
+  const auto flags = node.value("flags", std::uint64_t{0});
+  if ((flags & kDecommission) != 0) return "leaving";
+  return (flags & kMaintenance) != 0 ? "maintenance" : "";
 }
 
 Result<ClusterHealth> health_from(std::string_view body) {
@@ -33,6 +43,7 @@ Result<ClusterHealth> health_from(std::string_view body) {
         out.nodes.push_back({.id = id,
                              .role = role,
                              .url = node.at("public_net").at("direct_url").get<std::string>(),
+                             .aside = aside_of(node),
                              .reason = {}});
     return out;
   } catch (const json::exception& problem) {
@@ -82,6 +93,7 @@ std::string ClusterHealth::complaint() const {
   std::string out;
   for (const NodeHealth& node : nodes) {
     std::string wrong;
+    if (node.state == NodeHealth::State::down && node.aside == "maintenance") continue;
     if (node.state != NodeHealth::State::up)
       wrong = fmt::format("{} ({})", to_string(node.state), node.reason);
     else if (node.map_version < map_version)
@@ -89,6 +101,9 @@ std::string ClusterHealth::complaint() const {
     if (!wrong.empty())
       out += fmt::format("{}{} {} is {}", out.empty() ? "" : "; ", node.role, node.id, wrong);
   }
+  if (past_sets > 0)
+    out += fmt::format("{}objects are not at home yet{}", out.empty() ? "" : "; ",
+                       held ? ", and rebalance is stopped (tarn cluster rebalance start)" : "");
   return out;
 }
 
@@ -104,6 +119,12 @@ Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::millis
     co_await ask(session, node, limit);
     health.map_version = std::max(health.map_version, node.map_version);
   }
+  const auto rebalance = co_await session.ask_node(endpoint, kRebalancePath, limit);
+  if (!rebalance) co_return fail(rebalance.error());
+  if (rebalance->status >= 400) co_return fail(error_of(*rebalance));
+  const json told = json::parse(rebalance->body, nullptr, false);
+  health.past_sets = told.value("past", std::uint64_t{0});
+  health.held = told.value("held", false);
   const auto metrics = co_await session.ask_node(endpoint, "/metrics", limit);
   if (metrics && metrics->status == 200) mark_suspects(health, metrics->body);
   co_return health;

@@ -15,6 +15,7 @@ struct NodeHealth {
   std::string role;  ///< "proxy" or "target"
   std::string url;
   State state = State::down;
+  std::string aside;              ///< "maintenance", "leaving", or empty
   std::string reason;             ///< why it is not up
   std::uint64_t map_version = 0;  ///< that it holds; 0 when it does not answer
 };
@@ -25,8 +26,11 @@ struct ClusterHealth {
   std::string primary;
   std::uint64_t map_version = 0;  ///< the newest that any node holds
   std::vector<NodeHealth> nodes;
+  std::uint64_t past_sets = 0;  ///< of targets that may hold names of others; 0: all is at home
+  bool held = false;            ///< nothing moves, since an operator said so
 
-  /// Empty when every node is up and holds the newest map; else who is not, and why.
+  /// Empty when every node is up and holds the newest map, and all names are at home; else what is
+  /// not so, and why. Who is in maintenance may be down.
   [[nodiscard]] std::string complaint() const;
 };
 

@@ -5,13 +5,11 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"mv",        "du",     "cmp",      "tarls",    "job",     "node",
-                            "layout",    "config", "user",     "token",    "meta",    "log",
-                            "doctor",    "status", "upstream", "prefetch", "archive", "index",
-                            "rebalance", "scrub",  "rebuild",  "resilver", "evict",   "download",
-                            "auth",      "etl"};
+constexpr std::array kLater{"mv",      "du",       "cmp",      "tarls",    "job",   "layout",
+                            "config",  "user",     "token",    "meta",     "log",   "doctor",
+                            "status",  "upstream", "prefetch", "archive",  "index", "scrub",
+                            "rebuild", "resilver", "evict",    "download", "auth",  "etl"};
 constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
-constexpr std::array kLaterOfCluster{"add", "rebalance", "drain"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {
   auto* command = group.add_subcommand(word, "belongs to later work")->group("");
@@ -30,8 +28,6 @@ void add_later_commands(const CommandLine& line) {
   for (const char* word : kLater) refuse(line.app, "", word, line.chosen);
   for (const char* word : kLaterOfBucket)
     refuse(*line.app.get_subcommand("bucket"), "bucket ", word, line.chosen);
-  for (const char* word : kLaterOfCluster)
-    refuse(*line.app.get_subcommand("cluster"), "cluster ", word, line.chosen);
 }
 
 }  // namespace tarn::cli

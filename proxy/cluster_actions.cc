@@ -6,18 +6,19 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/api/status.h"
-#include "common/base/gather.h"
 #include "common/base/process.h"
 #include "common/cluster/config_change.h"
+#include "common/cluster/member_change.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/primary.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
 #include "proxy/job_actions.h"
+#include "proxy/member_actions.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
+#include "proxy/rebalance.h"
 
 namespace tarn::proxy {
 namespace {
@@ -25,17 +26,11 @@ namespace {
 using cluster::ConfigChange;
 using cluster::ConfigValues;
 using nlohmann::json;
-using Nodes = std::vector<const cluster::Node*>;
 
 /// Opening a drive takes as long as what a crash has left on it.
 constexpr std::chrono::minutes kDriveWait{10};
 constexpr std::chrono::seconds kConfigWait{5};
 constexpr std::chrono::seconds kShutdownWait{3};
-
-Task<Status> answer_empty(http::Request& request) {
-  const Status sent = co_await request.exchange.respond(http::Response(200));
-  co_return sent;
-}
 
 /// All other nodes that are up; of `state`.
 Nodes others_up(const Services& services, const cluster::ClusterState& state) {
@@ -43,30 +38,6 @@ Nodes others_up(const Services& services, const cluster::ClusterState& state) {
   for (const auto& [id, node] : state.map.nodes)
     if (id != services.node_id() && state.live.contains(id)) out.push_back(&node);
   return out;
-}
-
-/// One PUT to each node at once. An error names the nodes that did not do it, and why the first.
-Task<Status> put_on(const Services& services, Nodes nodes, std::string path, std::string body,
-                    http::CallLimits limits = {}) {
-  std::vector<Task<Result<http::ClientResponse>>> calls;
-  calls.reserve(nodes.size());
-  for (const cluster::Node* node : nodes)
-    calls.push_back(call_node(services, *node, http::Method::put, path, limits, body));
-  const auto answers = co_await gather(std::move(calls));
-  Error problem{Errc::unavailable, ""};
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    std::string why;
-    if (!answers[i])
-      why = answers[i].error().message;
-    else if (answers[i]->status != 200)
-      why = fmt::format("node {}: {}", nodes[i]->id, api::error_message_of(answers[i]->body));
-    if (why.empty()) continue;
-    if (answers[i] && problem.message.empty())
-      problem.code = api::errc_of_status(answers[i]->status);
-    problem.message += (problem.message.empty() ? "" : "; ") + why;
-  }
-  if (!problem.message.empty()) co_return fail(std::move(problem));
-  co_return Status();
 }
 
 /// The configuration of the cluster was changed: nodes that are up act by it now, or hear of it
@@ -153,68 +124,6 @@ Task<Status> reset_config(const Services& services, http::Request& request, cons
   co_return co_await edit_config(services, request, std::move(edit));
 }
 
-/// The nodes that AIStore's message about nodes names. A node may stop when the cluster can do
-/// without it: not the primary.
-Result<Nodes> nodes_to_stop(const cluster::ClusterState& state, const json& value) {
-  const auto wrong = [] {
-    return fail(Errc::invalid_argument,
-                "shutdown-node: \"value\" must be {{\"sid\":\"NODE\",\"skip_rebalance\":true}}");
-  };
-  if (!value.is_object()) return wrong();
-  std::vector<std::string> ids;
-  const json sids = value.value("sids", json());
-  if (!sids.is_null() && !sids.is_array()) return wrong();
-  for (const json& id : sids)
-    if (id.is_string())
-      ids.push_back(id.get<std::string>());
-    else
-      return wrong();
-  const json sid = value.value("sid", json());
-  if (sid.is_string() && !sid.get<std::string>().empty()) ids.push_back(sid.get<std::string>());
-  if (ids.empty()) return wrong();
-  const json skip = value.value("skip_rebalance", json(false));
-  if (!skip.is_boolean()) return wrong();
-  Nodes out;
-  for (const std::string& id : ids) {
-    const cluster::Node* node = state.map.find(id);
-    if (node == nullptr) return fail(node_unknown(id));
-    if (id == state.map.primary)
-      return fail(Errc::invalid_argument,
-                  "node {} is the primary and cannot be shut down alone: make another proxy the "
-                  "primary first (set-primary), or shut the whole cluster down",
-                  id);
-    if (node->role == cluster::Role::target && !skip.get<bool>())
-      return fail(Errc::unsupported,
-                  "moving the objects of target {} to others before it is shut down belongs to "
-                  "later work: with skip_rebalance it is shut down with its objects on it, which "
-                  "answer 503 until it is started again",
-                  id);
-    out.push_back(node);
-  }
-  return out;
-}
-
-Task<Status> shut_down_nodes(const Services& services, http::Request& request, json value) {
-  CO_TRY(const auto state, co_await services.view.fresh());
-  const auto nodes = nodes_to_stop(*state, value);
-  if (!nodes) {
-    const Status refused = co_await refuse_node(services, request, nodes.error());
-    co_return refused;
-  }
-  Nodes others;
-  bool self = false;
-  for (const cluster::Node* node : *nodes) {
-    if (node->id == services.node_id())
-      self = true;
-    else if (state->live.contains(node->id))  // else it is down already
-      others.push_back(node);
-  }
-  CO_TRY_OK(co_await put_on(services, std::move(others), "/v1/internal/shutdown", ""));
-  const Status sent = co_await answer_empty(request);
-  if (self) request_stop();
-  co_return sent;
-}
-
 /// Tells all others. A node that was stopping already does not answer, and is not up soon after.
 Task<Status> stop_others(const Services& services) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -250,13 +159,18 @@ Task<Status> change_cluster(const Services& services, http::Request& request) {
   CO_TRY(std::string body, co_await request.exchange.read_all(Action::kBytesMax));
   CO_TRY(const Action action, parse_action(body));
   const std::string verb = verb_of(request, action);
-  if (verb == "start" || verb == "stop") co_return co_await act_on_jobs(services, request, action);
+  if (verb == "start" || verb == "stop") {
+    CO_TRY(const bool rebalance, is_about_rebalance(action.value));
+    if (rebalance) co_return co_await act_on_rebalance(services, request, action);
+    co_return co_await act_on_jobs(services, request, action);
+  }
   if (verb == "set-config") co_return co_await set_config(services, request, action);
   if (verb == "reset-config")
     co_return co_await reset_config(services, request, action, std::move(body));
   if (verb == "rotate-logs" || verb == "reset-stats")
     co_return co_await act_everywhere(services, request, std::move(body));
-  if (verb == "shutdown-node") co_return co_await shut_down_nodes(services, request, action.value);
+  if (const auto change = cluster::member_action(verb))
+    co_return co_await change_members(services, request, *change, action.value);
   if (verb == "shutdown") co_return co_await shut_down_all(services, request);
   if (verb.empty())
     co_return fail(

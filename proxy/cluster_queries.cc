@@ -8,12 +8,14 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/cluster/daemon.h"
+#include "common/cluster/node_report.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/rebalance.h"
 #include "proxy/redundancy.h"
 #include "proxy/staleness.h"
 
@@ -25,7 +27,7 @@ using nlohmann::json;
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
-    "target_ips, redundancy, status, status_all, running_all, qryxstats";
+    "target_ips, rebalance, redundancy, status, status_all, running_all, qryxstats";
 
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
@@ -123,9 +125,31 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
     co_return cluster::json_response(
         {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
   }
+  if (what == "rebalance") co_return co_await tell_rebalance(services);
   for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
     if (what == each) co_return co_await answer_jobs(services, what, request);
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);
+}
+
+/// AIStore's word for a node that an operator put aside and that does not run; else nothing. Its
+/// clients show all nodes, and take an error of one for an error of all.
+std::string_view aside_and_down(const cluster::ClusterState& state, const cluster::Node& node) {
+  if (state.live.contains(node.id)) return "";
+  if ((node.flags & cluster::kDecommission) != 0) return "decommission";
+  return (node.flags & cluster::kMaintenance) != 0 ? "maintenance" : "";
+}
+
+/// what=node_status of such a node.
+json status_of_absent(const cluster::Node& node, std::string_view status) {
+  return {{"snode", cluster::aistore_json(node)},
+          {"status", status},
+          {"deployment", ""},
+          {"ais_version", ""},
+          {"build_time", ""},
+          {"k8s_pod_name", ""},
+          {"smap_version", ""},
+          {"tracker", json::object()},
+          {"capacity", cluster::capacity_json({})}};
 }
 
 }  // namespace
@@ -148,6 +172,9 @@ Task<Status> query_node(const Services& services, http::Request& request) {
   http::Response response;
   if (node == nullptr) {
     CO_TRY(response, cluster::answer_daemon(services.node, request.query()));
+  } else if (const auto word = aside_and_down(*state, *node);
+             !word.empty() && request.query().get("what") == "node_status") {
+    response = cluster::json_response(status_of_absent(*node, word));
   } else {
     CO_TRY(const auto answer, co_await call_node(services, *node, http::Method::get,
                                                  std::string(kDaemon) + request.query().encode()));

@@ -1,5 +1,10 @@
 #include "proxy/node_calls.h"
 
+#include <utility>
+
+#include "common/api/status.h"
+#include "common/base/gather.h"
+
 namespace tarn::proxy {
 
 Task<Result<http::ClientResponse>> call_node(const Services& services, const cluster::Node& node,
@@ -23,6 +28,34 @@ Task<Result<http::ClientResponse>> call_node(const Services& services, const clu
     co_return fail(Errc::unavailable, "node {} does not answer: {}", node.id,
                    answer.error().message);
   co_return std::move(*answer);
+}
+
+Task<Status> put_on(const Services& services, Nodes nodes, std::string path, std::string body,
+                    http::CallLimits limits) {
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  calls.reserve(nodes.size());
+  for (const cluster::Node* node : nodes)
+    calls.push_back(call_node(services, *node, http::Method::put, path, limits, body));
+  const auto answers = co_await gather(std::move(calls));
+  Error problem{Errc::unavailable, ""};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::string why;
+    if (!answers[i])
+      why = answers[i].error().message;
+    else if (answers[i]->status != 200)
+      why = fmt::format("node {}: {}", nodes[i]->id, api::error_message_of(answers[i]->body));
+    if (why.empty()) continue;
+    if (answers[i] && problem.message.empty())
+      problem.code = api::errc_of_status(answers[i]->status);
+    problem.message += (problem.message.empty() ? "" : "; ") + why;
+  }
+  if (!problem.message.empty()) co_return fail(std::move(problem));
+  co_return Status();
+}
+
+Task<Status> answer_empty(http::Request& request) {
+  const Status sent = co_await request.exchange.respond(http::Response(200));
+  co_return sent;
 }
 
 }  // namespace tarn::proxy

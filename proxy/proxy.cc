@@ -11,6 +11,7 @@
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
 #include "common/cluster/coordination.h"
+#include "common/cluster/dismissal.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/patience.h"
 #include "common/cluster/primary.h"
@@ -197,6 +198,7 @@ Status Proxy::join() {
   keeper_->spawn(loop, membership_->keep());
   if (embedded_ == nullptr)
     keeper_->spawn(loop, cluster::keep_primary(*store_, *view_, *membership_));
+  keeper_->spawn(loop, cluster::obey_dismissal(*view_, *membership_, nullptr));
   const auto leader = embedded_ == nullptr ? cluster::Leader::primary : cluster::Leader::this_proxy;
   keeper_->spawn(loop, cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
                                            {options_.out_after, options_.tombstone_keep}));
@@ -256,6 +258,8 @@ void Proxy::open_routes() {
 }
 
 Status Proxy::readiness() const {
+  if (membership_->dismissed())
+    return fail(Errc::unavailable, "this proxy was taken out of the cluster");
   if (!membership_->lease().valid())
     return fail(Errc::unavailable, "no lease for {} s: the meta store cannot be reached",
                 membership_->lease().stale_seconds());

@@ -4,6 +4,7 @@
 #include "proxy/buckets.h"
 #include "proxy/cluster_actions.h"
 #include "proxy/cluster_queries.h"
+#include "proxy/member_actions.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {
@@ -109,6 +110,8 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"GET HEAD", "/v1/cluster",
        "what the cluster is and does: what=", plain(services, query_cluster)},
       {"PUT", "/v1/cluster", "actions on all nodes, and on jobs", plain(services, change_cluster)},
+      {"POST", "/v1/cluster/join-by-admin", "a node that was taken out is in the map again",
+       plain(services, join_by_admin)},
       {"PUT", "/v1/cluster/proxy/*", "that proxy becomes the primary",
        bucket(services, change_primary)},
       {"PUT", "/v1/cluster/set-config", "log.level= on every node",

@@ -179,6 +179,8 @@ Error object_missing(const ObjectRequest& wanted) {
 }
 
 Status readiness(const TargetNode& node) {
+  if (node.membership.dismissed())
+    return fail(Errc::unavailable, "this target was taken out of the cluster");
   if (!node.membership.lease().valid())
     return fail(Errc::unavailable, "no lease: the meta store cannot be reached");
   for (const auto& drive : node.store.drives())

@@ -18,6 +18,7 @@
 #include "common/base/process.h"
 #include "common/base/run_blocking.h"
 #include "common/cluster/cluster_file.h"
+#include "common/cluster/dismissal.h"
 #include "common/cluster/gateway_store.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/node_routes.h"
@@ -35,6 +36,7 @@
 #include "target/bucket_mirror.h"
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
+#include "target/erase_all.h"
 #include "target/list_moving.h"
 #include "target/mountpaths.h"
 #include "target/move_home.h"
@@ -335,6 +337,8 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   // Not beside the lease, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));
+  tasks_.spawn(loop.executor(),
+               cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));
   run_blocking(loop.executor(), wait_until_owner());
   TRY_OK(write_node());
   log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());

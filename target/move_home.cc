@@ -4,6 +4,8 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/gather.h"
+#include "common/cluster/member_change.h"
 #include "common/obs/log.h"
 #include "target/rebalance.h"
 
@@ -11,23 +13,71 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
+using State = api::MoveReport::State;
 
 constexpr auto kLookEvery = 100ms;
 constexpr std::chrono::milliseconds kAgainFirst = 500ms;
 constexpr std::chrono::milliseconds kAgainMax = 10s;
 
-/// One walk. True: no record here belongs elsewhere by this map.
+bool may_move(const TargetNode& node) {
+  return cluster::may_move_names(node.view.state()->map, node.id, node.home.enabled);
+}
+
+/// One walk, and who watches it. All of it runs on one loop.
+class OneWalk {
+ public:
+  OneWalk(TargetNode& node, std::shared_ptr<const cluster::Ownership> map,
+          asio::any_io_executor executor)
+      : node_(node), map_(std::move(map)), wake_(std::move(executor)) {}
+
+  Task<Status> run() {
+    const Status done = co_await rebalance_walk(node_, map_, progress_, stop_.get_token());
+    if (!done) progress_.counts.error = done.error().message;
+    progress_.counts.done = true;
+    wake_.cancel();
+    co_return done;
+  }
+
+  /// Tells how far it is, and ends it when nobody wants it any more.
+  Task<Status> watch() {
+    while (!progress_.counts.done) {
+      node_.home.update(progress_, node_.clock);
+      if (!may_move(node_)) stop_.request_stop();
+      wake_.expires_after(kLookEvery);
+      static_cast<void>(co_await wake_.async_wait(kTuple));
+    }
+    node_.home.end(progress_, node_.clock);
+    co_return Status();
+  }
+
+  void log_end() const {
+    const auto& counts = progress_.counts;
+    if (counts.error.empty() && counts.deleted == 0) return;
+    obs::log("target").info("rebalance ended map={} objects={} bytes={} deleted={} clean={} err={}",
+                            map_->version, counts.objects, counts.bytes, counts.deleted,
+                            progress_.clean, counts.error);
+  }
+
+ private:
+  TargetNode& node_;
+  const std::shared_ptr<const cluster::Ownership> map_;
+  std::stop_source stop_;
+  asio::steady_timer wake_;  // of the watcher
+  api::MoveProgress progress_;
+};
+
+/// True: no record here belongs elsewhere by this map.
 Task<bool> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
   // Before it looks: by this map no more writes of others begin.
   const bool only_ours = node.owned.only_ours_under_way();
-  api::MoveProgress progress;
-  const Status done = co_await rebalance_walk(node, map, progress, {});
-  const auto& counts = progress.counts;
-  if (!done || counts.deleted > 0)
-    obs::log("target").info("rebalance ended map={} objects={} bytes={} deleted={} clean={} err={}",
-                            map->version, counts.objects, counts.bytes, counts.deleted,
-                            progress.clean, done ? "" : done.error().message);
-  co_return done&& only_ours;
+  node.home.begin(map->version, node.clock);
+  OneWalk walk(node, std::move(map), co_await asio::this_coro::executor);
+  std::vector<Task<Status>> both;
+  both.push_back(walk.run());
+  both.push_back(walk.watch());
+  const auto results = co_await gather(std::move(both));
+  walk.log_end();
+  co_return results.front() && only_ours;
 }
 
 }  // namespace
@@ -38,21 +88,35 @@ Task<void> move_home(TargetNode& node) {
   bool done = false;          // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
+  // What was asked for before this start was done by the one before, or a past set is left.
+  std::uint64_t looked = node.view.state()->map.rebalance.asked;
   while (true) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
+    const auto known = node.view.state();
+    if (known->map.version != state->map->version) continue;
     if (state->map->version != version) {
       version = state->map->version;
       done = false;
       pause = kAgainFirst;
       again = {};
     }
+    const std::uint64_t asked = known->map.rebalance.asked;
     // Without a past set nothing lies where it is not at home.
-    if (done || state->map->past.empty() || state->settled < version) continue;
+    if (done || (state->map->past.empty() && asked <= looked)) {
+      node.home.set_state(version, State::home);
+      continue;
+    }
+    const bool wanted = may_move(node);
+    node.home.set_state(version, wanted ? State::waiting : State::held);
+    if (!wanted || state->settled < version) continue;
     if (!node.membership.lease().valid() || std::chrono::steady_clock::now() < again) continue;
     done = co_await walk_once(node, state->map);
-    if (done) node.owned.holds_only_ours(version);
+    if (done) {
+      node.owned.holds_only_ours(version);
+      looked = std::max(looked, asked);
+    }
     again = std::chrono::steady_clock::now() + pause;
     pause = std::min(pause * 2, kAgainMax);
   }

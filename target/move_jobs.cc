@@ -81,6 +81,11 @@ Task<Status> start_resilver(TargetNode& node, http::Request& request) {
   co_return co_await run_job(node, request, job, work);
 }
 
+Task<Status> tell_rebalance(TargetNode& node, http::Request& request) {
+  const json out = node.home.report();
+  co_return co_await request.exchange.respond(http::Response(200, http::kJson, out.dump()));
+}
+
 Task<Status> change_move_limits(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
   MoveLimits& limits = node.moves.limits;

@@ -12,6 +12,8 @@ namespace tarn::target {
 Task<Status> start_rebalance(TargetNode& node, http::Request& request);
 /// Body {"job":ID}.
 Task<Status> start_resilver(TargetNode& node, http::Request& request);
+/// GET: what move_home() does by itself (MoveReport).
+Task<Status> tell_rebalance(TargetNode& node, http::Request& request);
 /// Body {"bandwidth":BYTES_A_SECOND,"workers":N}, either may be left out, 0 as in MoveLimits. In
 /// force at once, until the next start. Answers what is in force now.
 Task<Status> change_move_limits(TargetNode& node, http::Request& request);

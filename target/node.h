@@ -11,6 +11,7 @@
 #include "common/http/router.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "target/home_moves.h"
 #include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
@@ -35,6 +36,7 @@ struct TargetNode {
   OpenAppends appends = {};
   RunningCopies copies = {};
   Moves moves = Moves(id);
+  HomeMoves home = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
   /// The generation of a change that commits now, by what OwnedNames::Write::commit() says

@@ -1,8 +1,14 @@
 #include "target/options.h"
 
 #include "common/base/encoding.h"
+#include "target/move_limits.h"
 
 namespace tarn::target {
+namespace {
+
+constexpr std::uint64_t kBandwidthMax = 1ULL << 40U;
+
+}  // namespace
 
 Status parse_reserve(std::string_view text, SpaceLimits& limits) {
   if (text.ends_with('%')) {
@@ -35,6 +41,13 @@ void Options::bind(Settings& settings) {
   settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long an append that was not flushed is kept after its last call");
+  settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
+                "move objects whose home is another target by now, without being asked");
+  settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,
+                "bytes a second that this takes of each target; 0B: no limit");
+  settings.integer("rebalance.workers", rebalance_workers, 0, MoveLimits::kWorkersMax, "objects",
+                   "how many it moves at a time on each drive; 0: one on a rotational drive, four "
+                   "on others");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

@@ -1,4 +1,5 @@
 #include "target/bucket_mirror.h"
+#include "target/erase_all.h"
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
@@ -52,6 +53,9 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
        bind(node, take_copy)},
+      {"GET", "/v1/internal/holdings", "how many objects lie here", bind(node, tell_holdings)},
+      {"GET", "/v1/internal/rebalance", "how far it is with bringing names home",
+       bind(node, tell_rebalance)},
       {"POST", "/v1/internal/rebalance",
        "give other targets what the map places there; a line on progress",
        bind(node, start_rebalance)},

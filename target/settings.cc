@@ -17,6 +17,9 @@ std::map<std::string, std::string> started_with(const Options& options) {
                              : fmt::format("{:.0f}%", options.space.reserve_percent);
   out["checksum.verify"] = options.checksum_verify;
   out["append.timeout"] = duration_text(options.append_timeout);
+  out["rebalance.enabled"] = options.rebalance_enabled;
+  out["rebalance.bandwidth"] = size_text(options.rebalance_bandwidth);
+  out["rebalance.workers"] = std::to_string(options.rebalance_workers);
   return out;
 }
 
@@ -39,6 +42,17 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
   });
   config.act_on("checksum.verify",
                 [&node](const std::string& text) { node.verify_always = text == "always"; });
+  node.home.enabled = options.rebalance_enabled == "true";
+  node.moves.limits.rate.set(options.rebalance_bandwidth);
+  node.moves.limits.workers = options.rebalance_workers;
+  config.act_on("rebalance.enabled",
+                [&node](const std::string& text) { node.home.enabled = text == "true"; });
+  config.act_on("rebalance.bandwidth", [&node](const std::string& text) {
+    if (const auto bytes = parse_size(text)) node.moves.limits.rate.set(*bytes);
+  });
+  config.act_on("rebalance.workers", [&node](const std::string& text) {
+    node.moves.limits.workers = parse_u64(text).value_or(0);
+  });
   config.act_on("append.timeout", [&node](const std::string& text) {
     if (const auto time = parse_duration(text)) node.append_timeout = *time;
   });

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -26,5 +28,30 @@ struct MoveProgress {
 };
 void to_json(nlohmann::json& out, const MoveProgress& progress);
 void from_json(const nlohmann::json& in, MoveProgress& progress);
+
+/// How far a target is with what it does by itself when names have other homes: what GET
+/// /v1/internal/rebalance answers.
+struct MoveReport {
+  enum class State : std::uint8_t {
+    home,     ///< by this map nothing of others is left here, or nothing can be
+    waiting,  ///< there may be something: it begins soon, or again after what went wrong
+    walking,
+    held  ///< there may be something, and nobody wants it moved now
+  };
+  std::uint64_t map_version = 0;  ///< by which it acts
+  State state = State::home;
+  MoveProgress walk;            ///< the present one, or the last one; of map 0: there was none
+  std::int64_t started_ns = 0;  ///< that walk, Unix time
+  std::int64_t ended_ns = 0;    ///< 0: it runs
+  std::uint64_t rate = 0;       ///< bytes a second that it moves now
+  bool operator==(const MoveReport&) const = default;
+
+  /// How long what is left takes at this rate; nothing when that cannot be said.
+  [[nodiscard]] std::optional<double> seconds_left() const;
+};
+[[nodiscard]] std::string_view to_string(MoveReport::State state);
+/// With "seconds_left", null when it cannot be said.
+void to_json(nlohmann::json& out, const MoveReport& report);
+void from_json(const nlohmann::json& in, MoveReport& report);
 
 }  // namespace tarn::api

@@ -27,6 +27,7 @@ enum class Kind : std::uint8_t {
   integer,   // from `least` to `most`
   reserve,   // a size, or up to 50%
   word,      // one of `words`
+  flag,      // true or false, a word here and a truth value in AIStore's configuration
 };
 
 /// A setting that nodes act upon: the one place that knows its name, its default and what it may
@@ -57,6 +58,9 @@ constexpr std::array kRows{
     Row{"http.body_rate_window", "", "30s", Kind::duration, ms(1s), ms(1h)},
     Row{"shutdown.grace", "", "30s", Kind::duration, 0, ms(1h)},
     Row{"append.timeout", "", "1h", Kind::duration, ms(1s), ms(24h * 7)},
+    Row{"rebalance.enabled", "", "true", Kind::flag, 0, 0, {"true", "false"}},
+    Row{"rebalance.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
+    Row{"rebalance.workers", "", "0", Kind::integer, 0, 64},
     Row{"redirect_put_status", "", "307", Kind::word, 0, 0, {"307", "302"}},
 };
 
@@ -210,8 +214,7 @@ Error no_such(const std::string& name) {
 /// Whether a value that is no choice is what it always is: then setting it changes nothing.
 bool is_as_it_is(const std::string& name, const json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
-  return (name == "features" && text == "0") || (name == "rebalance.enabled" && text == "true") ||
-         (name == "resilver.enabled" && text == "false") ||
+  return (name == "features" && text == "0") || (name == "resilver.enabled" && text == "false") ||
          (name == "periodic.stats_time" && (text == "10s" || text == "0s"));
 }
 
@@ -370,6 +373,7 @@ void put_config(const ConfigValues& values, json& tree) {
         set == values.end() ? std::string(row.initial) : config_text(set->second);
     json value = row.kind == Kind::level ? aistore_log_level(text) : text;
     if (row.kind == Kind::integer) value = parse_u64(text).value_or(0);
+    if (row.kind == Kind::flag) value = text == "true";
     set_path(tree, row.name, std::move(value));
   }
   for (const auto& [name, value] : values)

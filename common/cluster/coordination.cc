@@ -28,6 +28,7 @@ struct Reading {
   std::map<std::string, Revision> written;  ///< key -> mod_revision
   Smap map;
   std::shared_ptr<const OwnershipState> state;
+  ProxyWords proxies;
 
   [[nodiscard]] Compare unchanged(const std::string& key) const {
     const auto found = written.find(key);
@@ -54,6 +55,8 @@ Result<Reading> read_keys(const RangeResult& found) {
     }
   }
   out.state = ownership_state(found.revision, out.map, settled, live);
+  for (const auto& [id, record] : live)
+    if (record.role == Role::proxy) out.proxies[id] = record.map_version;
   return out;
 }
 
@@ -62,6 +65,25 @@ Task<Result<Reading>> read_now(MetaStore& store) {
   RangeRequest keys{std::string(keys::kLive), prefix_end(std::string(keys::kSettled)), 0};
   CO_TRY(const auto found, co_await store.range(std::move(keys)));
   co_return read_keys(found);
+}
+
+void put_map(const Smap& map, Transaction& out) {
+  out.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
+  out.puts.push_back({std::string(keys::kMapVersion), std::to_string(map.version), 0});
+}
+
+/// The map without these proxies.
+Transaction removal_of(const std::vector<std::string>& proxies, const Reading& read) {
+  Transaction out;
+  out.compare.push_back(read.unchanged(std::string(keys::kMap)));
+  Smap next = read.map;
+  for (const std::string& id : proxies) {
+    if (!read.proxies.contains(id)) out.compare.push_back(read.unchanged(keys::live(id)));
+    next.nodes.erase(id);
+  }
+  ++next.version;
+  put_map(next, out);
+  return out;
 }
 
 Transaction transaction_of(const CoordinatorStep& step, const Reading& read) {
@@ -77,8 +99,7 @@ Transaction transaction_of(const CoordinatorStep& step, const Reading& read) {
   if (step.publish) {
     Smap next = read.map;
     take_ownership(next, *step.publish);
-    out.puts.push_back({std::string(keys::kMap), nlohmann::json(next).dump(), 0});
-    out.puts.push_back({std::string(keys::kMapVersion), std::to_string(next.version), 0});
+    put_map(next, out);
   }
   return out;
 }
@@ -131,6 +152,8 @@ class Coordinator {
 
   /// Takes one step if there is one. True: there may be another.
   Task<bool> look();
+  /// Takes proxies that left out of the map.
+  Task<void> release_proxies();
 
  private:
   [[nodiscard]] bool leads(const ClusterState& state) const;
@@ -201,6 +224,20 @@ Task<bool> Coordinator::look() {
   co_return loaded.has_value();
 }
 
+Task<void> Coordinator::release_proxies() {
+  const auto known = view_.state();
+  if (!leads(*known) || proxies_that_left(known->map, {}).empty()) co_return;
+  const auto read = co_await read_now(store_);
+  if (!read) co_return;
+  const auto left = proxies_that_left(read->map, read->proxies);
+  if (left.empty()) co_return;
+  Transaction transaction = removal_of(left, *read);
+  const auto done = co_await store_.commit(std::move(transaction));
+  if (!done || !done->succeeded) co_return;
+  for (const std::string& id : left) obs::log("cluster").warn("proxy taken out node={}", id);
+  static_cast<void>(co_await view_.load());
+}
+
 }  // namespace
 
 Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
@@ -214,6 +251,7 @@ Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& mem
   while (!co_await is_cancelled()) {
     const bool more = co_await coordinator.look();
     if (more) continue;
+    co_await coordinator.release_proxies();
     co_await bell->wait(kLookEvery);
   }
 }

@@ -22,11 +22,19 @@ bool may_settle(const OwnershipState& state) {
   });
 }
 
-/// What the flags of a member are to be.
-std::uint64_t flags_for(const Member& member, bool live, std::chrono::nanoseconds absent,
-                        const AbsenceLimits& limits) {
+bool in_a_past_set(const Ownership& map, const std::string& id) {
+  return std::any_of(map.past.begin(), map.past.end(),
+                     [&](const PastSet& set) { return set.nodes.contains(id); });
+}
+
+/// What the flags of a member are to be. One in maintenance that was to end has ended when it is
+/// away and nothing of it is needed: when it is started again, it goes on.
+std::uint64_t flags_for(const Ownership& map, const Member& member, bool live,
+                        std::chrono::nanoseconds absent, const AbsenceLimits& limits) {
   if (live) return member.flags & ~(kDown | kOut);
-  return member.flags | kDown | (absent >= limits.out_after ? kOut : 0);
+  const bool has_ended = (member.flags & kMaintenance) != 0 && !in_a_past_set(map, member.id);
+  return (member.flags & ~(has_ended ? kStops : 0)) | kDown |
+         (absent >= limits.out_after ? kOut : 0);
 }
 
 /// Who came and who went, all in one version.
@@ -38,7 +46,7 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
   for (Member& member : members) {
     const bool live = state.find(member.id) != nullptr;
     const auto absent = live ? std::chrono::nanoseconds(0) : absent_for(member.id);
-    const std::uint64_t flags = flags_for(member, live, absent, limits);
+    const std::uint64_t flags = flags_for(*state.map, member, live, absent, limits);
     if (flags == member.flags) continue;
     member.flags = flags;
     (live ? step.present : step.absent).push_back(member.id);
@@ -48,12 +56,8 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
   return step;
 }
 
-bool in_a_past_set(const Ownership& map, const std::string& id) {
-  return std::any_of(map.past.begin(), map.past.end(),
-                     [&](const PastSet& set) { return set.nodes.contains(id); });
-}
-
-/// Members that have gone for good: away too long, or decommissioned and empty.
+/// Members that have gone for good: away too long, or decommissioned and empty, or given up with
+/// what they hold. Who is live has the settled map in force, so it knows what is to become of it.
 std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
                                              const AbsentFor& absent_for,
                                              const AbsenceLimits& limits) {
@@ -61,11 +65,12 @@ std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
     const bool live = state.find(member.id) != nullptr;
     const bool fenced =
         !live && (member.flags & kOut) != 0 && absent_for(member.id) >= limits.tombstone_keep;
-    const bool left = (member.flags & kDecommission) != 0 && !in_a_past_set(*state.map, member.id);
+    const bool left = (member.flags & kDecommission) != 0 &&
+                      ((member.flags & kGivenUp) != 0 || !in_a_past_set(*state.map, member.id));
     if (!fenced && !left) continue;
     CoordinatorStep step = step_from(state);
     step.publish = without_member(*state.map, member.id);
-    if (fenced) step.absent.push_back(member.id);
+    if (!live) step.absent.push_back(member.id);
     return step;
   }
   return std::nullopt;
@@ -96,6 +101,16 @@ std::optional<CoordinatorStep> next_step(const OwnershipState& state, const Abse
   }
   if (auto step = remove_member(state, absent_for, limits)) return step;
   return forget_sets(state);
+}
+
+std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live) {
+  std::vector<std::string> out;
+  for (const auto& [id, node] : map.nodes) {
+    if (node.role != Role::proxy || (node.flags & kDecommission) == 0) continue;
+    const auto word = live.find(id);
+    if (word == live.end() || word->second >= map.version) out.push_back(id);
+  }
+  return out;
 }
 
 }  // namespace tarn::cluster

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/cluster/hand_over.h"
+#include "common/cluster/state.h"
 
 namespace tarn::cluster {
 
@@ -33,11 +35,19 @@ using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>
 
 /// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
 /// the map version that all live targets have put in force; publishes who went down, came back, is
-/// out, is to be fenced; forgets past sets whose members hold nothing of others. Pure. Two
+/// out, is to be fenced, has left for good; forgets past sets whose members hold nothing of others.
+/// Pure. Two
 /// coordinators at the same time do no harm, since each step is a compare-and-swap and `state` is
 /// one consistent reading of the store, however old.
 [[nodiscard]] std::optional<CoordinatorStep> next_step(const OwnershipState& state,
                                                        const AbsentFor& absent_for,
                                                        const AbsenceLimits& limits);
+
+/// What a live proxy has in force, by its id.
+using ProxyWords = std::map<std::string, std::uint64_t>;
+/// Proxies that are decommissioned and may be taken out of the map: who is down, and who knows that
+/// it is to leave, so that it acts upon it. Pure; whoever publishes compares the map, and that who
+/// was down still is.
+[[nodiscard]] std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live);
 
 }  // namespace tarn::cluster

@@ -28,6 +28,7 @@ constexpr auto kRenewAgain = 200ms;  // behind a renewal that failed
 /// Between looks at versions that the view has and the node has not put in force yet.
 constexpr auto kAcknowledgeSoon = 20ms;
 constexpr auto kLeaveMax = 2s;
+constexpr auto kComeBackMax = 10s;
 constexpr int kTransactionsMax = 50;
 
 /// Up to `most`, at random: those who lost the same race shall not run the next one together.
@@ -74,6 +75,8 @@ bool admit(Smap& map, const Node& node) {
               have.public_url != wanted.public_url || have.relay_url != wanted.relay_url ||
               have.internal_url != wanted.internal_url;
   }
+  // A target that joins moves names, whatever was said before.
+  if (found == map.nodes.end() && node.role == Role::target) map.rebalance = {};
   map.nodes[node.id] = std::move(wanted);
   const Node* primary = map.find(map.primary);
   if (node.role == Role::proxy && (primary == nullptr || primary->role != Role::proxy)) {
@@ -95,6 +98,8 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   Task<Result<TransactionResult>> try_register(LeaseId new_lease, LiveRecord record);
   Task<void> renew_loop();
   Task<bool> renew();
+  Task<bool> stay_outside();
+  void note_flags() const;
   Task<void> acknowledge_loop();
   Task<void> acknowledge();
   Task<Status> read_live();
@@ -109,16 +114,20 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   std::function<Task<Result<bool>>()> is_empty;
 
   // Of the loop that join(), keep() and leave() run on.
-  std::atomic<LeaseId> lease{0};  // 0: none; read by others
-  Revision base = 0;              // of the store's revisions
-  Revision registered = 0;        // as ClusterState counts: when `lease` was taken
-  BootTime asked_for_lease{};     // when `lease` was asked for
-  bool counts = false;            // the view has the revision `registered`
-  Revision live_revision = 0;     // of live/<id>; 0: read it before the next write
+  std::atomic<LeaseId> lease{0};                  // 0: none; read by others
+  mutable std::atomic<std::uint64_t> leaving{0};  // our flags, since we are to leave; 0: we are not
+  std::atomic<bool> outside{false};               // dismissed, and without a lease
+  std::atomic<bool> returning{false};             // come_back() waits
+  Revision base = 0;                              // of the store's revisions
+  Revision registered = 0;                        // as ClusterState counts: when `lease` was taken
+  BootTime asked_for_lease{};                     // when `lease` was asked for
+  bool counts = false;                            // the view has the revision `registered`
+  Revision live_revision = 0;                     // of live/<id>; 0: read it before the next write
   LiveRecord written;
   bool warned = false;
 
-  std::mutex mutex;  // guards the timer's pointer; its use is the loop's alone
+  std::mutex mutex;  // guards what follows; the timer's use is the loop's alone
+  Error refusal;     // of come_back()
   std::shared_ptr<asio::steady_timer> acknowledge_timer;
 };
 
@@ -132,7 +141,16 @@ LiveRecord Membership::Impl::acknowledged() const {
     record.bmd_version = state->bmd.version;
   }
   record.role = membership.self_.role;
+  note_flags();
   return record;
+}
+
+/// Behind the making of each record, before it is written: nobody takes us out of the map before we
+/// have acknowledged the one that says that we are to leave, so it is seen here.
+void Membership::Impl::note_flags() const {
+  const auto state = view.state();
+  const Node* self = state->map.find(membership.self_.id);
+  if (self != nullptr) leaving = (self->flags & kDecommission) != 0 ? self->flags : 0;
 }
 
 /// A target that is not in the map was taken out, or is new. What it holds may have been deleted
@@ -144,7 +162,8 @@ Task<Status> Membership::Impl::check_may_join() {
     co_return fail(
         Errc::unsupported,
         "target {} holds objects and is not in the cluster map: it was away for too long "
-        "or taken out, and what it holds may be out of date. Start it with empty drives",
+        "or taken out, and what it holds may be out of date. Start it with empty drives: other "
+        "directories, or these when all that is in them has been removed, .tarn as well",
         membership.self_.id);
   co_return Status();
 }
@@ -245,10 +264,29 @@ Task<void> Membership::Impl::renew_loop() {
   }
 }
 
+/// Of a node that was dismissed: it gives its lease back. True when there is nothing else to do.
+Task<bool> Membership::Impl::stay_outside() {
+  if (const LeaseId held = lease.exchange(0); held != 0) {
+    membership.lease_.lost();
+    counts = false;
+    obs::log("cluster").warn("taken out of the cluster node={}", membership.self_.id);
+    // Best effort: it ends by itself.
+    static_cast<void>(co_await store.revoke(held));
+  }
+  outside = true;
+  // Looked at behind that: come_back() on another thread says the one and takes back the other.
+  if (returning) outside = false;
+  co_return outside;
+}
+
 /// False when it should be tried again soon.
 Task<bool> Membership::Impl::renew() {
-  const BootTime sent = clock.boot_time();
   const std::string& id = membership.self_.id;
+  if (membership.dismissed()) {
+    const bool is_out = co_await stay_outside();
+    if (is_out) co_return true;
+  }
+  const BootTime sent = clock.boot_time();
   if (sent - view.last_contact() > LeaseClock::kTerm) {
     if (!std::exchange(warned, true))
       obs::log("cluster").warn("lease not renewed node={} err=the cluster map cannot be read", id);
@@ -279,6 +317,11 @@ Task<bool> Membership::Impl::renew() {
       co_return true;
     }
   }
+  if (returning && is_final(done.error().code)) {
+    const std::lock_guard lock(mutex);
+    refusal = done.error();
+    returning = false;
+  }
   if (!std::exchange(warned, true))
     obs::log("cluster").warn("lease not renewed node={} err={}", id, done.error().message);
   co_return false;
@@ -300,8 +343,8 @@ Task<void> Membership::Impl::acknowledge_loop() {
   while (!co_await is_cancelled()) {
     co_await acknowledge();
     const auto state = view.state();
-    const bool behind =
-        written.map_version < state->map.version || written.bmd_version < state->bmd.version;
+    const bool behind = lease != 0 && (written.map_version < state->map.version ||
+                                       written.bmd_version < state->bmd.version);
     timer->expires_after(behind ? std::chrono::milliseconds(kAcknowledgeSoon) : kRenewEvery);
     (void)co_await timer->async_wait(kTuple);  // ended early by view_changed()
   }
@@ -312,13 +355,14 @@ Task<void> Membership::Impl::acknowledge_loop() {
 /// Writes what is in force now into live/<id>, if that is news. What fails is tried again.
 Task<void> Membership::Impl::acknowledge() {
   const LiveRecord record = acknowledged();
-  if (record == written) co_return;
+  // Without a lease the renewal registers anew, with the versions of then.
+  if (record == written || lease == 0) co_return;
   if (live_revision == 0) {
     const auto read = co_await read_live();
     if (!read) co_return;
   }
   const LeaseId under = lease;
-  if (under == 0) co_return;  // the renewal registers anew, with the versions of then
+  if (under == 0) co_return;
   const std::string key = keys::live(membership.self_.id);
   Transaction transaction;
   transaction.compare.push_back({key, Compare::What::mod_revision, live_revision});
@@ -375,6 +419,38 @@ std::int64_t Membership::lease_now() const {
 }
 
 LeaseId Membership::lease_id() const { return impl_->lease; }
+
+std::optional<std::uint64_t> Membership::dismissed() const {
+  const std::uint64_t flags = impl_->leaving;
+  if (flags == 0 || impl_->view.state()->map.find(self_.id) != nullptr) return std::nullopt;
+  return flags;
+}
+
+bool Membership::is_outside() const { return impl_->outside; }
+
+Task<Status> Membership::come_back() {
+  const auto impl = impl_;
+  if (!dismissed()) co_return fail(Errc::conflict, "node {} is in the cluster", self_.id);
+  impl->returning = true;
+  impl->outside = false;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (const auto until = std::chrono::steady_clock::now() + kComeBackMax;
+       std::chrono::steady_clock::now() < until;) {
+    if (!dismissed() && lease_.valid()) {
+      impl->returning = false;
+      co_return Status();
+    }
+    if (!impl->returning) {
+      const std::lock_guard lock(impl->mutex);
+      co_return fail(impl->refusal);
+    }
+    timer.expires_after(20ms);
+    (void)co_await timer.async_wait(kTuple);
+  }
+  impl->returning = false;
+  co_return fail(Errc::unavailable, "node {} could not join within {} s: the meta store is away",
+                 self_.id, kComeBackMax.count());
+}
 
 Task<Status> Membership::join() {
   co_await asio::this_coro::throw_if_cancelled(false);

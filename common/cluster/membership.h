@@ -85,6 +85,15 @@ class Membership {
   void acknowledge_with(std::function<LiveRecord()> word);
   /// The word has changed: it is asked for, and written, soon. Any thread.
   void word_changed();
+  /// The flags with which an operator had this node taken out of the map; nothing while it is in
+  /// it, or was taken out otherwise. Such a node gives its lease back and takes none, until
+  /// come_back(). It was in the view, with its flags, before anybody took it out. Thread-safe.
+  [[nodiscard]] std::optional<std::uint64_t> dismissed() const;
+  /// It was, and holds no lease any more: no change of the cluster by it is on its way.
+  [[nodiscard]] bool is_outside() const;
+  /// Has a node that was dismissed register again, as a new one does, and waits until it has.
+  /// Errors: what refused it; conflict when it is in the cluster. Behind join(), any loop.
+  Task<Status> come_back();
   /// Asked when a target is to join that is not in the map: whether it holds nothing. Nothing set:
   /// it does. Before join().
   void empty_if(std::function<Task<Result<bool>>()> is_empty);

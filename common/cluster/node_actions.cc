@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "common/api/action.h"
 #include "common/base/encoding.h"
 #include "common/base/process.h"
@@ -36,6 +38,14 @@ Task<Status> shut_down(const NodeContext& context, Request& request) {
   obs::log("node").warn("told to shut down node={}", context.membership.self().id);
   const Status sent = co_await done(request);
   request_stop();
+  co_return sent;
+}
+
+/// A member stays one: who asks did not hear that it is.
+Task<Status> join_again(const NodeContext& context, Request& request) {
+  if (context.membership.dismissed()) CO_TRY_OK(co_await context.membership.come_back());
+  const nlohmann::json self = aistore_json(context.membership.self());
+  const Status sent = co_await request.exchange.respond(Response(200, http::kJson, self.dump()));
   co_return sent;
 }
 
@@ -96,6 +106,8 @@ std::vector<http::Route> internal_node_routes(const NodeContext& context) {
        [&context](Request& request) { return take_config(context, request); }},
       {"PUT", "/v1/internal/shutdown", "stop as at SIGTERM",
        [&context](Request& request) { return shut_down(context, request); }},
+      {"POST", "/v1/internal/join", "be in the cluster again, after it was taken out",
+       [&context](Request& request) { return join_again(context, request); }},
   };
 }
 

@@ -15,8 +15,9 @@ Task<Status> put_daemon(const NodeContext& context, http::Request& request);
 
 /// What only nodes may ask of a node, on its internal listener: PUT /v1/internal/config?version=,
 /// answered when that version of the cluster's configuration is in force here, and PUT
-/// /v1/internal/shutdown, answered before the node stops as at SIGTERM. `context` must outlive the
-/// routes.
+/// /v1/internal/shutdown, answered before the node stops as at SIGTERM, and POST /v1/internal/join:
+/// a node that was taken out of the map is in it again, {"daemon_id":..}. `context` must outlive
+/// the routes.
 [[nodiscard]] std::vector<http::Route> internal_node_routes(const NodeContext& context);
 
 }  // namespace tarn::cluster

@@ -192,7 +192,6 @@ json cluster_config_json(const ClusterState& state, const ConfigValues& values) 
            {"keepalivetracker",
             {{"proxy", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}},
              {"target", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}}}},
-           {"rebalance", {{"enabled", true}}},
            {"resilver", {{"enabled", false}}}};
   put_config(values, out);
   return out;

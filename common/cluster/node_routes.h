@@ -17,7 +17,7 @@ namespace tarn::cluster {
 /// What the routes below need of a node. All of it outlives the listeners.
 struct NodeContext {
   ClusterView& view;
-  const Membership& membership;
+  Membership& membership;
   obs::Metrics& metrics;
   Clock& clock;
   BootTime started;

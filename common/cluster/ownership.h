@@ -14,11 +14,16 @@ namespace tarn::cluster {
 // functions: no clock, no I/O, no locks.
 
 /// What keeps a target from owning names. The first two are AIStore's; several may be set.
+/// What begins with kStops keeps it from nothing: it is what an operator wants of a node that is
+/// put aside or leaves, so that whoever leads goes on with it.
 enum : std::uint64_t {
-  kMaintenance = 4,   ///< put aside by an operator: alive, its names move away
-  kDecommission = 8,  ///< leaves for good: alive, its names move away
-  kDown = 1U << 16U,  ///< its lease ended: others take its writes, nothing is moved for that
-  kOut = 1U << 17U,   ///< down for `out_after`, or put out: what it held is made again elsewhere
+  kMaintenance = 4,      ///< put aside by an operator: alive, its names move away
+  kDecommission = 8,     ///< leaves for good: alive, its names move away
+  kDown = 1U << 16U,     ///< its lease ended: others take its writes, nothing is moved for that
+  kOut = 1U << 17U,      ///< down for `out_after`, or put out: what it held is made again elsewhere
+  kStops = 1U << 18U,    ///< ends its process when nothing of it is needed any more
+  kErases = 1U << 19U,   ///< erases what users have stored there when it is out of the map
+  kGivenUp = 1U << 20U,  ///< its names do not move: what only it holds is given up
 };
 
 /// A target in the map.

@@ -83,6 +83,11 @@ Task<Result<Transaction>> passing_to(MetaStore& store, std::string id) {
   co_return out;
 }
 
+bool is_put_aside(const ClusterState& state, const std::string& id) {
+  const Node* node = state.map.find(id);
+  return node != nullptr && (node->flags & (kMaintenance | kDecommission)) != 0;
+}
+
 }  // namespace
 
 Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
@@ -90,6 +95,9 @@ Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto state, co_await view.fresh());
     if (state->map.primary == id) co_return Status();
+    if (is_put_aside(*state, id))
+      co_return fail(Errc::invalid_argument,
+                     "proxy {} is in maintenance or leaves: it cannot be the primary", id);
     CO_TRY(Transaction transaction, co_await passing_to(store, id));
     CO_TRY(const auto done, co_await store.commit(std::move(transaction)));
     if (done.succeeded) {
@@ -109,7 +117,8 @@ Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& m
   while (!co_await is_cancelled()) {
     const auto state = view.state();
     const bool held = state->primary == id;
-    const bool wanted = state->primary.empty() || (held && state->map.primary != id);
+    const bool wanted =
+        (state->primary.empty() && !is_put_aside(*state, id)) || (held && state->map.primary != id);
     const LeaseId lease = membership.lease_id();
     if (wanted && lease != 0 && membership.lease().valid())
       (void)co_await take(store, id, lease, held);

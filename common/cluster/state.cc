@@ -117,6 +117,8 @@ void to_json(json& out, const Smap& map) {
          {"primary", map.primary},
          {"nodes", std::move(nodes)}};
   if (!map.past.empty()) out["past"] = past_json(ownership_of(map));
+  if (map.rebalance != RebalanceOrder())
+    out["rebalance"] = {{"held", map.rebalance.held}, {"asked", map.rebalance.asked}};
 }
 
 void from_json(const json& in, Smap& map) {
@@ -130,6 +132,10 @@ void from_json(const json& in, Smap& map) {
     map.nodes[node.id] = std::move(node);
   }
   if (in.contains("past")) map.past = past_from(in["past"], ownership_of(map));
+  if (in.contains("rebalance")) {
+    in["rebalance"].at("held").get_to(map.rebalance.held);
+    in["rebalance"].at("asked").get_to(map.rebalance.asked);
+  }
 }
 
 json aistore_json(const Node& node) {

@@ -42,6 +42,16 @@ struct Node {
   }
 };
 
+/// What operators said of the walks that bring names home.
+struct RebalanceOrder {
+  bool held = false;  ///< none shall run, until one is asked for, or a target joins
+  /// The map version by which one was asked for last: targets look through everything by it, also
+  /// when rebalance.enabled is false. 0: not since a target joined.
+  std::uint64_t asked = 0;
+
+  bool operator==(const RebalanceOrder&) const = default;
+};
+
 /// The cluster map.
 struct Smap {
   std::uint64_t version = 0;
@@ -50,6 +60,7 @@ struct Smap {
   std::map<std::string, Node> nodes;
   std::string primary;        ///< id of the proxy that AIStore clients shall see as primary
   std::vector<PastSet> past;  ///< as Ownership has it
+  RebalanceOrder rebalance;
 
   [[nodiscard]] const Node* find(const std::string& id) const;
   /// Targets that placement may choose from, in the order of their ids.

@@ -141,7 +141,8 @@ def test_administration_is_aistores(make_cluster):
              if line.startswith("{")]
     assert len(cases) >= 40
     names = {"target": cluster.nodes["t1"]["id"], "proxy": cluster.nodes["p1"]["id"], "drive": str(cluster.drives("t1")[0]),
-             "spare": str(spare)}
+             "spare": str(spare), "other": cluster.nodes["t2"]["id"], "internal": cluster.url_of("t1", "internal"),
+             "public": cluster.url_of("t1")}
     found = {case["name"]: replay(cluster, case, names) for case in cases}
     assert not {name: each for name, each in found.items() if each}
     for node in ("t1", "t2", "p1"):

@@ -3,13 +3,13 @@
 import os
 import re
 import signal
-import threading
 import time
 
 import pytest
 from harness import attribute, client
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
+from harness.watchers import Watcher, everywhere
 
 LEASE_SECONDS = 4
 NAMES = [f"n-{i}" for i in range(24)]
@@ -18,11 +18,6 @@ NAMES = [f"n-{i}" for i in range(24)]
 def store(cluster, names, text):
     for name in names:
         assert cluster.put("data", name, f"{text} {name}".encode()).status == 200
-
-
-def everywhere(cluster):
-    """The base URLs of all ways in."""
-    return [cluster.url_of(proxy, kind) for proxy in cluster.proxies for kind in ("public", "relay")]
 
 
 def read(cluster, name, base=None):
@@ -113,28 +108,6 @@ def test_a_target_joins_a_cluster_that_holds_objects(make_cluster, meta):
     assert cluster.delete("data", mine[1]).status == 200
     assert cluster.delete("data", mine[1]).status == 404
     check_all(cluster, wanted | {mine[0]: "second", mine[1]: None})
-
-
-class Watcher(threading.Thread):
-    """Does `look(turn)` again and again until it is told to end; what it says, unless that is nothing, was wrong."""
-
-    def __init__(self, look):
-        super().__init__()
-        self.look, self.wrong, self.turns, self.enough = look, [], 0, threading.Event()
-
-    def run(self):
-        while not self.enough.is_set():
-            try:
-                problem = self.look(self.turns)
-            except Exception as error:  # whatever it is, the reader saw it
-                problem = repr(error)
-            self.wrong += [problem] if problem else []
-            self.turns += 1
-
-    def end(self):
-        self.enough.set()
-        self.join()
-        return self.wrong
 
 
 @pytest.mark.parametrize("meta", ["embedded", "etcd"])

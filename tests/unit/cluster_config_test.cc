@@ -109,7 +109,9 @@ TEST_CASE("configuration: it is shown under AIStore's names, and new buckets beg
   config.values = with_config({}, {{"log.level", "\"debug\""},
                                    {"space.highwm", "80"},
                                    {"versioning.enabled", "false"},
-                                   {"mirror.copies", "3"}})
+                                   {"mirror.copies", "3"},
+                                   {"rebalance.enabled", "false"},
+                                   {"rebalance.bandwidth", "\"10MiB\""}})
                       .value();
   json tree = json::object();
   put_config(config.values, tree);
@@ -117,6 +119,9 @@ TEST_CASE("configuration: it is shown under AIStore's names, and new buckets beg
   CHECK(tree["space"]["highwm"] == 80);
   CHECK(tree["space"]["out_of_space"] == 95);
   CHECK(tree["versioning"]["enabled"] == false);
+  CHECK(tree["rebalance"] == json{{"enabled", false}, {"bandwidth", "10MiB"}, {"workers", 0}});
+  CHECK_FALSE(with_config({}, {{"rebalance.enabled", "\"perhaps\""}}));
+  CHECK_FALSE(with_config({}, {{"rebalance.workers", "65"}}));
   CHECK(tree["checksum"]["type"] == "xxhash2");
   CHECK(tree["checksum"]["verify"] == "cold");
   const auto props = bucket_defaults(config).value();

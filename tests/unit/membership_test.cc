@@ -8,6 +8,7 @@
 #include "common/cluster/coordination.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"
+#include "common/cluster/member_change.h"
 #include "common/cluster/state_builder.h"
 #include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
@@ -382,6 +383,52 @@ TEST_CASE("A proxy that leads publishes who went down and came back, and settles
   CHECK(eventually([&] { return settled() && now()->map.version > down; }));
   CHECK(now()->map.nodes.at("t2").flags == 0);
   CHECK(now()->map.placeable_targets().size() == 2);
+}
+
+TEST_CASE("A node that is decommissioned gives its lease back and comes only when it is told to",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
+  Member leads(cluster, "p1", Role::proxy);
+  leads.start();
+  leads.tasks.spawn(cluster.run.executor(), coordinate(cluster.flaky, leads.view, leads.membership,
+                                                       cluster.clock, Leader::this_proxy, {}));
+  bool empty = false;
+  Member stays(cluster, "t1", Role::target);
+  Member leaves(cluster, "t2", Role::target);
+  leaves.membership.empty_if([&empty]() -> Task<Result<bool>> { co_return empty; });
+  empty = true;
+  stays.start();
+  leaves.start();
+  empty = false;
+  CHECK(eventually([&] {
+    const auto state = cluster.run(cluster.view.fresh()).value();
+    return state->ownership->settled == state->map.version && state->map.nodes.size() == 3;
+  }));
+  CHECK_FALSE(leaves.membership.dismissed());
+  CHECK(cluster.run(leaves.membership.come_back()).error().code == Errc::conflict);
+
+  MemberChange change;
+  change.action = MemberChange::Action::decommission;
+  change.ids = {"t2"};
+  change.skip_rebalance = change.no_shutdown = true;
+  const auto edit = [&](const Smap& map, const std::set<std::string>& live) {
+    return with_member_change(map, live, change);
+  };
+  REQUIRE(cluster.run(change_map(cluster.flaky, cluster.view, edit)));
+  CHECK(eventually([&] { return leaves.membership.dismissed().has_value(); }));
+  CHECK(leaves.membership.dismissed() == (kDecommission | kGivenUp));
+  CHECK(eventually([&] { return leaves.membership.is_outside(); }));
+  CHECK(cluster.live().size() == 2);
+  const Status refused = cluster.run(leaves.membership.come_back());
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, Catch::Contains("with empty drives"));
+  CHECK(cluster.run(cluster.view.fresh()).value()->map.find("t2") == nullptr);
+  empty = true;
+  CHECK(cluster.run(leaves.membership.come_back()));
+  CHECK_FALSE(leaves.membership.dismissed());
+  CHECK(leaves.membership.lease().valid());
+  CHECK(cluster.run(cluster.view.fresh()).value()->map.nodes.at("t2").flags == 0);
 }
 
 TEST_CASE("Background work that is stopped before it has begun ends all the same",

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+
+#include "common/base/async.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/membership.h"
+
+namespace tarn::cluster {
+
+/// What a node does by itself when its flags in the map say that an operator wants it gone
+/// (ownership.h). In maintenance, with kStops: it ends its process when nobody needs it any more.
+/// Dismissed: with kErases it calls `erase` (null: there is nothing) until that succeeds, then with
+/// kStops it ends its process. Runs until it is cancelled; the arguments must outlive it.
+Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
+                          std::function<Task<Status>()> erase);
+
+}  // namespace tarn::cluster
