@@ -5,11 +5,11 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"mv",       "du",        "cmp",    "tarls",    "redundancy", "job",
-                            "node",     "layout",    "config", "user",     "token",      "meta",
-                            "log",      "doctor",    "status", "upstream", "prefetch",   "archive",
-                            "index",    "rebalance", "scrub",  "rebuild",  "resilver",   "evict",
-                            "download", "auth",      "etl"};
+constexpr std::array kLater{"mv",        "du",     "cmp",      "tarls",    "redundancy", "node",
+                            "layout",    "config", "user",     "token",    "meta",       "log",
+                            "doctor",    "status", "upstream", "prefetch", "archive",    "index",
+                            "rebalance", "scrub",  "rebuild",  "resilver", "evict",      "download",
+                            "auth",      "etl"};
 constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
 constexpr std::array kLaterOfCluster{"add", "rebalance", "drain"};
 

@@ -10,8 +10,7 @@ namespace tarn::proxy {
 
 /// POST /v1/buckets/B?bck_to= {"action":"copy-bck"}: makes the destination when it is not there,
 /// answers with the id of a job, and has every target copy its own objects (target/bucket_copy.cc).
-/// The job lives in this proxy: it ends with an error when the proxy or a target does. 409 while
-/// such a copy runs.
+/// 409 while such a copy runs.
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action);
 
@@ -19,5 +18,10 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
 /// answers with the id of a job that has ended (docs/decisions/009). 409 when the destination
 /// exists or a job works on one of the two.
 Task<Status> rename_bucket(const Services& services, http::Request& request, api::Bucket from);
+
+// Their work (Jobs::Drive). A copy that is begun again copies what is not the same at the goal: of
+// another size, checksum or custom metadata.
+Task<Status> drive_bucket_copy(const Services& services, Job job);
+Task<Status> drive_bucket_rename(const Services& services, Job job);
 
 }  // namespace tarn::proxy

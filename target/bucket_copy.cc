@@ -1,7 +1,8 @@
 // One target's part of a bucket copy: it walks its own indexes page by page and copies each object
 // to the owner of the new name, several at a time, as a PUT with object_to= does. The proxy that
 // runs the job reads a line of progress several times a second; when it goes away, or says so, the
-// copy stops. Nothing of it outlives the process.
+// copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was copied is
+// found to be there.
 
 #include "common/api/bucket_copy.h"
 
@@ -37,6 +38,7 @@ struct CopyOrder {
   BucketId from{};
   BucketId to{};
   std::uint64_t bmd_version = 0;  ///< at which both buckets exist
+  bool again = false;             ///< some of it may have been done before
   api::BucketCopy what;
 };
 
@@ -49,10 +51,17 @@ Result<CopyOrder> parse_order(const std::string& body) {
     order.to = BucketId{in.at("to").get<std::uint64_t>()};
     in.at("bmd").get_to(order.bmd_version);
     in.at("what").get_to(order.what);
+    in.at("again").get_to(order.again);
     return order;
   } catch (const json::exception& problem) {
     return fail(Errc::invalid_argument, "copy: {}", problem.what());
   }
+}
+
+/// Whether a copy that ended with such an error may do better when it is asked for again.
+bool may_pass(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
+         code == Errc::cancelled;
 }
 
 /// One copy under way. All of it runs on the loop of its request, so nothing is locked.
@@ -97,7 +106,10 @@ Task<Status> CopyRun::run() {
   if (result && progress_.failed > 0)
     result = fail(Errc::io, "{} objects could not be copied, the first: {}", progress_.failed,
                   first_error_);
-  if (!result) progress_.error = result.error().message;
+  if (!result) {
+    progress_.error = result.error().message;
+    progress_.again = may_pass(result.error().code);
+  }
   progress_.done = true;
   wake_.cancel();
   obs::log("target").info("bucket copy ended job={} objects={} bytes={} deleted={} err={}",
@@ -220,7 +232,12 @@ Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
     CO_TRY(const auto object, co_await open_newest(node_, from.object));
     if (!object) co_return Status();  // deleted since it was listed
     CO_TRY(const Destination to, co_await place_of(order_.to, new_name));
-    CO_TRY_OK(co_await copy_to(node_, order_.job, *object, to, {.stop = stop_.get_token()}));
+    bool there = false;
+    if (order_.again) {
+      CO_TRY(there, co_await is_copied(node_, order_.job, *object, to));
+    }
+    if (!there)
+      CO_TRY_OK(co_await copy_to(node_, order_.job, *object, to, {.stop = stop_.get_token()}));
     bytes = object->record().size;
     owner = to.owner->id;
   }
