@@ -32,6 +32,7 @@ void add_get_commands(const CommandLine& line);      ///< get, cat
 void add_list_command(const CommandLine& line);      ///< ls
 void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
+void add_job_commands(const CommandLine& line);      ///< job ls, show, wait, stop
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
 void add_export_command(const CommandLine& line);  ///< export

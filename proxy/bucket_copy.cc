@@ -4,13 +4,12 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/api/mirror_props.h"
-#include "common/api/status.h"
 #include "common/base/fail_point.h"
-#include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "proxy/assign.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
-#include "proxy/target_lines.h"
+#include "proxy/target_work.h"
 
 namespace tarn::proxy {
 namespace {
@@ -23,6 +22,7 @@ constexpr const char* kMakeCopies = "make-n-copies";
 constexpr std::string_view kPath = "/v1/internal/copy";
 constexpr std::string_view kMirrorPath = "/v1/internal/mirror";
 const std::vector<const cluster::Node*> kNone;
+constexpr std::chrono::milliseconds kStoreAgain{500};
 /// Longer than a lease: a target that does not acknowledge has lost its own by then.
 constexpr std::chrono::seconds kAcknowledgeWait{15};
 
@@ -40,81 +40,22 @@ Result<api::Bucket> destination_of(const http::Request& request) {
   return to;
 }
 
-/// What is shared by those that follow the targets of one copy; they run on one loop.
-struct Watch {
-  std::string job;
-  std::string order;  ///< the body for each target
-  std::string_view path = kPath;
-  bool continue_on_error = false;
-  bool failed = false;  ///< the others need not go on
-};
-
-/// Takes a target's line into the job. True behind its last one.
-Result<bool> take_line(const Services& services, const std::string& target, const Watch& watch,
-                       const std::string& line) {
-  api::CopyProgress progress;
-  try {
-    json::parse(line).get_to(progress);
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
-  }
-  // A part that failed ends with the job, which has the error: who sees all parts done looks there.
-  const bool is_good_end = progress.done && progress.error.empty();
-  const auto now = is_good_end ? services.clock.wall_time().count() : 0;
-  services.jobs.update(watch.job, [&](Job& job) {
-    if (job.is_running())
-      job.parts[target] = {progress.objects, progress.bytes, now, std::move(progress.sent)};
-  });
-  if (!progress.error.empty()) return fail(Errc::io, "target t[{}]: {}", target, progress.error);
-  return progress.done;
+/// What says which target holds an object, for as long as targets only go down and come back.
+std::string placement(const cluster::ClusterState& state) {
+  std::string out;
+  for (const auto& member : state.ownership->map->members)
+    out += fmt::format("{} {} {} {}\n", member.id, member.weight, member.drives,
+                       member.flags & ~std::uint64_t{cluster::kDown});
+  return out;
 }
 
-/// Has one target do its part and reads how far it is, to its end. Tells it to stop when a user
-/// says so or another target has failed.
-Task<Status> read_progress(const Services& services, const cluster::Node& target, Watch& watch) {
-  const TargetJob job{std::string(watch.path), watch.job, watch.order};
-  const auto take = [&](const std::string& line) {
-    return take_line(services, target.id, watch, line);
-  };
-  const auto should_stop = [&] { return watch.failed || services.jobs.should_stop(watch.job); };
-  const Status done = co_await follow_lines(services, target, job, take, should_stop);
-  co_return done;
-}
-
-Task<Status> follow_target(const Services& services, const cluster::Node& target, Watch& watch) {
-  Status done = co_await read_progress(services, target, watch);
-  if (done) co_return done;
-  // A target says itself what went wrong; that it went away is for us to say.
-  const bool is_said = done.error().message.starts_with("target t[");
-  if (!is_said || !watch.continue_on_error) watch.failed = true;
-  if (is_said) co_return done;
-  co_return fail(
-      Errc::unavailable,
-      "target t[{}] went away during the copy: {}. What was copied is there, the rest is "
-      "not: copy again",
-      target.id, done.error().message);
-}
-
-Task<void> run_copy(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
-                    std::string job, std::string order, bool continue_on_error,
-                    std::string_view path) {
-  Watch watch{job, std::move(order), path, continue_on_error};
-  try {
-    std::vector<Task<Status>> follows;
-    for (const cluster::Node* target : targets_that_may_hold(*state).value_or(kNone))
-      follows.push_back(follow_target(services, *target, watch));
-    const auto ends = co_await gather(std::move(follows));
-    std::string error;
-    for (const Status& end : ends)
-      if (!end && (error.empty() || error.ends_with("told to stop"))) error = end.error().message;
-    services.jobs.end(job, error);
-    if (error.empty())
-      obs::log("proxy").info("bucket job done job={}", job);
-    else
-      obs::log("proxy").warn("bucket job not done job={} err={}", job, error);
-  } catch (...) {  // cancelled: the task group sees to it
-    services.jobs.end(job, "the proxy is stopping");
-    throw;
+/// The newest state, as soon as the meta store tells it.
+Task<Result<std::shared_ptr<const cluster::ClusterState>>> newest_state(const Services& services,
+                                                                        std::string job) {
+  while (true) {
+    auto state = co_await services.view.fresh();
+    if (state || services.jobs.should_stop(job)) co_return state;
+    co_await pause(kStoreAgain);
   }
 }
 
@@ -130,14 +71,11 @@ Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
   };
 }
 
-/// Starts it and returns its id, or tells the client in AIStore's words what is in its way: then
-/// the id is empty.
-Task<Result<std::string>> start_or_refuse(const Services& services, http::Request& request, Job job,
-                                          Jobs::Refusal refuse) {
-  auto started = services.jobs.start(std::move(job), refuse);
-  if (started || started.error().code != Errc::conflict) co_return started;
-  CO_TRY_OK(co_await refuse_as(services, request, started.error(), kLimitedCoexistence));
-  co_return std::string();
+/// Answers a start that was refused, in AIStore's words.
+Task<Status> refuse_start(const Services& services, http::Request& request, Error why) {
+  if (why.code != Errc::conflict) co_return fail(std::move(why));
+  const Status sent = co_await refuse_as(services, request, std::move(why), kLimitedCoexistence);
+  co_return sent;
 }
 
 std::string about_copy(const api::Bucket& from, const api::Bucket& to,
@@ -157,6 +95,14 @@ Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, st
   for (const cluster::Node* target : targets_that_may_hold(state).value_or(kNone))
     job.parts[target->id] = {};
   return job;
+}
+
+TargetWork work_for(const cluster::ClusterState& state, std::string_view path, json order) {
+  TargetWork work{.path = std::string(path), .order = std::move(order)};
+  work.order["bmd"] = state.bmd.version;
+  for (const cluster::Node* target : targets_that_may_hold(state).value_or(kNone))
+    work.targets.push_back(target->id);
+  return work;
 }
 
 }  // namespace
@@ -184,22 +130,14 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));
   const auto& state = *goal.state;
-  Jobs::Refusal refuse = [](const Job&) { return ""; };
+  Job job = new_job(kCopy, from, to, about_copy(from, to, what), state);
+  job.order =
+      json{{"from", raw(source.record->id)}, {"to", raw(goal.record->id)}, {"what", what}}.dump();
+  Jobs::Refusal refuse;
   if (!what.force) refuse = refusal(kCopy, from, to);
-  CO_TRY(const std::string id,
-         co_await start_or_refuse(services, request,
-                                  new_job(kCopy, from, to, about_copy(from, to, what), state),
-                                  std::move(refuse)));
-  if (id.empty()) co_return Status();
-  const json order{{"job", id},
-                   {"from", raw(source.record->id)},
-                   {"to", raw(goal.record->id)},
-                   {"bmd", state.bmd.version},
-                   {"what", what}};
-  const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(executor, run_copy(services, goal.state, id, order.dump(),
-                                               what.continue_on_error, kPath)))
-    co_return fail(Errc::unavailable, "this proxy is stopping");
+  const auto started = co_await services.jobs.start(std::move(job), std::move(refuse));
+  if (!started) co_return co_await refuse_start(services, request, started.error());
+  const std::string& id = *started;
   obs::log("proxy").info("bucket copy begun req={} job={} from={} to={}",
                          request.exchange.request_id(), id, from.display(), to.display());
   const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
@@ -211,13 +149,8 @@ Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket
   const int copies = api::copies_of(bucket.record->props);
   Job job = new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
   job.to.reset();
-  CO_TRY(const std::string id, services.jobs.start(std::move(job)));
-  const json order{
-      {"job", id}, {"bucket", raw(bucket.record->id)}, {"bmd", bucket.state->bmd.version}};
-  const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(executor,
-                            run_copy(services, bucket.state, id, order.dump(), true, kMirrorPath)))
-    co_return fail(Errc::unavailable, "this proxy is stopping");
+  job.order = json{{"bucket", raw(bucket.record->id)}}.dump();
+  CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("copies job begun job={} bucket={} copies={}", id, name.display(), copies);
   co_return id;
 }
@@ -230,32 +163,82 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
                    from.display());
-  const std::string about = fmt::format("mv {}=>{}", from.display(), to.display());
-  CO_TRY(const std::string id,
-         co_await start_or_refuse(services, request,
-                                  new_job(kRename, from, to, about, *services.view.state()),
-                                  refusal(kRename, from, to)));
-  if (id.empty()) co_return Status();
-  const auto renamed = co_await cluster::rename_bucket(services.store, services.view, from, to);
-  if (!renamed) {
-    services.jobs.forget(id);
-    if (renamed.error().code == Errc::bucket_not_found) co_return fail(bucket_not_found(from));
-    co_return fail(renamed.error());
+  const auto state = services.view.state();
+  Job job =
+      new_job(kRename, from, to, fmt::format("mv {}=>{}", from.display(), to.display()), *state);
+  const auto* record = state->bmd.find(from);
+  job.order = json{{"bucket", record == nullptr ? 0 : raw(record->id)}}.dump();
+  const auto done = co_await services.jobs.carry_out(std::move(job), refusal(kRename, from, to));
+  if (!done) co_return co_await refuse_start(services, request, done.error());
+  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, *done));
+  co_return sent;
+}
+
+/// Objects that move from target to target while their targets copy could be missed by both: then
+/// all is looked through again when they are at home.
+Task<Status> drive_bucket_copy(const Services& services, Job job) {
+  const json order = json::parse(job.order);
+  const auto from = BucketId{order.at("from").get<std::uint64_t>()};
+  const auto to = BucketId{order.at("to").get<std::uint64_t>()};
+  const auto what = order.at("what").get<api::BucketCopy>();
+  for (bool again = job.runs > 1;; again = true) {
+    CO_TRY(const auto state, co_await newest_state(services, job.id));
+    for (const BucketId bucket : {from, to})
+      if (state->bmd.find(bucket) == nullptr)
+        co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
+    CO_TRY_OK(targets_that_may_hold(*state));
+    TargetWork work = work_for(*state, kPath, order);
+    work.continue_on_error = what.continue_on_error;
+    work.order["again"] = again;
+    CO_TRY_OK(co_await work_on_targets(services, job, std::move(work)));
+    CO_TRY(const auto now, co_await newest_state(services, job.id));
+    if (state->map.past.empty() && placement(*state) == placement(*now)) co_return Status();
+    CO_TRY_OK(co_await wait_until_home(services, job.id));
+  }
+}
+
+Task<Status> drive_make_copies(const Services& services, Job job) {
+  const json order = json::parse(job.order);
+  const auto bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
+  CO_TRY(const auto state, co_await newest_state(services, job.id));
+  if (state->bmd.find(bucket) == nullptr)
+    co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+  CO_TRY_OK(targets_that_may_hold(*state));
+  TargetWork work = work_for(*state, kMirrorPath, order);
+  work.continue_on_error = true;
+  co_return co_await work_on_targets(services, job, std::move(work));
+}
+
+Task<Status> drive_bucket_rename(const Services& services, Job job) {
+  const api::Bucket from = job.bucket.value();
+  const api::Bucket to = job.to.value();
+  const BucketId id{json::parse(job.order).at("bucket").get<std::uint64_t>()};
+  bool done = false;
+  if (job.runs > 1 && id != BucketId{}) {  // it may be done, and `from` be another bucket now
+    CO_TRY(const auto state, co_await newest_state(services, job.id));
+    const auto* record = state->bmd.find(id);
+    if (record == nullptr || (record->name != from && record->name != to))
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" was renamed or destroyed meanwhile",
+                     from.display());
+    done = record->name == to;
+  }
+  if (!done) {
+    const auto renamed = co_await cluster::rename_bucket(services.store, services.view, from, to);
+    if (!renamed && renamed.error().code == Errc::bucket_not_found)
+      co_return fail(bucket_not_found(from));
+    CO_TRY_OK(renamed);
   }
   const std::uint64_t version = services.view.state()->bmd.version;
   const Status seen =
       co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
   CO_FAIL_POINT("rename_bucket.before_reply");
-  services.jobs.end(id, seen ? "" : seen.error().message);
   if (!seen)
     co_return fail(Errc::unavailable,
                    "bucket \"{}\" is \"{}\" now, but not all targets know yet: {}", from.display(),
                    to.display(), seen.error().message);
-  obs::log("proxy").info("bucket renamed req={} from={} to={} id={} bmd={}",
-                         request.exchange.request_id(), from.display(), to.display(),
-                         raw(renamed->id), version);
-  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
-  co_return sent;
+  obs::log("proxy").info("bucket renamed job={} from={} to={} bmd={}", job.id, from.display(),
+                         to.display(), version);
+  co_return Status();
 }
 
 }  // namespace tarn::proxy

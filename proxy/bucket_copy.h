@@ -11,8 +11,7 @@ namespace tarn::proxy {
 
 /// POST /v1/buckets/B?bck_to= {"action":"copy-bck"}: makes the destination when it is not there,
 /// answers with the id of a job, and has every target copy its own objects (target/bucket_copy.cc).
-/// The job lives in this proxy: it ends with an error when the proxy or a target does. 409 while
-/// such a copy runs.
+/// 409 while such a copy runs.
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action);
 
@@ -29,5 +28,11 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
 /// The destination of a copy, made with the source's properties when it is not there.
 Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucket name,
                                             const cluster::BucketRecord& source);
+
+// Their work (Jobs::Drive). A copy that is begun again copies what is not the same at the goal: of
+// another size, checksum or custom metadata.
+Task<Status> drive_bucket_copy(const Services& services, Job job);
+Task<Status> drive_make_copies(const Services& services, Job job);
+Task<Status> drive_bucket_rename(const Services& services, Job job);
 
 }  // namespace tarn::proxy

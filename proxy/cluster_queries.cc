@@ -71,13 +71,11 @@ std::string target_addresses(const cluster::ClusterState& state) {
   return out;
 }
 
-/// The answer, or the error that says that there is no such job, or that a proxy which may hold it
-/// does not tell.
+/// The answer, or the error that says that there is no such job.
 Result<http::Response> job_answer(const Services& services, const http::Request& request,
-                                  const KnownJobs& known, const Result<json>& found) {
+                                  const Result<json>& found) {
   if (found) return cluster::json_response(*found);
   if (found.error().code != Errc::not_found) return fail(found.error());
-  if (!known.unanswered.empty()) return fail(known.missing(found.error()));
   return named_error(services, request, found.error(), kJobNotFound);
 }
 
@@ -87,16 +85,16 @@ Task<Result<http::Response>> answer_jobs(const Services& services, std::string w
   CO_TRY(const JobQuery query, parse_job_query(body));
   if (!query.node.empty() && services.view.state()->map.find(query.node) == nullptr)
     co_return named_error(services, request, node_unknown(query.node), kNodeNotFound);
-  const KnownJobs known = co_await all_jobs(services);
-  const auto& jobs = known.jobs;
-  if (what == "status") co_return job_answer(services, request, known, job_status(jobs, query));
+  const auto progress = what == "qryxstats" ? Progress::fresh : Progress::stored;
+  CO_TRY(const auto jobs, co_await matching_jobs(services, query, progress));
+  if (what == "status") co_return job_answer(services, request, job_status(jobs, query));
   if (what == "status_all") co_return cluster::json_response(job_status_all(jobs, query));
   if (what == "running_all") co_return cluster::json_response(running_jobs(jobs, query));
   const auto state = services.view.state();
   std::vector<std::string> targets;
   for (const auto& [id, node] : state->map.nodes)
     if (node.role == cluster::Role::target) targets.push_back(id);
-  co_return job_answer(services, request, known, job_snaps(jobs, query, targets));
+  co_return job_answer(services, request, job_snaps(jobs, query, targets));
 }
 
 Task<Result<http::Response>> answer_cluster(const Services& services,

@@ -1,6 +1,6 @@
 #include "proxy/job_actions.h"
 
-#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
@@ -12,35 +12,33 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStopWait = 10s;
+constexpr auto kLookEvery = 20ms;
 
-/// Waits until the jobs have ended.
-Task<Status> wait_ended(const Services& services, std::vector<std::string> ids) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  const auto deadline = std::chrono::steady_clock::now() + kStopWait;
-  for (const std::string& id : ids) {
-    for (auto job = services.jobs.find(id); job && job->is_running();
-         job = services.jobs.find(id)) {
-      if (std::chrono::steady_clock::now() > deadline)
-        co_return fail(Errc::unavailable, "job {}[{}] was told to stop and has not ended yet",
-                       job->kind, id);
-      timer.expires_after(20ms);
-      co_await timer.async_wait(asio::use_awaitable);
-    }
+/// Waits until a job has ended that was told to stop.
+Task<Status> wait_ended(const Services& services, std::string id,
+                        std::chrono::steady_clock::time_point deadline) {
+  while (true) {
+    const auto job = services.jobs.find(id);
+    if (!job || !job->is_running()) co_return Status();
+    if (std::chrono::steady_clock::now() > deadline)
+      co_return fail(Errc::unavailable, "job {}[{}] was told to stop and has not ended yet",
+                     job->kind, id);
+    co_await pause(kLookEvery);
   }
-  co_return Status();
 }
 
-/// The jobs that `query` means and that run, asked to stop.
-std::vector<std::string> ask_to_stop(const Services& services, const JobQuery& query) {
+/// Stops the jobs that run and that `query` means, whoever drives them.
+Task<Status> stop_jobs(const Services& services, JobQuery query) {
   std::vector<std::string> asked;
-  for (const Job& job : services.jobs.all()) {
-    if (!job.is_running() || !matches(job, query)) continue;
-    services.jobs.ask_to_stop(job.id);
-    // Nobody looks in the middle of a count, and nothing is left of one.
-    if (job.kind == "summary-bck") services.jobs.end(job.id, "stopped");
+  CO_TRY(const auto jobs, co_await matching_jobs(services, query, Progress::stored));
+  for (const Job& job : jobs) {
+    if (!job.is_running()) continue;
+    CO_TRY_OK(co_await services.jobs.ask_to_stop(job.id));
     asked.push_back(job.id);
   }
-  return asked;
+  const auto deadline = std::chrono::steady_clock::now() + kStopWait;
+  for (const std::string& id : asked) CO_TRY_OK(co_await wait_ended(services, id, deadline));
+  co_return Status();
 }
 
 }  // namespace
@@ -62,19 +60,16 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
                    query.kind);
   if (query.id.empty() && query.kind.empty())
     co_return fail(Errc::invalid_argument, "stop needs the id or the kind of a job");
-  if (!query.id.empty() && !services.jobs.find(query.id)) {
-    const KnownJobs known = co_await all_jobs(services);
-    for (const Job& job : known.jobs)
-      if (job.id == query.id)
-        co_return fail(Errc::unsupported,
-                       "{} is held by another proxy: stop it at the one that was asked for it",
-                       name_of(query));
-    if (!known.unanswered.empty()) co_return fail(known.missing(unknown));
-    unknown.message = name_of(query) + " does not exist";
-    const Status sent = co_await refuse_as(services, request, unknown, kJobNotFound);
-    co_return sent;
+  if (!query.id.empty()) {
+    const auto job = co_await services.jobs.look_up(query.id);
+    if (!job && job.error().code != Errc::not_found) co_return fail(job.error());
+    if (!job) {
+      unknown.message = name_of(query) + " does not exist";
+      const Status sent = co_await refuse_as(services, request, unknown, kJobNotFound);
+      co_return sent;
+    }
   }
-  CO_TRY_OK(co_await wait_ended(services, ask_to_stop(services, query)));
+  CO_TRY_OK(co_await stop_jobs(services, std::move(query)));
   const Status sent = co_await request.exchange.respond(http::Response(200));
   co_return sent;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "proxy/job_kinds.h"
 
 namespace tarn::proxy {
 namespace {
@@ -34,18 +35,7 @@ json bucket_json(const std::optional<api::Bucket>& bucket) {
   return {{"name", ""}, {"provider", ""}, {"namespace", {{"uuid", ""}, {"name", ""}}}};
 }
 
-json snap_json(const Job& job, const std::string& target, const JobPart& part) {
-  api::CopyProgress::Sent out;
-  for (const auto& [to, sent] : part.sent) {
-    out.objects += sent.objects;
-    out.bytes += sent.bytes;
-  }
-  api::CopyProgress::Sent in;
-  for (const auto& [from, other] : job.parts)
-    if (const auto sent = other.sent.find(target); sent != other.sent.end()) {
-      in.objects += sent->second.objects;
-      in.bytes += sent->second.bytes;
-    }
+json snap_json(const Job& job, const JobPart& part) {
   return {{"ext", nullptr},
           {"start-time", go_time(job.started_ns)},
           {"end-time", go_time(part.ended_ns)},
@@ -55,16 +45,16 @@ json snap_json(const Job& job, const std::string& target, const JobPart& part) {
           {"id", job.id},
           {"kind", job.kind},
           {"ctlmsg", job.about},
-          {"abort-err", job.aborted ? "stopped by a user" : ""},
+          {"abort-err", job.abort_reason},
           {"err", job.error},
           {"glob.id", "0"},
           {"stats",
            {{"loc-objs", std::to_string(part.objects)},
             {"loc-bytes", std::to_string(part.bytes)},
-            {"out-objs", std::to_string(out.objects)},
-            {"out-bytes", std::to_string(out.bytes)},
-            {"in-objs", std::to_string(in.objects)},
-            {"in-bytes", std::to_string(in.bytes)}}},
+            {"out-objs", std::to_string(part.out.objects)},
+            {"out-bytes", std::to_string(part.out.bytes)},
+            {"in-objs", std::to_string(part.in.objects)},
+            {"in-bytes", std::to_string(part.in.bytes)}}},
           {"aborted", job.aborted},
           {"is_idle", part.ended_ns != 0}};
 }
@@ -171,7 +161,7 @@ Result<json> job_snaps(const std::vector<Job>& jobs, const JobQuery& query,
     if (!matches(job, query)) continue;
     known = true;
     for (const auto& [target, part] : job.parts)
-      if (out.contains(target)) out[target].push_back(snap_json(job, target, part));
+      if (out.contains(target)) out[target].push_back(snap_json(job, part));
   }
   if (!known && !query.id.empty()) return fail(Errc::not_found, "\"{}\" not found", name_of(query));
   return out;

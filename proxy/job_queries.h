@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/error.h"
-#include "proxy/jobs.h"
+#include "proxy/job.h"
 
 namespace tarn::proxy {
 

@@ -51,27 +51,20 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     const Status sent = co_await refuse_as(services, request, why, kInvalidProvider);
     co_return sent;
   }
-  ObjectJob job;
-  CO_TRY(job.what, api::parse_multi_object(action.action, action.value));
-  job.bucket = source.record->id;
-  if (job.what.to) {
-    if (*job.what.to == bucket && !job.what.how.dry_run)
+  CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
+  BucketId to{};
+  if (what.to) {
+    if (*what.to == bucket && !what.how.dry_run)
       co_return fail(Errc::invalid_argument, "cannot copy objects of bucket \"{}\" into itself",
                      bucket.display());
-    CO_TRY(const KnownBucket goal,
-           co_await find_or_make_goal(services, *job.what.to, *source.record));
-    job.to = goal.record->id;
+    CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, *what.to, *source.record));
+    to = goal.record->id;
   }
-  CO_TRY(Job shown, new_job(action, bucket, job.what, *services.view.state()));
-  CO_TRY(job.id, services.jobs.start(std::move(shown)));
-  const std::string id = job.id;
+  CO_TRY(Job job, new_job(action, bucket, what, *services.view.state()));
+  job.order = order_of_objects(action.value, source.record->id, to);
+  CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,
-                         request.exchange.request_id(), id, bucket.display(), job.what.about);
-  const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(executor, run_object_job(services, std::move(job)))) {
-    services.jobs.end(id, "the proxy is stopping");
-    co_return fail(Errc::unavailable, "this proxy is stopping");
-  }
+                         request.exchange.request_id(), id, bucket.display(), what.about);
   const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
   co_return sent;
 }

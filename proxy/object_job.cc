@@ -38,6 +38,24 @@ bool may_pass(Errc code) {
          code == Errc::io;
 }
 
+/// What such a job is about.
+struct ObjectJob {
+  std::string id;
+  BucketId bucket{};
+  BucketId to{};  ///< of a copy
+  api::MultiObject what;
+  bool again = false;  ///< some of it may have been done before
+};
+
+Result<ObjectJob> read_job(const Job& job) {
+  const json order = json::parse(job.order);
+  ObjectJob out{.id = job.id, .again = job.runs > 1};
+  out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
+  out.to = BucketId{order.at("to").get<std::uint64_t>()};
+  TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
+  return out;
+}
+
 Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
 
 /// One run of a job. All of it runs on one loop.
@@ -117,7 +135,7 @@ Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
       stuck_since_.reset();
       std::vector<Item> out;
       out.reserve(names->size());
-      for (std::string& name : *names) out.push_back({std::move(name)});
+      for (std::string& name : *names) out.push_back({std::move(name), job_.again});
       co_return out;
     }
     if (names.error().code == Errc::bucket_not_found) co_return fail(destroyed());
@@ -131,6 +149,9 @@ Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
 Task<Status> ObjectRun::work_off(std::vector<Item> items) {
   while (!items.empty()) {
     if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
+    // A driver that stood still for long must not delete what was stored since.
+    const bool ours = co_await services_.jobs.is_ours(job_.id);
+    if (!ours) co_return fail(Errc::cancelled, "another proxy drives the job now");
     auto state = services_.view.state();
     if (state->bmd.find(job_.bucket) == nullptr) {
       CO_TRY(state, co_await services_.view.fresh());
@@ -206,7 +227,10 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   batch.bmd_version = state->bmd.version;
   batch.map_version = state->map.version;
   batch.how = job_.what.how;
-  for (const Item& item : share.items) batch.names.push_back(item.name);
+  for (const Item& item : share.items) {
+    batch.names.push_back(item.name);
+    batch.again = batch.again || item.again;
+  }
   const TargetJob order{std::string(kPath), job_.id, json(batch).dump()};
   const JobPart before = parts_[target.id];
   api::BatchProgress progress;
@@ -308,9 +332,11 @@ Task<bool> ObjectRun::stay_idle() {
 
 void ObjectRun::show(const std::string& target, const JobPart& part) {
   parts_[target] = part;
-  services_.jobs.update(job_.id, [&](Job& job) {
-    if (job.is_running()) job.parts[target] = part;
-  });
+  api::CopyProgress progress;
+  progress.objects = part.objects;
+  progress.bytes = part.bytes;
+  progress.sent = part.sent;
+  services_.jobs.update(job_.id, [&](Job& job) { take_progress(job, target, progress, 0); });
 }
 
 void ObjectRun::note_failure(const std::string& why) {
@@ -319,33 +345,26 @@ void ObjectRun::note_failure(const std::string& why) {
 
 /// Not so many that they keep others from starting.
 bool may_idle(const Services& services) {
-  const auto all = services.jobs.all();
-  const auto running =
-      std::count_if(all.begin(), all.end(), [](const Job& job) { return job.is_running(); });
-  return running <= static_cast<std::ptrdiff_t>(Jobs::kRunningMax / 2);
+  return services.jobs.driven().size() <= Jobs::kRunningMax / 2;
 }
 
 }  // namespace
 
-Task<void> run_object_job(const Services& services, ObjectJob job) {
-  bool is_done = false;
-  try {
-    ObjectRun run(services, job);
-    const Status done = co_await run.run();
-    is_done = done.has_value();
-    obs::log("proxy").info("{} {} job={} err={}", job.what.to ? "copy" : "delete",
-                           is_done ? "done" : "failed", job.id,
-                           is_done ? "" : done.error().message);
-    std::string error = is_done ? "" : done.error().message;
-    if (is_done && job.what.to && may_idle(services)) {
-      const bool in_peace = co_await run.stay_idle();
-      if (!in_peace) error = "told to stop";
-    }
-    services.jobs.end(job.id, error);
-  } catch (...) {  // cancelled: the task group sees to it
-    services.jobs.end(job.id, is_done ? "" : "the proxy is stopping");
-    throw;
+std::string order_of_objects(const json& value, BucketId bucket, BucketId to) {
+  return json{{"value", value}, {"bucket", raw(bucket)}, {"to", raw(to)}}.dump();
+}
+
+Task<Status> drive_object_job(const Services& services, Job record) {
+  CO_TRY(const ObjectJob job, read_job(record));
+  ObjectRun run(services, job);
+  Status done = co_await run.run();
+  obs::log("proxy").info("{} {} job={} err={}", job.what.to ? "copy" : "delete",
+                         done ? "done" : "failed", job.id, done ? "" : done.error().message);
+  if (done && job.what.to && may_idle(services)) {
+    const bool in_peace = co_await run.stay_idle();
+    if (!in_peace) co_return fail(Errc::cancelled, "told to stop");
   }
+  co_return done;
 }
 
 }  // namespace tarn::proxy

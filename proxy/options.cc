@@ -33,6 +33,10 @@ void Options::bind(Settings& settings) {
                     std::chrono::hours(24 * 365),
                     "how long a target may be down before it is taken out of the cluster: it may "
                     "then come back only with empty drives");
+  settings.duration("job.patience", job_patience, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 7),
+                    "how long a job waits for a target that is away, or gets no further, before it "
+                    "ends with an error");
   service.bind(settings);
 }
 

@@ -28,6 +28,8 @@ struct Options {
   std::chrono::milliseconds out_after{std::chrono::minutes(15)};
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
 
+  std::chrono::milliseconds job_patience{std::chrono::minutes(10)};
+
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);
   /// Takes the word of `--meta`: "embedded", or etcd's URLs. invalid_argument for anything else,

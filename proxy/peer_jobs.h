@@ -1,25 +1,22 @@
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "common/base/async.h"
 #include "common/http/router.h"
-#include "proxy/jobs.h"
+#include "proxy/job_queries.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {
 
-/// The jobs of this proxy and of all others that live. A job is held by the proxy that was asked
-/// for it, and goes with it; any proxy may be asked what it does.
-struct KnownJobs {
-  std::vector<Job> jobs;   ///< in the order they started
-  std::string unanswered;  ///< why a live proxy could not tell; empty when all did
-
-  /// What it means that a job is not among them: not_found, or unavailable when not all have told.
-  [[nodiscard]] Error missing(Error not_found) const;
-};
-Task<KnownJobs> all_jobs(const Services& services);
+/// The jobs that `query` is about, in the order they started; none for an id that nobody knows.
+/// `progress`: of those that run, their drivers are asked for it; else, and for a driver that does
+/// not answer, it is that of the meta store. unavailable when it cannot be known whether there is a
+/// job of that id.
+enum class Progress : std::uint8_t { stored, fresh };
+Task<Result<std::vector<Job>>> matching_jobs(const Services& services, JobQuery query,
+                                             Progress progress);
 
 /// What other proxies ask for: GET /v1/internal/jobs, for the internal listener.
 [[nodiscard]] std::vector<http::Route> peer_job_routes(const Services& services);

@@ -22,8 +22,10 @@
 #include "common/http/request_metrics.h"
 #include "common/obs/log.h"
 #include "common/security/purposes.h"
+#include "proxy/job_kinds.h"
 #include "proxy/meta_gateway.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/rebalance_job.h"
 #include "proxy/redirect.h"
 #include "proxy/relay.h"
 #include "proxy/routes.h"
@@ -231,14 +233,24 @@ void Proxy::open_routes() {
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, clock_.boot_time(),
                                         [this] { return readiness(); }, *stats_, nullptr,
                                         *config_});
-  jobs_.emplace(clock_);
   background_ = std::make_unique<http::TaskGroup>();
+  jobs_.emplace(
+      JobsNode{*store_,
+               clock_,
+               *background_,
+               {id_, membership_->incarnation()},
+               [this] { return membership_->lease().valid(); },
+               [this](const std::string& proxy) { return view_->state()->live.contains(proxy); }});
   background_->spawn(loops_->at(0).executor(),
                      http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, *loops_, *background_);
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
                              relay_.server->url(), put_status_});
+  jobs_->drive_with([this](Job job) { return drive_job(*services_, std::move(job)); });
+  background_->spawn(loops_->at(0).executor(), jobs_->follow());
+  background_->spawn(loops_->at(0).executor(), jobs_->tend());
+  background_->spawn(loops_->at(0).executor(), note_rebalances(*services_));
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
     front.open.store(front.router.get(), std::memory_order_release);

@@ -1,22 +1,28 @@
 #include "proxy/summary.h"
 
+#include <variant>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
 #include "common/api/summary.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/resume.h"
 #include "common/cluster/daemon.h"
-#include "common/obs/log.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"
-#include "proxy/peer_jobs.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
 namespace {
 
 using nlohmann::json;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+constexpr auto kLookEvery = 100ms;
 
 constexpr const char* kKind = "summary-bck";
 /// Counting goes through whole indexes: millions of names a target.
@@ -65,29 +71,10 @@ Task<Result<api::BucketSummary>> count_bucket(const Services& services,
   co_return sum;
 }
 
-Task<void> run(const Services& services, std::shared_ptr<const cluster::ClusterState> state,
-               std::vector<api::Bucket> buckets, std::string prefix, std::string job) {
-  std::string error = "the proxy is stopping";
-  try {
-    for (const api::Bucket& name : buckets) {
-      if (services.jobs.should_stop(job)) break;
-      const auto* record = state->bmd.find(name);
-      const auto sum = co_await count_bucket(services, *state, *record, prefix, job);
-      if (!sum) {
-        error = sum.error().message;
-        services.jobs.end(job, error);
-        obs::log("proxy").warn("summary failed job={} bucket={} err={}", job, name.display(),
-                               error);
-        co_return;
-      }
-      services.jobs.update(
-          job, [&](Job& each) { each.results.push_back(aistore_summary(name, *sum).dump()); });
-    }
-    services.jobs.end(job, services.jobs.should_stop(job) ? "stopped" : "");
-  } catch (...) {  // cancelled: the task group sees to it
-    services.jobs.end(job, error);
-    throw;
-  }
+/// Ends when a user stops the job: a count may take minutes.
+Task<void> wait_stopped(const Services& services, std::string job) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!services.jobs.should_stop(job) && !co_await is_cancelled()) co_await pause(kLookEvery);
 }
 
 Task<Result<std::string>> start(const Services& services,
@@ -97,31 +84,20 @@ Task<Result<std::string>> start(const Services& services,
   job.kind = kKind;
   if (buckets.size() == 1) job.bucket = buckets.front();
   if (!prefix.empty()) job.about = "prefix:" + prefix;
+  job.order = json{{"buckets", buckets}, {"prefix", prefix}}.dump();
   CO_TRY(const auto targets, targets_that_may_hold(*state));
   for (const cluster::Node* target : targets) job.parts[target->id] = {};
-  CO_TRY(std::string id, services.jobs.start(std::move(job)));
-  const auto executor = co_await asio::this_coro::executor;
-  if (!services.tasks.spawn(executor, run(services, state, std::move(buckets), prefix, id)))
-    co_return fail(Errc::unavailable, "this proxy is stopping");
-  co_return id;
+  co_return co_await services.jobs.start(std::move(job));
 }
 
-/// Of this proxy, or of another one that was asked to begin.
 Task<Result<Job>> find_job(const Services& services, std::string id) {
-  auto job = services.jobs.find(id);
-  if (!job) {
-    const KnownJobs known = co_await all_jobs(services);
-    for (const Job& each : known.jobs)
-      if (each.id == id) job = each;
-    if (!job)
-      co_return fail(
-          known.missing({Errc::not_found, "there is no summary with the id '" + id + "'"}));
-  }
-  if (job->kind != kKind)
+  auto job = co_await services.jobs.look_up(id);
+  if (!job && job.error().code != Errc::not_found) co_return job;
+  if (!job || job->kind != kKind)
     co_return fail(Errc::not_found, "there is no summary with the id '{}'", id);
   if (job->aborted) co_return fail(Errc::conflict, "summary {} was stopped by a user", id);
   if (!job->error.empty()) co_return fail(Errc::unavailable, "summary {}: {}", id, job->error);
-  co_return std::move(*job);
+  co_return job;
 }
 
 http::Response results_answer(const Job& job) {
@@ -194,6 +170,29 @@ Task<Status> bucket_info(const Services& services, http::Request& request, Known
   CO_TRY_OK(mark_staleness(services, request.head(), response));
   const Status sent = co_await request.exchange.respond(std::move(response));
   co_return sent;
+}
+
+Task<Status> drive_summary(const Services& services, Job job) {
+  const json order = json::parse(job.order);
+  const auto prefix = order.at("prefix").get<std::string>();
+  auto state = services.view.state();
+  if (job.runs > 1) {
+    CO_TRY(state, co_await services.view.fresh());
+  }
+  for (const auto& name : order.at("buckets").get<std::vector<api::Bucket>>()) {
+    const auto* record = state->bmd.find(name);
+    if (record == nullptr)
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed meanwhile",
+                     name.display());
+    auto ended = co_await (count_bucket(services, *state, *record, prefix, job.id) ||
+                           wait_stopped(services, job.id));
+    if (ended.index() == 1) co_return fail(Errc::cancelled, "stopped");
+    const auto& sum = std::get<0>(ended);
+    CO_TRY_OK(sum);
+    services.jobs.update(
+        job.id, [&](Job& each) { each.results.push_back(aistore_summary(name, *sum).dump()); });
+  }
+  co_return Status();
 }
 
 }  // namespace tarn::proxy

@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/http/router.h"
 #include "proxy/assign.h"
+#include "proxy/job.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {
@@ -25,5 +26,8 @@ Task<Status> summarize(const Services& services, http::Request& request, std::st
 /// Ais-Bucket-Summ.
 Task<Status> bucket_info(const Services& services, http::Request& request, KnownBucket bucket,
                          std::string prefix);
+
+/// Counts, from the beginning (Jobs::Drive).
+Task<Status> drive_summary(const Services& services, Job job);
 
 }  // namespace tarn::proxy

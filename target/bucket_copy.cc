@@ -1,7 +1,8 @@
 // One target's part of a bucket copy: it walks its own indexes page by page and copies each object
 // to the owner of the new name, several at a time, as a PUT with object_to= does. The proxy that
 // runs the job reads a line of progress several times a second; when it goes away, or says so, the
-// copy stops. Nothing of it outlives the process.
+// copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was copied is
+// found to be there.
 
 #include "common/api/bucket_copy.h"
 
@@ -34,6 +35,7 @@ struct CopyOrder {
   BucketId from{};
   BucketId to{};
   std::uint64_t bmd_version = 0;  ///< at which both buckets exist
+  bool again = false;             ///< some of it may have been done before
   api::BucketCopy what;
 };
 
@@ -46,10 +48,17 @@ Result<CopyOrder> parse_order(const std::string& body) {
     order.to = BucketId{in.at("to").get<std::uint64_t>()};
     in.at("bmd").get_to(order.bmd_version);
     in.at("what").get_to(order.what);
+    in.at("again").get_to(order.again);
     return order;
   } catch (const json::exception& problem) {
     return fail(Errc::invalid_argument, "copy: {}", problem.what());
   }
+}
+
+/// Whether a copy that ended with such an error may do better when it is asked for again.
+bool may_pass(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
+         code == Errc::cancelled;
 }
 
 /// One copy under way. All of it runs on the loop of its request, so nothing is locked.
@@ -94,7 +103,10 @@ Task<Status> CopyRun::run() {
   if (result && progress_.failed > 0)
     result = fail(Errc::io, "{} objects could not be copied, the first: {}", progress_.failed,
                   first_error_);
-  if (!result) progress_.error = result.error().message;
+  if (!result) {
+    progress_.error = result.error().message;
+    progress_.again = may_pass(result.error().code);
+  }
   progress_.done = true;
   lines_.end();
   obs::log("target").info("bucket copy ended job={} objects={} bytes={} deleted={} err={}",
@@ -180,7 +192,7 @@ Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
     CO_TRY_OK(api::check_object_name(order_.what.name_of_copy(entry.name)));
   } else {
     CO_TRY(const auto done, co_await copy_named(node_, order_.job, order_.from, order_.to,
-                                                entry.name, order_.what, stop_));
+                                                entry.name, order_.what, order_.again, stop_));
     if (!done) co_return Status();  // deleted since it was listed
     copied = *done;
   }

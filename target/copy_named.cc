@@ -33,7 +33,7 @@ Task<Result<ObjectRequest>> find_own(TargetNode& node, BucketId bucket, std::str
 
 Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std::string& job,
                                                      BucketId from, BucketId to, std::string object,
-                                                     const api::BucketCopy& how,
+                                                     const api::BucketCopy& how, bool again,
                                                      std::stop_token stop) {
   std::string new_name = how.name_of_copy(object);
   CO_TRY_OK(api::check_object_name(new_name));
@@ -41,7 +41,11 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
   CO_TRY(const auto opened, co_await open_newest(node, source));
   if (!opened) co_return std::optional<CopiedObject>();
   CO_TRY(const Destination goal, co_await find_in_bucket(node, to, std::move(new_name)));
-  CO_TRY_OK(co_await copy_to(node, job, *opened, goal, {.stop = std::move(stop)}));
+  bool there = false;
+  if (again) {
+    CO_TRY(there, co_await is_copied(node, job, *opened, goal));
+  }
+  if (!there) CO_TRY_OK(co_await copy_to(node, job, *opened, goal, {.stop = std::move(stop)}));
   co_return CopiedObject{opened->record().size, goal.owner->id};
 }
 

@@ -22,11 +22,12 @@ struct CopiedObject {
   std::string owner;  ///< id of the target that has the copy
 };
 /// Copies the newest version of `object`, whose owner we are, from one bucket to another, under the
-/// name that `how` gives it; nothing when there is no such object. Errors as copy_to(),
+/// name that `how` gives it; nothing when there is no such object. With `again` it is not copied
+/// when it is there already. Errors as copy_to(),
 /// invalid_argument for a new name that cannot be, unavailable while the object moves here.
 Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std::string& job,
                                                      BucketId from, BucketId to, std::string object,
-                                                     const api::BucketCopy& how,
+                                                     const api::BucketCopy& how, bool again,
                                                      std::stop_token stop);
 
 }  // namespace tarn::target

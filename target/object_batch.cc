@@ -174,8 +174,9 @@ Task<Status> BatchRun::count(const std::string& name) {
 }
 
 Task<Status> BatchRun::copy(const std::string& name) {
-  CO_TRY(const auto copied, co_await copy_named(node_, batch_.job, BucketId(batch_.bucket),
-                                                BucketId(batch_.to), name, batch_.how, stop_));
+  CO_TRY(const auto copied,
+         co_await copy_named(node_, batch_.job, BucketId(batch_.bucket), BucketId(batch_.to), name,
+                             batch_.how, batch_.again, stop_));
   if (!copied) co_return fail(Errc::object_not_found, "object {} does not exist", name);
   progress_.counts.add(copied->bytes, copied->owner == node_.id ? "" : copied->owner);
   co_return Status();

@@ -4,6 +4,9 @@
 #include "target/peer_copy.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
@@ -125,6 +128,43 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
   co_return check_lease_before_reply(write);
 }
 
+/// The newest version in this target's charge, which owns the name. bucket_not_found when the
+/// bucket is gone.
+Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) {
+  CO_TRY(Newest found, co_await find_newest(node, wanted));
+  // A bucket that is being destroyed loses its records only after its entry is gone.
+  if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
+    co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
+                   wanted.bucket.name.display());
+  co_return found;
+}
+
+/// What another target, its owner, says of an object; nothing when there is none.
+Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
+                                                          const std::string& request_id,
+                                                          const Destination& object) {
+  CO_TRY(http::Url address, http::parse_url(object.owner->public_url));
+  auto answer = co_await node.client.call(
+      std::move(address), signed_request(node, request_id, http::Method::head, "", object));
+  if (!answer) co_return fail(peer_lost(object, answer.error()));
+  if (answer->status == 200) co_return std::optional(std::move(*answer));
+  if (answer->status / 100 == 3) co_return fail(moved_on(object));
+  const std::string_view why = answer->field("Hdr-Error");
+  if (answer->status == 404 && api::tcode_of(why) == api::tcode(Errc::object_not_found))
+    co_return std::optional<http::ClientResponse>();
+  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", object.owner->id,
+                 api::error_message_of(why));
+}
+
+std::vector<std::pair<std::string, std::string>> custom_of(const http::ClientResponse& head) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const http::Field& field : head.fields)
+    if (iequals(field.name, "Ais-Custom-Md"))
+      if (const auto at = field.value.find('='); at != std::string::npos)
+        out.emplace_back(field.value.substr(0, at), field.value.substr(at + 1));
+  return out;
+}
+
 }  // namespace
 
 http::CallLimits transfer_limits(std::uint64_t size) {
@@ -174,26 +214,25 @@ Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject
 
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object) {
-  const ObjectRequest& wanted = object.object;
   if (object.owner->id == node.id) {
-    CO_TRY(const Newest found, co_await find_newest(node, wanted));
-    // A bucket that is being destroyed loses its records only after its entry is gone.
-    if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
-      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
-                     wanted.bucket.name.display());
+    CO_TRY(const Newest found, co_await newest_here(node, object.object));
     co_return found.exists();
   }
-  CO_TRY(http::Url address, http::parse_url(object.owner->public_url));
-  auto answer = co_await node.client.call(
-      std::move(address), signed_request(node, request_id, http::Method::head, "", object));
-  if (!answer) co_return fail(peer_lost(object, answer.error()));
-  if (answer->status == 200) co_return true;
-  if (answer->status / 100 == 3) co_return fail(moved_on(object));
-  const std::string_view why = answer->field("Hdr-Error");
-  if (answer->status == 404 && api::tcode_of(why) == api::tcode(Errc::object_not_found))
-    co_return false;
-  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", object.owner->id,
-                 api::error_message_of(why));
+  CO_TRY(const auto head, co_await head_of(node, request_id, object));
+  co_return head.has_value();
+}
+
+Task<Result<bool>> is_copied(TargetNode& node, const std::string& request_id,
+                             const OpenObject& from, const Destination& to) {
+  const io::ObjectRecord& source = from.record();
+  if (to.owner->id == node.id) {
+    CO_TRY(const Newest found, co_await newest_here(node, to.object));
+    co_return found.exists() && found.record->size == source.size&& found.record->xxh64 ==
+                                    source.xxh64&& found.record->custom == source.custom;
+  }
+  CO_TRY(const auto head, co_await head_of(node, request_id, to));
+  co_return head && head->field("Content-Length") == std::to_string(source.size) &&
+      head->field("Ais-Checksum-Value") == hex64(source.xxh64) && custom_of(*head) == source.custom;
 }
 
 }  // namespace tarn::target

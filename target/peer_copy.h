@@ -42,5 +42,9 @@ Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max);
 /// that cannot be known, bucket_not_found when the bucket is gone.
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object);
+/// Whether `to` is the same as `from` by size, checksum and custom metadata: copying it would
+/// change nothing but its time. Errors as is_there().
+Task<Result<bool>> is_copied(TargetNode& node, const std::string& request_id,
+                             const OpenObject& from, const Destination& to);
 
 }  // namespace tarn::target

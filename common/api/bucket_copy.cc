@@ -117,7 +117,7 @@ void to_json(json& out, const CopyProgress& progress) {
   for (const auto& [target, part] : progress.sent) sent[target] = {part.objects, part.bytes};
   out = {{"objects", progress.objects}, {"bytes", progress.bytes}, {"deleted", progress.deleted},
          {"failed", progress.failed},   {"sent", std::move(sent)}, {"done", progress.done},
-         {"error", progress.error}};
+         {"error", progress.error},     {"again", progress.again}};
 }
 
 void from_json(const json& in, CopyProgress& progress) {
@@ -130,6 +130,7 @@ void from_json(const json& in, CopyProgress& progress) {
     progress.sent[target] = {part.at(0).get<std::uint64_t>(), part.at(1).get<std::uint64_t>()};
   in.at("done").get_to(progress.done);
   in.at("error").get_to(progress.error);
+  in.at("again").get_to(progress.again);
 }
 
 Result<Bucket> parse_bucket_uname(std::string_view text) {

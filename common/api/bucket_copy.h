@@ -50,7 +50,8 @@ struct CopyProgress {
   std::uint64_t failed = 0;          ///< objects
   std::map<std::string, Sent> sent;  ///< of `objects`, those that went to another target
   bool done = false;
-  std::string error;  ///< when done: why it is not complete; else empty
+  std::string error;   ///< when done: why it is not complete; else empty
+  bool again = false;  ///< with an error: it may work when it is asked for again
 
   bool operator==(const CopyProgress&) const = default;
   /// One object more; `to` is the target that it was sent to, empty when it stayed.

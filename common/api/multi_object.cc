@@ -105,7 +105,7 @@ Result<MultiObject> parse_multi_object(std::string_view action, const json& valu
 void to_json(json& out, const ObjectBatch& batch) {
   out = {{"job", batch.job}, {"copies", batch.copies},   {"bucket", batch.bucket},
          {"to", batch.to},   {"bmd", batch.bmd_version}, {"map", batch.map_version},
-         {"how", batch.how}, {"names", batch.names}};
+         {"how", batch.how}, {"again", batch.again},     {"names", batch.names}};
 }
 
 void from_json(const json& in, ObjectBatch& batch) {
@@ -116,6 +116,7 @@ void from_json(const json& in, ObjectBatch& batch) {
   in.at("bmd").get_to(batch.bmd_version);
   in.at("map").get_to(batch.map_version);
   in.at("how").get_to(batch.how);
+  in.at("again").get_to(batch.again);
   in.at("names").get_to(batch.names);
 }
 

@@ -47,6 +47,7 @@ struct ObjectBatch {
   std::uint64_t bmd_version = 0;
   std::uint64_t map_version = 0;  ///< by which the target owns the names
   BucketCopy how;
+  bool again = false;  ///< some of it may have been done before
   std::vector<std::string> names;
 };
 void to_json(nlohmann::json& out, const ObjectBatch& batch);

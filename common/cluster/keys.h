@@ -27,7 +27,10 @@
 ///   /tarn/version/config                       counter of its changes      written with it
 ///   /tarn/moving                               uuid of a cluster           while it is copied to here
 ///   /tarn/moved-to                             where the cluster went      nobody uses this store now
+///   /tarn-jobs/last                            id of the last job begun    written with each
+///   /tarn-jobs/job/<id>                        Job (proxy/job.h)           compare its revision
 ///
+/// Jobs lie outside of /tarn/, which every node follows: only proxies need to hear of them.
 /// The versions have keys of their own so that a node can ask every second whether what it knows is
 /// the newest without reading the documents.
 // clang-format on
@@ -56,6 +59,11 @@ inline constexpr std::string_view kConfig = "/tarn/config";
 inline constexpr std::string_view kConfigVersion = "/tarn/version/config";
 inline constexpr std::string_view kMoving = "/tarn/moving";
 inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
+/// Where all of ours begins, jobs as well; it ends with kAll.
+inline constexpr std::string_view kFirst = "/tarn-";
+inline constexpr std::string_view kAllOfJobs = "/tarn-jobs/";
+inline constexpr std::string_view kLastJob = "/tarn-jobs/last";
+inline constexpr std::string_view kJobs = "/tarn-jobs/job/";
 
 [[nodiscard]] inline std::string bucket(BucketId id) {
   return std::string(kBuckets) + std::to_string(raw(id));
@@ -67,6 +75,7 @@ inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
   return "/tarn/bucket-name/" + name.provider + "/@" + name.ns_uuid + "#" + name.ns_name + "/" +
          name.name;
 }
+[[nodiscard]] inline std::string job(const std::string& id) { return std::string(kJobs) + id; }
 [[nodiscard]] inline std::string live(const std::string& node) { return std::string(kLive) + node; }
 
 }  // namespace tarn::cluster::keys

@@ -20,7 +20,7 @@ constexpr std::size_t kBatchBytes = 1U << 20U;
 using Items = std::map<std::string, std::string>;
 
 Task<Result<RangeResult>> read_all(MetaStore& store) {
-  RangeRequest all{std::string(keys::kAll), prefix_end(std::string(keys::kAll)), 0};
+  RangeRequest all{std::string(keys::kFirst), prefix_end(std::string(keys::kAll)), 0};
   co_return co_await store.range(std::move(all));
 }
 
@@ -53,7 +53,7 @@ Task<Result<Revision>> prepare(MetaStore& to, std::string uuid) {
   if (!there.items.empty()) {
     Transaction clear;
     clear.compare.push_back({std::string(keys::kCluster), Compare::What::create_revision, 0});
-    clear.deletes.push_back({std::string(keys::kAll), prefix_end(std::string(keys::kAll))});
+    clear.deletes.push_back({std::string(keys::kFirst), prefix_end(std::string(keys::kAll))});
     CO_TRY_OK(co_await must_commit(to, std::move(clear), kInUse));
   }
   Transaction note;

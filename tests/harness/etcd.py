@@ -93,7 +93,7 @@ def allow_user(post):
     post("/v3/auth/user/grant", {"user": "root", "role": "root"})
     post("/v3/auth/user/add", {"name": "tarn", "password": PASSWORD})
     post("/v3/auth/role/add", {"name": "tarn"})
-    for first, last in (("/tarn/", "/tarn0"), ("/conformance/", "/conformance0")):
+    for first, last in (("/tarn-", "/tarn0"), ("/conformance/", "/conformance0")):
         post("/v3/auth/role/grant", {"name": "tarn", "perm": {"permType": "READWRITE", "key": base64_of(first),
                                                               "range_end": base64_of(last)}})
     post("/v3/auth/user/grant", {"user": "tarn", "role": "tarn"})

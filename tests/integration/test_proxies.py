@@ -177,6 +177,9 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
     for bucket in buckets[::10]:
         assert cluster.put(bucket, "object", bucket.encode()).status == 200
     before = call(cluster, "p1", "GET", "/v1/daemon?what=bmd").json()
+    job = call(cluster, "p1", "GET", "/v1/buckets/b0?provider=ais", {"action": "summary-bck", "value": {}}).text.strip('"\n')
+    ended = wait_until(lambda: [each for each in call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json()
+                                if each["end_time"]], 10, "the summary ends")
     old = max(generations(cluster))
     cluster.down()
     tarn = Cli("http://127.0.0.1:9")
@@ -199,6 +202,7 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
         new = max(generations(cluster))
         assert new > old and new[1] > old[1]
         assert call(cluster, "p1", "GET", "/v1/buckets/gone").status == 404
+        assert call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json() == ended
         cluster.down()
 
 

@@ -1,5 +1,3 @@
-#include "proxy/jobs.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -37,8 +35,19 @@ JobQuery on_node(std::string node) {
   return out;
 }
 
-Job summary_job(std::initializer_list<const char*> targets) {
+/// What a target says that sent some of its objects to `to`.
+api::CopyProgress progress(std::uint64_t objects, std::uint64_t bytes, const char* to,
+                           api::CopyProgress::Sent sent) {
+  api::CopyProgress out;
+  out.objects = objects;
+  out.bytes = bytes;
+  out.sent[to] = sent;
+  return out;
+}
+
+Job summary_job(std::initializer_list<const char*> targets, std::string id) {
   Job job;
+  job.id = std::move(id);
   job.kind = "summary-bck";
   job.bucket = photos();
   for (const char* target : targets) job.parts[target] = {};
@@ -46,39 +55,6 @@ Job summary_job(std::initializer_list<const char*> targets) {
 }
 
 }  // namespace
-
-TEST_CASE("jobs: a job is found by its id, running and ended", "[proxy][jobs]") {
-  Jobs jobs(system_clock());
-  const auto id = jobs.start(summary_job({"t1", "t2"}));
-  REQUIRE(id);
-  CHECK(id->size() >= 9);
-  CHECK(jobs.find(*id)->is_running());
-  jobs.update(*id, [](Job& job) { job.parts["t1"].objects = 7; });
-  jobs.end(*id, "");
-  const auto ended = jobs.find(*id);
-  CHECK_FALSE(ended->is_running());
-  CHECK(ended->ended_ns >= ended->started_ns);
-  CHECK(ended->parts.at("t1").objects == 7);
-  CHECK(ended->parts.at("t2").ended_ns == ended->ended_ns);
-  CHECK_FALSE(jobs.find("no-such-job"));
-}
-
-TEST_CASE("jobs: old ones are forgotten, running ones never, and too many are refused",
-          "[proxy][jobs]") {
-  Jobs jobs(system_clock());
-  const std::string first = jobs.start(summary_job({"t1"})).value();
-  std::string ended;
-  for (std::size_t i = 0; i < Jobs::kEndedKept + 5; ++i) {
-    const std::string id = jobs.start(summary_job({"t1"})).value();
-    if (ended.empty()) ended = id;
-    jobs.end(id, "");
-  }
-  CHECK(jobs.find(first));
-  CHECK_FALSE(jobs.find(ended));
-  CHECK(jobs.all().size() <= Jobs::kEndedKept + 1);
-  for (std::size_t i = 1; i < Jobs::kRunningMax; ++i) REQUIRE(jobs.start(summary_job({"t1"})));
-  CHECK(jobs.start(summary_job({"t1"})).error().code == Errc::unavailable);
-}
 
 TEST_CASE("job queries: what clients send is understood in any case of its keys", "[proxy][jobs]") {
   const auto query = parse_job_query(
@@ -95,12 +71,12 @@ TEST_CASE("job queries: what clients send is understood in any case of its keys"
 }
 
 TEST_CASE("job queries: status, lists and snaps have AIStore's shapes", "[proxy][jobs]") {
-  Jobs jobs(system_clock());
-  const std::string done = jobs.start(summary_job({"t1", "t2"})).value();
-  jobs.update(done, [](Job& job) { job.parts["t1"] = {.objects = 3, .bytes = 30, .ended_ns = 0}; });
-  jobs.end(done, "");
-  const std::string running = jobs.start(summary_job({"t1", "t2"})).value();
-  const auto all = jobs.all();
+  const std::string done = "done-id-00";
+  const std::string running = "running-id";
+  std::vector<Job> all{summary_job({"t1", "t2"}, done), summary_job({"t1", "t2"}, running)};
+  for (Job& job : all) REQUIRE(take(job, {"p1", 1}));
+  all[0].parts["t1"] = {.objects = 3, .bytes = 30, .ended_ns = 0};
+  REQUIRE(end(all[0], {}, 5));
 
   const json status = job_status(all, with_id(done)).value();
   CHECK(status["kind"] == "summary-bck");
@@ -132,44 +108,18 @@ TEST_CASE("job queries: status, lists and snaps have AIStore's shapes", "[proxy]
   CHECK(job_snaps(all, on_node("t2"), {"t1", "t2"}).value().size() == 1);
 }
 
-TEST_CASE("jobs: one that was asked to stop ends as aborted, unless it was done", "[proxy][jobs]") {
-  Jobs jobs(system_clock());
-  const std::string stopped = jobs.start(summary_job({"t1"})).value();
-  CHECK_FALSE(jobs.should_stop(stopped));
-  jobs.ask_to_stop(stopped);
-  CHECK(jobs.should_stop(stopped));
-  CHECK(jobs.find(stopped)->is_running());
-  jobs.end(stopped, "the copy was told to stop");
-  CHECK(jobs.find(stopped)->aborted);
-  CHECK(jobs.find(stopped)->error.empty());
-  jobs.end(stopped, "something else");
-  CHECK(jobs.find(stopped)->error.empty());
-
-  const std::string done = jobs.start(summary_job({"t1"})).value();
-  jobs.ask_to_stop(done);
-  jobs.end(done, "");
-  CHECK_FALSE(jobs.find(done)->aborted);
-  const std::string failed = jobs.start(summary_job({"t1"})).value();
-  jobs.end(failed, "a drive is away");
-  jobs.ask_to_stop(failed);
-  CHECK_FALSE(jobs.should_stop(failed));
-  jobs.forget(failed);
-  CHECK_FALSE(jobs.find(failed));
-}
-
 TEST_CASE("job queries: a copy shows both buckets, and what each target sent and received",
           "[proxy][jobs]") {
-  Jobs jobs(system_clock());
-  Job copy = summary_job({"t1", "t2"});
+  const std::string id = "copy-id-00";
+  Job copy = summary_job({"t1", "t2"}, id);
   copy.kind = "copy-bck";
   copy.to = photos();
   copy.to->name = "copied";
-  const std::string id = jobs.start(copy).value();
-  jobs.update(id, [](Job& job) {
-    job.parts["t1"] = {.objects = 5, .bytes = 50, .sent = {{"t2", {2, 20}}}};
-    job.parts["t2"] = {.objects = 1, .bytes = 10, .sent = {{"t1", {1, 10}}}};
-  });
-  const auto all = jobs.all();
+  take_progress(copy, "t1", progress(9, 90, "t2", {8, 80}), 0);
+  take_progress(copy, "t2", progress(1, 10, "t1", {1, 10}), 0);
+  // It begins again.
+  take_progress(copy, "t1", progress(5, 50, "t2", {2, 20}), 0);
+  const std::vector<Job> all{decode_job(encode(copy)).value()};
   const json snaps = job_snaps(all, with_id(id), {"t1", "t2"}).value();
   CHECK(snaps["t1"][0]["stats"] == json{{"loc-objs", "5"},
                                         {"loc-bytes", "50"},

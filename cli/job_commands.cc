@@ -1,0 +1,145 @@
+#include <chrono>
+#include <optional>
+
+#include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/job_progress.h"
+#include "cli/printing.h"
+#include "common/base/settings.h"
+
+namespace tarn::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// "2026-11-22 06:14:05"; "-" for a job that runs.
+std::string time_text(std::int64_t wall_ns) {
+  if (wall_ns == 0) return "-";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}",
+                     fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));
+}
+
+Exit list(Session& session, const std::string& kind, bool all, const GlobalOptions& options) {
+  const auto jobs = session.run(list_jobs(session, kind, all));
+  if (!jobs) return complain("job ls", jobs.error());
+  if (options.json) {
+    auto out = ordered_json::array();
+    for (const JobStatus& job : *jobs)
+      out.push_back({{"id", job.id},
+                     {"kind", job.kind},
+                     {"state", job.state()},
+                     {"ended_ns", job.ended_ns},
+                     {"error", job.error}});
+    print_json(out);
+    return Exit::ok;
+  }
+  if (jobs->empty() && options.quiet) return Exit::ok;
+  Table table({"JOB", "KIND", "STATE", "ENDED (UTC)", ""});
+  for (const JobStatus& job : *jobs)
+    table.add({printable(job.id), printable(job.kind), job.state(), time_text(job.ended_ns),
+               printable(job.error)});
+  table.print();
+  return Exit::ok;
+}
+
+ordered_json json_of(const JobDetails& job) {
+  auto targets = ordered_json::array();
+  for (const JobFigures& part : job.targets)
+    targets.push_back({{"target", part.target},
+                       {"objects", part.objects},
+                       {"bytes", part.bytes},
+                       {"ended", part.ended}});
+  return {{"id", job.status.id},         {"kind", job.status.kind},
+          {"state", job.status.state()}, {"about", job.about},
+          {"started", job.started},      {"ended_ns", job.status.ended_ns},
+          {"error", job.complaint()},    {"objects", job.sum.objects},
+          {"bytes", job.sum.bytes},      {"targets", std::move(targets)}};
+}
+
+Exit show(Session& session, const std::string& id, bool json) {
+  const auto job = session.run(job_details(session, id));
+  if (!job) return complain("job show", job.error());
+  if (json) {
+    print_json(json_of(*job));
+    return Exit::ok;
+  }
+  fmt::print("job {}: {}, {}\n", printable(id), printable(job->status.kind), job->status.state());
+  if (!job->about.empty()) fmt::print("{}\n", printable(job->about));
+  if (!job->complaint().empty()) fmt::print("{}\n", printable(job->complaint()));
+  fmt::print("started {}, ended {}\n\n", printable(job->started), time_text(job->status.ended_ns));
+  Table table({"TARGET", "STATE", "OBJECTS", "BYTES"});
+  for (const JobFigures& part : job->targets)
+    table.add({printable(part.target), part.ended ? "ended" : "running",
+               std::to_string(part.objects), readable_size(part.bytes)});
+  table.add({"all", "", std::to_string(job->sum.objects), readable_size(job->sum.bytes)});
+  table.print();
+  return Exit::ok;
+}
+
+Exit wait(Session& session, const std::string& id, const std::string& timeout, bool json) {
+  std::optional<std::chrono::steady_clock::time_point> until;
+  if (!timeout.empty()) {
+    const auto limit = parse_duration(timeout);
+    if (!limit)
+      return complain("job wait", {Errc::invalid_argument,
+                                   fmt::format("--timeout: {}", limit.error().message)});
+    until = std::chrono::steady_clock::now() + *limit;
+  }
+  const auto job = session.run(wait_for_job(session, id, nullptr, until));
+  if (!job) return complain("job wait", job.error());
+  if (!job->complaint().empty())
+    return complain("job wait", {Errc::io, fmt::format("job {}: {}", id, job->complaint())});
+  if (json) print_json(json_of(*job));
+  return Exit::ok;
+}
+
+Exit stop(Session& session, const std::string& id) {
+  const ordered_json body{{"action", "stop"}, {"value", {{"ID", id}}}};
+  const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
+  if (!answer) return complain("job stop", answer.error());
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_job_commands(const CommandLine& line) {
+  auto* group = line.app.add_subcommand("job", "Look at jobs, wait for them, stop them");
+  group->require_subcommand(1);
+  const auto id = std::make_shared<std::string>();
+
+  const auto kind = std::make_shared<std::string>();
+  const auto all = std::make_shared<bool>(false);
+  auto* ls = group->add_subcommand("ls", "List the jobs that run");
+  ls->footer("Example:\n  tarn job ls --all --kind copy-bck");
+  ls->add_option("--kind", *kind, "only these: copy-bck, rebalance, summary-bck, ...");
+  ls->add_flag("-a,--all", *all, "those that have ended, too");
+  line.on_session(ls, "job ls", [kind, all, &options = line.options](Session& session) {
+    return list(session, *kind, *all, options);
+  });
+
+  auto* details = group->add_subcommand("show", "Show what each target has done of a job");
+  details->footer("Example:\n  tarn job show Zk3vQ9xPwA");
+  details->add_option("JOB", *id, "its id")->required();
+  line.on_session(details, "job show", [id, &options = line.options](Session& session) {
+    return show(session, *id, options.json);
+  });
+
+  const auto timeout = std::make_shared<std::string>();
+  auto* until_end = group->add_subcommand(
+      "wait", "Wait until a job has ended; 1 when that was not well, 124 when it takes too long");
+  until_end->footer("Example:\n  tarn job wait Zk3vQ9xPwA --timeout 1h");
+  until_end->add_option("JOB", *id, "its id")->required();
+  until_end->add_option("--timeout", *timeout, "how long at most (for ever)");
+  line.on_session(until_end, "job wait", [id, timeout, &options = line.options](Session& session) {
+    return wait(session, *id, *timeout, options.json);
+  });
+
+  auto* end = group->add_subcommand("stop", "Stop a job, and wait until it has ended");
+  end->footer("Example:\n  tarn job stop Zk3vQ9xPwA");
+  end->add_option("JOB", *id, "its id")->required();
+  line.on_session(end, "job stop", [id](Session& session) { return stop(session, *id); });
+}
+
+}  // namespace tarn::cli

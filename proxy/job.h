@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/api/bucket.h"
+#include "common/api/bucket_copy.h"
+#include "common/base/error.h"
+
+// What a job is and how it goes from state to state (docs/decisions/015). Pure.
+namespace tarn::proxy {
+
+/// What a job has done on one target so far.
+struct JobPart {
+  using Sent = api::CopyProgress::Sent;
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t ended_ns = 0;  ///< wall clock; 0 while it runs
+  Sent out = {};              ///< of `objects`, those that went to other targets
+  Sent in = {};               ///< what came from other targets
+  /// `out` by the id of the other target; not kept in the meta store.
+  std::map<std::string, Sent> sent = {};
+};
+
+/// One start of one proxy: who drives a job.
+struct JobDriver {
+  std::string proxy;              ///< empty: nobody
+  std::uint64_t incarnation = 0;  ///< Membership::incarnation()
+  bool operator==(const JobDriver&) const = default;
+};
+
+enum class JobState : std::uint8_t {
+  pending,   ///< nobody has taken it yet
+  running,   ///< somebody drives it, or did: then another takes it
+  stopping,  ///< it is to end without its work done
+  done,
+  aborted,  ///< it was stopped, or something newer took its place
+  failed
+};
+[[nodiscard]] std::string_view to_string(JobState state);
+
+/// Something that goes on after the request that asked for it was answered: AIStore's "xaction".
+/// Its record lies in the meta store from before its id is told until it is one of too many that
+/// have ended.
+struct Job {
+  std::string id;
+  std::string kind;  ///< AIStore's: "summary-bck"
+  std::optional<api::Bucket> bucket;
+  std::optional<api::Bucket> to;         ///< of a copy or rename
+  std::string about;                     ///< what it does, in a few words, for people
+  std::string order;                     ///< JSON: what its driver has to know, by kind
+  JobDriver driver;                      ///< who drives it, or did last
+  std::uint64_t runs = 0;                ///< how often it was begun
+  std::int64_t started_ns = 0;           ///< wall clock
+  std::int64_t ended_ns = 0;             ///< 0 until it has ended
+  std::string error;                     ///< why it ended without its work done
+  bool stop_asked = false;               ///< by a user
+  bool aborted = false;                  ///< how it ended
+  std::string abort_reason;              ///< when aborted
+  std::map<std::string, JobPart> parts;  ///< by id of the target
+  std::vector<std::string> results;      ///< of a summary: the JSON of each bucket that is done
+
+  [[nodiscard]] bool is_running() const { return ended_ns == 0; }
+};
+
+[[nodiscard]] JobState state_of(const Job& job);
+
+// The changes of state. Each says whether it may be, and leaves the job alone when it may not.
+
+/// `driver` begins its work, or begins it again in the place of another: what its parts had done is
+/// counted anew.
+bool take(Job& job, const JobDriver& driver);
+/// A user wants it to end. False when it has ended or was asked to before.
+bool ask_to_stop(Job& job);
+/// Its driver says how its work ended, at `now_ns`: done, also when it was asked to stop meanwhile;
+/// aborted when it was, or when it ended by itself with `cancelled`, whose message is the reason;
+/// else failed. All its parts end with it.
+bool end(Job& job, const Status& result, std::int64_t now_ns);
+
+/// Takes what a target said of its part into the job, `in` of the other parts too. `ended_ns`: 0
+/// while the part runs.
+void take_progress(Job& job, const std::string& target, const api::CopyProgress& progress,
+                   std::int64_t ended_ns);
+
+/// As it lies in the meta store, and as proxies tell each other.
+[[nodiscard]] std::string encode(const Job& job);
+/// corrupt for what is no job.
+[[nodiscard]] Result<Job> decode_job(std::string_view text);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/job.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// Does the work of a job (Jobs::Drive), by its kind: the table of all kinds that Tarn has. A new
+/// kind is a row there: a function of the services and the job's record that is safe to begin
+/// again.
+Task<Status> drive_job(const Services& services, Job job);
+
+/// The kind that AIStore shows under `name`, "copy-bck" for "copy-bucket"; `name` itself when it is
+/// shown under no other.
+[[nodiscard]] std::string kind_of(const std::string& name);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,254 @@
+#include "proxy/rebalance_job.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/move_progress.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/base/hash.h"
+#include "common/base/resume.h"
+#include "common/cluster/hand_over.h"
+#include "common/obs/log.h"
+#include "proxy/list.h"
+#include "proxy/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr const char* kKind = "rebalance";
+constexpr auto kLookEvery = 500ms;
+constexpr http::CallLimits kLimits{.total = 2s};
+
+/// What a target says of the names that it brings home.
+struct Report {
+  bool known = false;
+  std::uint64_t map_version = 0;
+  std::string state;            ///< "home", "waiting", "walking" or "held"
+  std::int64_t started_ns = 0;  ///< of its present walk, or the last
+  api::CopyProgress walk;
+};
+
+Task<Report> ask(const Services& services, const cluster::Node& target) {
+  const auto answer =
+      co_await call_node(services, target, http::Method::get, "/v1/internal/rebalance", kLimits);
+  Report out;
+  if (!answer || answer->status != 200) co_return out;
+  try {
+    const json in = json::parse(answer->body);
+    in.at("map").get_to(out.map_version);
+    in.at("state").get_to(out.state);
+    in.at("started_ns").get_to(out.started_ns);
+    in.at("walk").get_to(out.walk);
+    out.known = true;
+  } catch (const json::exception& problem) {
+    obs::log("proxy").warn("rebalance node={} err={}", target.id, problem.what());
+  }
+  co_return out;
+}
+
+/// What one target did in all its walks for this rebalance.
+struct Walks {
+  std::int64_t started_ns = 0;  // of the one that `now` is about
+  api::CopyProgress before;     // those that ended
+  api::CopyProgress now;
+
+  static void add(api::CopyProgress& sum, const api::CopyProgress& walk) {
+    sum.objects += walk.objects;
+    sum.bytes += walk.bytes;
+    for (const auto& [to, sent] : walk.sent) {
+      sum.sent[to].objects += sent.objects;
+      sum.sent[to].bytes += sent.bytes;
+    }
+  }
+  void take(const Report& report) {
+    if (report.started_ns != started_ns) add(before, std::exchange(now, {}));
+    started_ns = report.started_ns;
+    now = report.walk;
+  }
+  [[nodiscard]] api::CopyProgress sum() const {
+    api::CopyProgress out = before;
+    add(out, now);
+    return out;
+  }
+};
+
+/// One rebalance as it is watched.
+class Watched {
+ public:
+  Watched(const Services& services, Job job)
+      : services_(services),
+        job_(std::move(job)),
+        version_(parse_u64(std::string_view(job_.id).substr(1)).value_or(0)),
+        owners_(json::parse(job_.order).at("owners").get<std::string>()) {}
+
+  Task<Status> follow();
+
+ private:
+  Task<void> look(const cluster::ClusterState& state);
+
+  const Services& services_;
+  const Job job_;
+  const std::uint64_t version_;
+  const std::string owners_;
+  std::map<std::string, Walks> walks_;
+  bool all_home_ = false;  // as far as targets say
+  bool held_ = false;
+};
+
+Task<void> Watched::look(const cluster::ClusterState& state) {
+  std::vector<const cluster::Node*> targets;
+  for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map)))
+    if (const auto* node = state.map.find(id); node != nullptr && state.live.contains(id))
+      targets.push_back(node);
+  std::vector<Task<Report>> calls;
+  for (const cluster::Node* target : targets) calls.push_back(ask(services_, *target));
+  const auto reports = co_await gather(std::move(calls));
+  const std::int64_t now = services_.clock.wall_time().count();
+  all_home_ = true;
+  held_ = false;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::string& id = targets[i]->id;
+    const Report& report = reports[i];
+    const auto* word = state.ownership->find(id);
+    bool home = word != nullptr && word->moved >= version_;
+    if (report.known) {
+      // A walk by an older map is not of this rebalance.
+      if (report.walk.objects > 0 && report.map_version >= version_) walks_[id].take(report);
+      home = report.state == "home" && report.map_version >= version_;
+      held_ = held_ || report.state == "held";
+      all_home_ = all_home_ && home;
+    }
+    services_.jobs.update(job_.id, [&](Job& job) {
+      const std::int64_t ended = job.parts[id].ended_ns;
+      take_progress(job, id, walks_[id].sum(), !home ? 0 : ended != 0 ? ended : now);
+    });
+  }
+}
+
+Task<Status> Watched::follow() {
+  while (true) {
+    if (services_.jobs.should_stop(job_.id))
+      co_return fail(Errc::cancelled, "the job was told to stop");
+    const auto state = services_.view.state();
+    co_await look(*state);
+    if (state->map.past.empty() && all_home_) co_return Status();
+    if (owners_mark(*state->ownership->map) != owners_)
+      co_return fail(Errc::cancelled, "overtaken by map version {}", state->map.version);
+    if (held_) co_return fail(Errc::cancelled, "stopped: names stay where they are for now");
+    co_await pause(kLookEvery);
+  }
+}
+
+[[nodiscard]] bool leads(const Services& services, const cluster::ClusterState& state) {
+  if (!services.membership.lease().valid()) return false;
+  // With the embedded store there is one proxy, and no lead to be taken.
+  return services.options.etcd.endpoints.empty() || state.primary == services.node_id();
+}
+
+std::string owners_of(const Job& job) {
+  return json::parse(job.order, nullptr, false).value("owners", "");
+}
+
+bool is_running(const Services& services, const Job& job) {
+  const auto jobs = services.jobs.all();
+  return std::any_of(jobs.begin(), jobs.end(), [&](const Job& each) {
+    return each.kind == kKind && each.is_running() && owners_of(each) == owners_of(job);
+  });
+}
+
+/// The rebalance that the map of `state` begins.
+Job job_of(const cluster::ClusterState& state) {
+  Job job;
+  job.id = "g" + std::to_string(state.map.version);
+  job.kind = kKind;
+  job.about = fmt::format("map version {}", state.map.version);
+  job.order = json{{"owners", owners_mark(*state.ownership->map)}}.dump();
+  for (const std::string& id : cluster::may_hold_any(*state.ownership->map)) job.parts[id] = {};
+  return job;
+}
+
+/// Rebalances that have begun and are not noted yet. Thread-safe.
+class Begun {
+ public:
+  void take_again(const cluster::ClusterState& state) {
+    {
+      const std::lock_guard lock(mutex_);
+      seen_ = 0;
+    }
+    take(state);
+  }
+  void take(const cluster::ClusterState& state) {
+    if (state.map.past.empty() || state.ownership->settled < state.map.version) return;
+    const std::lock_guard lock(mutex_);
+    if (state.map.version > seen_) jobs_.push_back(job_of(state));
+    seen_ = std::max(seen_, state.map.version);
+  }
+  std::optional<Job> next() {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.empty()) return std::nullopt;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    return job;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Job> jobs_;
+  std::uint64_t seen_ = 0;
+};
+
+}  // namespace
+
+std::string owners_mark(const cluster::Ownership& map) {
+  std::string all;
+  for (const cluster::Member& member : map.members)
+    if (member.owns()) all += fmt::format("{} {} {}\n", member.id, member.weight, member.drives);
+  return hex64(xxh64(all));
+}
+
+Task<Status> note_rebalance(const Services& services,
+                            std::shared_ptr<const cluster::ClusterState> state) {
+  CO_TRY_OK(co_await services.jobs.add_pending(job_of(*state)));
+  co_return Status();
+}
+
+/// By each change of the map, not by a look now and then: a rebalance may be over in no time.
+Task<void> note_rebalances(const Services& services) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto begun = std::make_shared<Begun>();
+  services.view.on_change(
+      [begun](const auto&, const cluster::ClusterState& now) { begun->take(now); });
+  bool led = false;
+  while (!co_await is_cancelled()) {
+    const auto state = services.view.state();
+    const bool lead = leads(services, *state);
+    if (lead && !led) begun->take_again(*state);  // the last leader may have had no time for it
+    led = lead;
+    while (const auto job = begun->next()) {
+      if (!lead || is_running(services, *job)) continue;
+      const auto noted = co_await services.jobs.add_pending(*job);
+      if (!noted)
+        obs::log("proxy").warn("rebalance not noted job={} err={}", job->id, noted.error().message);
+    }
+    co_await pause(kLookEvery);
+  }
+}
+
+Task<Status> drive_rebalance(const Services& services, Job job) {
+  Watched watched(services, std::move(job));
+  const Status end = co_await watched.follow();
+  co_return end;
+}
+
+}  // namespace tarn::proxy

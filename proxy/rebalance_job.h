@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/state.h"
+#include "proxy/job.h"
+#include "proxy/services.h"
+
+// What targets move by themselves when the map changes, shown as a job of kind "rebalance"
+// (docs/decisions/015). Its id is "g" and the version of the map that began it.
+namespace tarn::proxy {
+
+/// Who owns names by this map, in a few characters: equal when the same targets, weighted as they
+/// are, do. Pure.
+[[nodiscard]] std::string owners_mark(const cluster::Ownership& map);
+
+/// Writes the record of the rebalance that `state`'s map began, if there is none. Some proxy drives
+/// it then.
+Task<Status> note_rebalance(const Services& services,
+                            std::shared_ptr<const cluster::ClusterState> state);
+
+/// While this proxy leads: notes a rebalance whenever the map has settled, names are not at home,
+/// and none of the same owners runs. Until it is cancelled.
+Task<void> note_rebalances(const Services& services);
+
+/// Watches the targets until all names are at home: done; or until other targets own them, or
+/// nobody wants them moved: aborted. It moves nothing itself (Jobs::Drive).
+Task<Status> drive_rebalance(const Services& services, Job job);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,282 @@
+"""Jobs outlive their nodes: the proxy that drives one, the targets that do its work, the store's restart."""
+
+import json
+import threading
+import urllib.parse
+
+import pytest
+from harness import client, etcd, nodes
+from harness.cli import Cli
+from harness.sdk import client_of
+from harness.waiting import wait_until
+
+JSON = {"Content-Type": "application/json"}
+OBJECTS = 200
+SLOW = "copy_bucket.object=sleep:25"
+
+
+def ask(cluster, proxy, method, path, body=None):
+    data = json.dumps(body).encode() if body is not None else None
+    return client.request(method, cluster.url_of(proxy) + path, data, JSON, expect=False)
+
+
+def query(cluster, proxy, what, **message):
+    return ask(cluster, proxy, "GET", f"/v1/cluster?what={what}", message)
+
+
+def status(cluster, proxy, job):
+    answer = query(cluster, proxy, "status", id=job)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def snaps(cluster, proxy, job):
+    answer = query(cluster, proxy, "qryxstats", id=job)
+    assert answer.status == 200, answer
+    return {target: found[0] for target, found in answer.json().items() if found}
+
+
+def copied(cluster, proxy, job):
+    return sum(int(snap["stats"]["loc-objs"]) for snap in snaps(cluster, proxy, job).values())
+
+
+def ended(cluster, proxy, job, seconds=40):
+    return wait_until(lambda: status(cluster, proxy, job)["end_time"] and status(cluster, proxy, job), seconds, f"job {job} ends")
+
+
+def stop(cluster, proxy, job):
+    return ask(cluster, proxy, "PUT", "/v1/cluster", {"action": "stop", "value": {"id": job}})
+
+
+def record(cluster, job):
+    return json.loads(nodes.stored(cluster, f"/tarn-jobs/job/{job}")[0])
+
+
+def fill(cluster, bucket, count=OBJECTS):
+    """`count` objects, some megabytes in all."""
+    made = {f"dir{i % 7}/n-{i:04}": b"%06d" % i * (i % 50 + 1) for i in range(count)}
+    for name, body in made.items():
+        assert cluster.put(bucket, name, body).status == 200
+    return made
+
+
+def begin_copy(cluster, proxy, goal, source="data", at_least=5, **value):
+    uname = urllib.parse.quote(f"ais/@#/{goal}/", safe="")
+    answer = ask(cluster, proxy, "POST", f"/v1/buckets/{source}?bck_to={uname}",
+                 {"action": "copy-bck", "value": {"num-workers": -1} | value})
+    assert answer.status == 200, answer
+    wait_until(lambda: copied(cluster, proxy, answer.text) >= at_least, 20, "some objects are copied")
+    return answer.text
+
+
+def contents(cluster, bucket):
+    return {name: cluster.get(bucket, name).body for name in cluster.names(bucket)}
+
+
+def check_done(cluster, proxy, job, made, goal):
+    """All of it is there, and the counts say so."""
+    end = status(cluster, proxy, job)
+    assert end["err"] == "" and not end["aborted"] and end["is_idle"], end
+    found = snaps(cluster, proxy, job)
+    assert sum(int(snap["stats"]["loc-objs"]) for snap in found.values()) == len(made), found
+    assert sum(int(snap["stats"]["loc-bytes"]) for snap in found.values()) == sum(map(len, made.values()))
+    sent = sum(int(snap["stats"]["out-objs"]) for snap in found.values())
+    assert sent == sum(int(snap["stats"]["in-objs"]) for snap in found.values())
+    assert all(snap["is_idle"] and not snap["aborted"] for snap in found.values())
+    assert contents(cluster, goal) == made
+
+
+def slow_cluster(make_cluster, **options):
+    points = {f"t{i}": SLOW for i in (1, 2, 3)}
+    return make_cluster(targets=3, drives=1, fail_points=points, **options)
+
+
+@pytest.fixture
+def pair(make_cluster):
+    """Two proxies over etcd, three targets that take 25 ms for each object of a copy."""
+    return slow_cluster(make_cluster, meta="etcd", proxies=2)
+
+
+def test_another_proxy_finishes_what_a_killed_one_began(pair):
+    made = fill(pair, "data")
+    job = begin_copy(pair, "p2", "copied", at_least=20)
+    pair.endpoint = pair.url_of("p1")
+    waits = []
+    sdk = threading.Thread(target=lambda: waits.append(client_of(pair.endpoint).job(job, "copy-bck").wait(timeout=60)))
+    sdk.start()
+    assert copied(pair, "p1", job) >= 20, "p1 tells how far p2's job is"
+    pair.kill("p2")
+    assert status(pair, "p1", job)["end_time"] == 0
+    ended(pair, "p1", job)
+    sdk.join(60)
+    assert waits and waits[0].success, waits
+    check_done(pair, "p1", job, made, "copied")
+    assert record(pair, job)["runs"] == 2
+    # The rest is told by the one that came back, too.
+    pair.start("p2")
+    check_done(pair, "p2", job, made, "copied")
+    assert [each["uuid"] for each in query(pair, "p2", "status_all", kind="copy-bucket").json()] == [job]
+
+
+def test_a_job_is_stopped_at_any_proxy_and_stays_so(pair):
+    fill(pair, "data")
+    job = begin_copy(pair, "p2", "one")
+    assert stop(pair, "p1", job).status == 200
+    for proxy in ("p1", "p2"):
+        end = status(pair, proxy, job)
+        assert end["aborted"] and end["end_time"] > 0 and end["err"] == "", end
+    left = pair.names("one")
+    assert 0 < len(left) < OBJECTS
+
+    # One that is asked to stop while nobody drives it: who takes it over ends it.
+    job = begin_copy(pair, "p2", "two")
+    pair.endpoint = pair.url_of("p1")
+    pair.kill("p2")
+    assert stop(pair, "p1", job).status == 200
+    assert status(pair, "p1", job)["aborted"]
+    left = pair.names("two")
+    pair.start("p2")
+    assert status(pair, "p2", job)["aborted"]
+    assert pair.names("two") == left and len(left) < OBJECTS, "it goes on behind our backs"
+    assert query(pair, "p2", "running_all").json() == []
+
+    # Ended jobs outlive all proxies.
+    pair.kill("p1", "p2")
+    pair.start("p1", "p2")
+    assert status(pair, "p1", job)["aborted"]
+    assert snaps(pair, "p2", job)[pair.nodes["t1"]["id"]]["abort-err"] == "stopped by a user"
+
+
+def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
+    cluster = slow_cluster(make_cluster)
+    made = fill(cluster, "data")
+    job = begin_copy(cluster, "p1", "copied", at_least=20)
+    tarn = Cli(cluster.endpoint)
+    waiting = tarn.start("job", "wait", job, "--timeout", "60s")
+    cluster.kill("p1")
+    cluster.start("p1")
+    assert status(cluster, "p1", job)["end_time"] == 0
+    assert waiting.wait(60) == 0, waiting.stderr.read()
+    check_done(cluster, "p1", job, made, "copied")
+
+    # So when it is stopped and started in order.
+    job = begin_copy(cluster, "p1", "again", at_least=20)
+    cluster.down()
+    cluster.up(fail_points={f"t{i}": SLOW for i in (1, 2, 3)})
+    ended(cluster, "p1", job)
+    check_done(cluster, "p1", job, made, "again")
+    job = begin_copy(cluster, "p1", "third")
+    assert cluster.destroy_bucket("third").status == 200
+    assert "destroyed" in ended(cluster, "p1", job)["err"]
+
+
+def test_a_target_that_is_killed_goes_on_with_its_part(make_cluster):
+    cluster = slow_cluster(make_cluster)
+    made = fill(cluster, "data")
+    job = begin_copy(cluster, "p1", "copied", at_least=30)
+    cluster.kill("t2")
+    cluster.start("t2", fail_points=SLOW)
+    assert status(cluster, "p1", job)["end_time"] == 0
+    ended(cluster, "p1", job, 60)
+    check_done(cluster, "p1", job, made, "copied")
+    assert record(cluster, job)["runs"] == 1
+
+
+def test_jobs_that_ended_long_ago_are_forgotten(make_cluster):
+    """Records as proxies write them, of more jobs than are kept."""
+    cluster = make_cluster(targets=1, drives=1)
+    done = cluster_summary(cluster)
+    model = record(cluster, done)
+    ids = [f"old-{i:06}" for i in range(2000)]
+    for at in range(0, len(ids), 100):
+        puts = []
+        for i in range(at, at + 100):
+            made = model | {"id": ids[i], "ended": model["ended"] - (len(ids) - i) * 1_000_000}
+            puts.append({"request_put": {"key": etcd.base64_of(f"/tarn-jobs/job/{ids[i]}"), "value": etcd.base64_of(json.dumps(made))}})
+        assert nodes.kv(cluster, "txn", {"compare": [], "success": puts}).get("succeeded")
+
+    def kept():
+        found = nodes.kv(cluster, "range", {"key": etcd.base64_of("/tarn-jobs/job/"), "range_end": etcd.base64_of("/tarn-jobs/job0")})
+        return len(found["kvs"])
+
+    wait_until(lambda: kept() <= 500, 30, "old jobs are forgotten")
+    assert kept() == 500
+    assert len(query(cluster, "p1", "status_all").json()) == 500
+    for job in (done, ids[-1], ids[-499]):
+        assert status(cluster, "p1", job)["end_time"] > 0
+    for job in (ids[0], ids[-500]):
+        assert query(cluster, "p1", "status", id=job).status == 404
+
+
+def cluster_summary(cluster):
+    answer = ask(cluster, "p1", "GET", "/v1/buckets/data?provider=ais", {"action": "summary-bck", "value": {}})
+    assert answer.status == 202, answer
+    job = answer.text.strip('"\n')
+    ended(cluster, "p1", job)
+    return job
+
+
+def test_tarn_shows_waits_for_and_stops_jobs(make_cluster):
+    cluster = slow_cluster(make_cluster)
+    tarn = Cli(cluster.endpoint)
+    assert b"" == tarn.ok("job", "ls", "-q")
+    fill(cluster, "data")
+    job = begin_copy(cluster, "p1", "copied")
+    shown = json.loads(tarn.ok("job", "ls", "--json"))
+    assert [(each["id"], each["kind"], each["state"]) for each in shown] == [(job, "copy-bck", "running")]
+    assert job.encode() in tarn.ok("job", "ls", "--kind", "copy-bucket")
+    shown = json.loads(tarn.ok("job", "show", job, "--json"))
+    assert shown["id"] == job and shown["state"] == "running" and len(shown["targets"]) == 3
+    assert sum(each["objects"] for each in shown["targets"]) >= 5
+    for name in ("t1", "t2", "t3"):
+        assert cluster.nodes[name]["id"].encode() in tarn.ok("job", "show", job)
+    tarn.refuses(124, "job", "wait", job, "--timeout", "200ms", says=job)
+    tarn.ok("job", "stop", job)
+    assert json.loads(tarn.ok("job", "show", job, "--json"))["state"] == "aborted"
+    assert job.encode() not in tarn.ok("job", "ls")
+    assert job.encode() in tarn.ok("job", "ls", "--all")
+    tarn.refuses(1, "job", "wait", job, says="stopped by a user")
+    for command in (("show",), ("wait",), ("stop",)):
+        tarn.refuses(3, "job", *command, "nosuchid123", says="nosuchid123")
+
+
+def rebalances(cluster):
+    """Of those that began since the cluster has all of its targets: status by id."""
+    return {each["uuid"]: each for each in query(cluster, "p1", "status_all", kind="rebalance").json()}
+
+
+def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
+    cluster = make_cluster(targets=3, drives=1)
+    nodes.wait_until_home(cluster)
+    made = fill(cluster, "data", 60)
+    before = set(rebalances(cluster))
+    version = nodes.give_names_to(cluster, "t1")
+    job = wait_until(lambda: set(rebalances(cluster)) - before, 20, "a rebalance is noted").pop()
+    assert job == f"g{version}"
+    end = ended(cluster, "p1", job)
+    assert end["kind"] == "rebalance" and not end["aborted"] and end["err"] == "", end
+    assert nodes.is_settled(cluster)
+    found = snaps(cluster, "p1", job)
+    assert set(found) == {cluster.nodes[name]["id"] for name in ("t1", "t2", "t3")}
+    assert all(snap["is_idle"] and snap["id"] == job and snap["end-time"] > snap["start-time"] for snap in found.values())
+    assert contents(cluster, "data") == made
+    assert client_of(cluster.endpoint).job(job, "rebalance").wait(timeout=30).success
+
+    # Another map before the first has come true takes its place.
+    limit(cluster, 500)
+    first = nodes.give_names_to(cluster, "t2", "t3")
+    wait_until(lambda: f"g{first}" in rebalances(cluster), 20, "a rebalance is noted")
+    last = nodes.give_names_to(cluster, "t1", "t3")
+    end = ended(cluster, "p1", f"g{first}")
+    assert end["aborted"] and end["err"] == "", end
+    assert all(snap["abort-err"].startswith("overtaken by map version ") for snap in snaps(cluster, "p1", f"g{first}").values())
+    job = wait_until(lambda: [job for job in rebalances(cluster) if int(job[1:]) >= last], 20, "another one is noted")[0]
+    limit(cluster, 0)
+    assert not ended(cluster, "p1", job)["aborted"] and nodes.is_settled(cluster)
+    assert contents(cluster, "data") == made
+
+
+def limit(cluster, bandwidth):
+    """Bytes a second that every target may move; 0: as many as it can."""
+    for name in cluster.targets():
+        assert nodes.call(cluster, name, "PATCH", "/v1/internal/rebalance", {"bandwidth": bandwidth}).status == 200
