@@ -14,6 +14,7 @@
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
 #include "proxy/node_calls.h"
+#include "proxy/rebalance_job.h"
 
 namespace tarn::proxy {
 namespace {
@@ -101,7 +102,7 @@ Task<Result<std::string>> publish(const Services& services, MemberChange change)
   CO_TRY(const cluster::Smap map,
          co_await cluster::change_map(services.store, services.view, std::move(edit)));
   if (!cluster::moves_names(map, change)) co_return std::string();
-  co_return cluster::rebalance_id(map.version);
+  co_return co_await note_rebalance(services, services.view.state());
 }
 
 Task<Result<std::string>> act(const Services& services, const cluster::ClusterState& state,
@@ -177,7 +178,8 @@ Task<Status> join_by_admin(const Services& services, http::Request& request) {
   const cluster::Node* joined = state->map.find(id);
   const bool moves =
       joined != nullptr && joined->role == cluster::Role::target && before->map.find(id) == nullptr;
-  const std::string rebalance = moves ? cluster::rebalance_id(state->map.version) : "";
+  std::string rebalance;
+  if (moves) rebalance = co_await note_rebalance(services, state);
   const Status sent = co_await request.exchange.respond(
       cluster::json_response({{"daemon_id", id}, {"rebalance_id", rebalance}}));
   co_return sent;

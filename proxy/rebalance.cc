@@ -15,6 +15,7 @@
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
+#include "proxy/rebalance_job.h"
 
 namespace tarn::proxy {
 namespace {
@@ -66,7 +67,10 @@ Task<Status> act_on_rebalance(const Services& services, http::Request& request, 
   obs::log("proxy").warn("rebalance {} req={} map={}", start ? "started" : "stopped",
                          request.exchange.request_id(), map.version);
   http::Response response(200);
-  if (start) response = http::Response(200, http::kText, cluster::rebalance_id(map.version));
+  if (start) {
+    std::string id = co_await note_rebalance(services, services.view.state());
+    response = http::Response(200, http::kText, std::move(id));
+  }
   const Status sent = co_await request.exchange.respond(std::move(response));
   co_return sent;
 }

@@ -16,6 +16,7 @@
 #include "common/base/hash.h"
 #include "common/base/resume.h"
 #include "common/cluster/hand_over.h"
+#include "common/cluster/member_change.h"
 #include "common/obs/log.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"
@@ -141,6 +142,10 @@ Task<Status> Watched::follow() {
     if (services_.jobs.should_stop(job_.id))
       co_return fail(Errc::cancelled, "the job was told to stop");
     const auto state = services_.view.state();
+    if (state->map.version < version_) {  // another proxy has noted it, we have not heard yet
+      co_await pause(kLookEvery);
+      continue;
+    }
     co_await look(*state);
     if (state->map.past.empty() && all_home_) co_return Status();
     if (owners_mark(*state->ownership->map) != owners_)
@@ -170,7 +175,7 @@ bool is_running(const Services& services, const Job& job) {
 /// The rebalance that the map of `state` begins.
 Job job_of(const cluster::ClusterState& state) {
   Job job;
-  job.id = "g" + std::to_string(state.map.version);
+  job.id = cluster::rebalance_id(state.map.version);
   job.kind = kKind;
   job.about = fmt::format("map version {}", state.map.version);
   job.order = json{{"owners", owners_mark(*state.ownership->map)}}.dump();
@@ -217,10 +222,14 @@ std::string owners_mark(const cluster::Ownership& map) {
   return hex64(xxh64(all));
 }
 
-Task<Status> note_rebalance(const Services& services,
-                            std::shared_ptr<const cluster::ClusterState> state) {
-  CO_TRY_OK(co_await services.jobs.add_pending(job_of(*state)));
-  co_return Status();
+Task<std::string> note_rebalance(const Services& services,
+                                 std::shared_ptr<const cluster::ClusterState> state) {
+  Job job = job_of(*state);
+  const std::string id = job.id;
+  const auto noted = co_await services.jobs.add_pending(std::move(job));
+  if (!noted)
+    obs::log("proxy").warn("rebalance not noted job={} err={}", id, noted.error().message);
+  co_return id;
 }
 
 /// By each change of the map, not by a look now and then: a rebalance may be over in no time.

@@ -16,10 +16,11 @@ namespace tarn::proxy {
 /// are, do. Pure.
 [[nodiscard]] std::string owners_mark(const cluster::Ownership& map);
 
-/// Writes the record of the rebalance that `state`'s map began, if there is none. Some proxy drives
-/// it then.
-Task<Status> note_rebalance(const Services& services,
-                            std::shared_ptr<const cluster::ClusterState> state);
+/// Writes the record of the rebalance that `state`'s map begins, if there is none, and returns its
+/// id; some proxy drives it then. When the store does not take it, the proxy that leads writes it
+/// soon.
+Task<std::string> note_rebalance(const Services& services,
+                                 std::shared_ptr<const cluster::ClusterState> state);
 
 /// While this proxy leads: notes a rebalance whenever the map has settled, names are not at home,
 /// and none of the same owners runs. Until it is cancelled.
