@@ -91,9 +91,11 @@ void Drive::note_published(WorkFile& file, const Publication& publication) {
   const auto verified = verified_files_.of(file.name_, size);
   for (std::size_t block = 0; block < publication.checksums.size(); ++block)
     verified->set(block, true);
-  // Its bucket was there when the write began. Either the removal has seen this record, or we see
-  // that the removal has begun.
-  if (is_forgotten(publication.attribute.bucket_id)) forget_bucket(publication.attribute.bucket_id);
+  // Its bucket was there when the write began. What its removal did not see when it looked, it may
+  // have erased from the index nevertheless: the file is ours to remove.
+  if (!is_forgotten(publication.attribute.bucket_id)) return;
+  static_cast<void>(files_->remove(file.name_.path()));
+  forget_bucket(publication.attribute.bucket_id);
 }
 
 Status Drive::prepare_now(WorkFile& file, const Publication& publication) {
