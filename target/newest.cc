@@ -45,7 +45,7 @@ Result<Answer> read_answer(const std::string& id, const std::string& body) {
   }
 }
 
-/// Asks one target. conflict when it acts on another map.
+/// Asks one target. When it acts on a newer map, that is in the view afterwards.
 Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::ClusterState> state,
                          ObjectName name, std::string id) {
   const cluster::Node* other = state->map.find(id);
@@ -66,6 +66,8 @@ Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::Cluste
     co_return fail(Errc::unavailable,
                    "target t[{}], which may hold the newest version of {}, does not answer: {}", id,
                    name.object, answer.error().message);
+  // It acts on a newer map. So shall we: try_find() sees that and begins anew.
+  if (answer->status == 421) CO_TRY_OK(co_await node.view.at_least(state->map.version + 1, 0));
   if (answer->status != 200)
     co_return fail(Errc::unavailable,
                    "target t[{}], which may hold the newest version of {}, cannot tell now ({})",

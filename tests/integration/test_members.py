@@ -106,7 +106,7 @@ def test_a_target_is_drained_and_leaves_and_nobody_notices(make_cluster):
 
 
 def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
-    cluster = make_cluster(meta="etcd", proxies=3, targets=3, drives=1, settings={"rebalance.bandwidth": "64KiB"})
+    cluster = make_cluster(meta="etcd", proxies=3, targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
     bodies = fill(cluster, 60, 4000)
     drives = cluster.drives("t1")
     ids = {cluster.nodes[proxy]["id"]: proxy for proxy in cluster.proxies}
@@ -125,7 +125,7 @@ def test_a_drain_goes_on_when_the_proxy_that_was_asked_dies(make_cluster):
 
 
 def test_a_target_that_dies_while_it_is_drained_goes_on_when_it_is_back(make_cluster):
-    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "64KiB"})
+    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
     bodies = fill(cluster, 60, 4000)
     does(cluster, "decommission-node", "t1")
     wait_until(lambda: told(cluster)["targets"]["t1"]["walk"]["objects"] > 0, 10, "t1 gives objects away")
@@ -283,7 +283,7 @@ def test_a_dead_target_is_taken_out_and_what_only_it_held_is_gone(make_cluster):
 
 
 def test_objects_stop_moving_within_a_second_until_somebody_wants_it(make_cluster):
-    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "64KiB"})
+    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "8KiB"})
     bodies = fill(cluster, 90, 4000)
 
     def moved():
