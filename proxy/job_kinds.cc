@@ -5,6 +5,7 @@
 
 #include "proxy/bucket_copy.h"
 #include "proxy/rebalance_job.h"
+#include "proxy/resilver_job.h"
 #include "proxy/summary.h"
 
 namespace tarn::proxy {
@@ -15,9 +16,8 @@ struct Kind {
   Task<Status> (*drive)(const Services&, Job);
 };
 constexpr Kind kKinds[] = {
-    {"copy-bck", drive_bucket_copy},
-    {"move-bck", drive_bucket_rename},
-    {"rebalance", drive_rebalance},
+    {"copy-bck", drive_bucket_copy}, {"move-bck", drive_bucket_rename},
+    {"rebalance", drive_rebalance},  {"resilver", drive_resilver},
     {"summary-bck", drive_summary},
 };
 
