@@ -5,6 +5,7 @@
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/resilver_job.h"
 
 namespace tarn::proxy {
 namespace {
@@ -55,6 +56,22 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
   }
   if (action.action == "start" && query.kind.empty())
     co_return fail(Errc::invalid_argument, "start needs the kind of a job");
+  if (action.action == "start" && query.kind == "resilver" && !query.node.empty()) {
+    const auto started = co_await start_resilver(services, query.node);
+    if (!started && started.error().code == Errc::conflict) {
+      const Status sent =
+          co_await refuse_as(services, request, started.error(), kLimitedCoexistence);
+      co_return sent;
+    }
+    CO_TRY_OK(started);
+    const Status sent =
+        co_await request.exchange.respond(http::Response(200, http::kText, *started));
+    co_return sent;
+  }
+  if (action.action == "start" && query.kind == "resilver")
+    co_return fail(Errc::unsupported,
+                   "a resilver is of one target: give its id as \"DaemonID\"; of all at once "
+                   "belongs to later work");
   if (action.action == "start")
     co_return fail(Errc::unsupported, "starting a job of kind '{}' belongs to later work",
                    query.kind);

@@ -6,6 +6,7 @@
 #include "proxy/bucket_copy.h"
 #include "proxy/object_job.h"
 #include "proxy/rebalance_job.h"
+#include "proxy/resilver_job.h"
 #include "proxy/summary.h"
 
 namespace tarn::proxy {
@@ -19,6 +20,8 @@ constexpr Kind kKinds[] = {
     {"copy-bck", drive_bucket_copy},        {"copy-listrange", drive_object_job},
     {"delete-listrange", drive_object_job}, {"make-n-copies", drive_make_copies},
     {"move-bck", drive_bucket_rename},      {"rebalance", drive_rebalance},
+    {"copy-bck", drive_bucket_copy},        {"move-bck", drive_bucket_rename},
+    {"rebalance", drive_rebalance},         {"resilver", drive_resilver},
     {"summary-bck", drive_summary},
 };
 

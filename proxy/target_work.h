@@ -18,7 +18,7 @@ struct TargetWork {
   /// has ended (target/job_stream.h), DELETE ?job=ID stops it.
   std::string path;
   /// Body of the POST; "job" is added, and "again": whether some of it may have been done before.
-  nlohmann::json order = {};
+  nlohmann::json order = nlohmann::json::object();
   std::vector<std::string> targets = {};  ///< ids
   bool continue_on_error = false;         ///< the parts of others go on when one has failed
 };

@@ -280,3 +280,18 @@ def limit(cluster, bandwidth):
     """Bytes a second that every target may move; 0: as many as it can."""
     for name in cluster.targets():
         assert nodes.call(cluster, name, "PATCH", "/v1/internal/rebalance", {"bandwidth": bandwidth}).status == 200
+
+
+def test_a_resilver_is_a_job_of_one_target(make_cluster):
+    cluster = make_cluster(targets=2, drives=2)
+    made = fill(cluster, "data", 20)
+    target = cluster.nodes["t1"]["id"]
+    start = lambda **value: ask(cluster, "p1", "PUT", "/v1/cluster", {"action": "start", "value": {"Kind": "resilver"} | value})
+    answer = start(DaemonID=target)
+    assert answer.status == 200, answer
+    end = ended(cluster, "p1", answer.text)
+    assert end["kind"] == "resilver" and end["err"] == "" and not end["aborted"], end
+    assert set(snaps(cluster, "p1", answer.text)) == {target}
+    assert contents(cluster, "data") == made
+    assert start().status == 501 and start(DaemonID="nobody").status == 404
+    assert start(DaemonID=cluster.nodes["p1"]["id"]).status == 400

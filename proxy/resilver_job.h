@@ -1,0 +1,16 @@
+#pragma once
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/job.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// Begins a job that moves what lies on a wrong drive of target `node` to the right one
+/// (target/resilver.h); its id. invalid_argument for a node that is no target.
+Task<Result<std::string>> start_resilver(const Services& services, std::string node);
+/// Its work (Jobs::Drive): a resilver that begins again finds what was moved at its place.
+Task<Status> drive_resilver(const Services& services, Job job);
+
+}  // namespace tarn::proxy
