@@ -20,9 +20,7 @@ constexpr Kind kKinds[] = {
     {"copy-bck", drive_bucket_copy},        {"copy-listrange", drive_object_job},
     {"delete-listrange", drive_object_job}, {"make-n-copies", drive_make_copies},
     {"move-bck", drive_bucket_rename},      {"rebalance", drive_rebalance},
-    {"copy-bck", drive_bucket_copy},        {"move-bck", drive_bucket_rename},
-    {"rebalance", drive_rebalance},         {"resilver", drive_resilver},
-    {"summary-bck", drive_summary},
+    {"resilver", drive_resilver},           {"summary-bck", drive_summary},
 };
 
 /// AIStore's names for people, and its kinds (aistore-api.md, section 3.3).

@@ -1,5 +1,6 @@
 #include "proxy/multi_object.h"
 
+#include "common/api/multi_object.h"
 #include "common/obs/log.h"
 #include "proxy/bucket_copy.h"
 #include "proxy/list.h"
