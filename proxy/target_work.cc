@@ -138,8 +138,9 @@ Task<Result<bool>> Part::not_begun(const cluster::Node& node, unsigned status,
   }
   const std::string why = api::error_message_of(text);
   const Errc code = api::errc_of_status(status);
-  if (code == Errc::conflict) co_await stop(node);
-  if (code == Errc::conflict || code == Errc::unavailable) co_return again(why);
+  const bool runs_already = status == 409;
+  if (runs_already) co_await stop(node);
+  if (runs_already || code == Errc::unavailable) co_return again(why);
   co_return fail(code, "target t[{}]: {}", target_, why);
 }
 

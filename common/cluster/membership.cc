@@ -255,6 +255,8 @@ Task<void> Membership::Impl::renew_loop() {
   while (!co_await is_cancelled()) {
     const auto begun = std::chrono::steady_clock::now();
     const bool renewed = co_await renew();
+    const bool ends = co_await is_cancelled();  // a wait that begins now would not hear of it
+    if (ends) break;
     if (renewed) {
       timer.expires_at(begun + kRenewEvery);
     } else {
@@ -342,6 +344,8 @@ Task<void> Membership::Impl::acknowledge_loop() {
   }
   while (!co_await is_cancelled()) {
     co_await acknowledge();
+    const bool ends = co_await is_cancelled();
+    if (ends) break;
     const auto state = view.state();
     const bool behind = lease != 0 && (written.map_version < state->map.version ||
                                        written.bmd_version < state->bmd.version);

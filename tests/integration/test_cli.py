@@ -220,7 +220,7 @@ def test_the_endpoint_comes_from_option_or_environment(cluster, bucket):
 def test_words_of_later_work_say_so():
     cli = Cli("http://127.0.0.1:1")
     for words in (["mv", "a", "b"], ["du", "b"], ["tarls", "b/x.tar"],
-                  ["job", "ls"], ["bucket", "set", "b", "x=y"]):
+                  ["bucket", "set", "b", "x=y"]):
         cli.refuses(2, *words, says="later work")
 
 

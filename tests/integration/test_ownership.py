@@ -12,7 +12,7 @@ from harness.waiting import scaled, wait_until
 from harness.watchers import Watcher, everywhere
 
 LEASE_SECONDS = 4
-NAMES = [f"n-{i}" for i in range(24)]
+NAMES = [f"n-{i}" for i in range(48)]
 
 
 def store(cluster, names, text):
