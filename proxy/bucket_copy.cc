@@ -97,6 +97,13 @@ Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, st
   return job;
 }
 
+Status check_buckets(const cluster::ClusterState& state, std::initializer_list<BucketId> buckets) {
+  for (const BucketId bucket : buckets)
+    if (state.bmd.find(bucket) == nullptr)
+      return fail(Errc::bucket_not_found, "a bucket of the job was destroyed meanwhile");
+  return {};
+}
+
 TargetWork work_for(const cluster::ClusterState& state, std::string_view path, json order) {
   TargetWork work{.path = std::string(path), .order = std::move(order)};
   work.order["bmd"] = state.bmd.version;
@@ -183,15 +190,15 @@ Task<Status> drive_bucket_copy(const Services& services, Job job) {
   const auto what = order.at("what").get<api::BucketCopy>();
   for (bool again = job.runs > 1;; again = true) {
     CO_TRY(const auto state, co_await newest_state(services, job.id));
-    for (const BucketId bucket : {from, to})
-      if (state->bmd.find(bucket) == nullptr)
-        co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
+    CO_TRY_OK(check_buckets(*state, {from, to}));
     CO_TRY_OK(targets_that_may_hold(*state));
     TargetWork work = work_for(*state, kPath, order);
     work.continue_on_error = what.continue_on_error;
     work.order["again"] = again;
-    CO_TRY_OK(co_await work_on_targets(services, job, std::move(work)));
+    const Status worked = co_await work_on_targets(services, job, std::move(work));
     CO_TRY(const auto now, co_await newest_state(services, job.id));
+    CO_TRY_OK(check_buckets(*now, {from, to}));  // says more than what the targets make of it
+    CO_TRY_OK(worked);
     if (state->map.past.empty() && placement(*state) == placement(*now)) co_return Status();
     CO_TRY_OK(co_await wait_until_home(services, job.id));
   }
@@ -201,8 +208,7 @@ Task<Status> drive_make_copies(const Services& services, Job job) {
   const json order = json::parse(job.order);
   const auto bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   CO_TRY(const auto state, co_await newest_state(services, job.id));
-  if (state->bmd.find(bucket) == nullptr)
-    co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+  CO_TRY_OK(check_buckets(*state, {bucket}));
   CO_TRY_OK(targets_that_may_hold(*state));
   TargetWork work = work_for(*state, kMirrorPath, order);
   work.continue_on_error = true;
