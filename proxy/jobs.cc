@@ -128,7 +128,10 @@ Task<Result<bool>> Jobs::commit_new(Job job, bool exclusive, Revision last) {
   if (bytes > kRecordBytesMax)
     co_return fail(Errc::invalid_argument, "what the job has to do takes {} bytes, at most are {}",
                    bytes, kRecordBytesMax);
+  CO_TRY(const Revision cluster, co_await cluster_revision());
   Transaction transaction;
+  transaction.compare.push_back(
+      {std::string(cluster::keys::kCluster), Compare::What::mod_revision, cluster});
   transaction.compare.push_back({cluster::keys::job(id), Compare::What::create_revision, 0});
   if (exclusive)
     transaction.compare.push_back(

@@ -117,6 +117,9 @@ class Jobs {
   Task<Result<bool>> write(Job next, cluster::Revision revision, std::string gone = "");
   Task<Status> fetch(std::string id);
   Task<Result<cluster::Revision>> load();
+  /// For who writes something new: a store that has lost the cluster must stay empty until it is
+  /// recovered. unavailable when it has.
+  Task<Result<cluster::Revision>> cluster_revision();
   void install(const cluster::KeyValue& item);
   void remove(const std::string& id, cluster::Revision revision);
 

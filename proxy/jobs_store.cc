@@ -46,6 +46,14 @@ Task<Status> Jobs::fetch(std::string id) {
   co_return Status();
 }
 
+Task<Result<Revision>> Jobs::cluster_revision() {
+  cluster::RangeRequest key{std::string(cluster::keys::kCluster), "", 0};
+  CO_TRY(const auto found, co_await node_.store.range(std::move(key)));
+  if (found.items.empty())
+    co_return fail(Errc::unavailable, "there is no cluster in the meta store");
+  co_return found.items.front().mod_revision;
+}
+
 Task<Status> Jobs::catch_up() {
   cluster::RangeRequest key{std::string(cluster::keys::kLastJob), "", 0};
   CO_TRY(const auto found, co_await node_.store.range(std::move(key)));

@@ -160,7 +160,8 @@ def begin_slow_copy(cluster, **value):
 def test_a_copy_is_watched_and_stopped(slow):
     job = begin_slow_copy(slow)
     assert status(slow, job)["end_time"] == 0
-    assert query(slow, "running_all").json() == [f"copy-bck[{job}]"]
+    # What moved as targets joined may be over only now.
+    wait_until(lambda: query(slow, "running_all").json() == [f"copy-bck[{job}]"], 5, "nothing else runs")
     for message in ({"kind": "copy-bucket"}, {"bck": {"name": "copied", "provider": "ais"}}, {"buckets": [{"name": "data"}]}):
         assert all(len(found) == 1 for found in query(slow, "qryxstats", show_active=True, **message).json().values()), message
     assert query(slow, "qryxstats", bck={"name": "else"}).json() == {slow.nodes[t]["id"]: [] for t in ("t1", "t2")}

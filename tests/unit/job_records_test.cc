@@ -195,6 +195,12 @@ Job a_job() {
 }
 
 struct Fixture {
+  Fixture() {
+    cluster::Transaction made;
+    made.puts.push_back({std::string(cluster::keys::kCluster), "a cluster", 0});
+    REQUIRE(run(store->commit(std::move(made))));
+  }
+
   TemporaryDirectory directory;
   TaskRunner run;
   std::unique_ptr<cluster::EmbeddedStore> store =
@@ -302,6 +308,23 @@ TEST_CASE("jobs: who lost a job to another proxy is told so", "[proxy][jobs]") {
   CHECK(eventually([&] { return one->jobs->driven().empty(); }));
   CHECK(all.run(one->jobs->look_up(id)).value().driver.proxy == "p9");
   CHECK(all.state_at(*one, id) == JobState::running);
+}
+
+TEST_CASE("jobs: nothing is written into a store that has lost the cluster", "[jobs]") {
+  Fixture fixture;
+  const auto proxy = fixture.proxy("p1");
+  cluster::Transaction lost;
+  lost.deletes.push_back({std::string(cluster::keys::kCluster), ""});
+  REQUIRE(fixture.run(fixture.store->commit(std::move(lost))));
+  Job job;
+  job.id = "g7";
+  job.kind = "rebalance";
+  const auto noted = fixture.run(proxy->jobs->add_pending(job));
+  REQUIRE_FALSE(noted);
+  CHECK(noted.error().code == Errc::unavailable);
+  const std::string jobs(cluster::keys::kAllOfJobs);
+  cluster::RangeRequest all{jobs, cluster::prefix_end(jobs), 0};
+  CHECK(fixture.run(fixture.store->range(std::move(all)))->items.empty());
 }
 
 TEST_CASE("jobs: one that is carried out at once is forgotten when it fails", "[proxy][jobs]") {
