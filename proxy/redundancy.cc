@@ -7,30 +7,12 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "proxy/assign.h"
-#include "proxy/node_calls.h"
+#include "proxy/target_counts.h"
 
 namespace tarn::proxy {
 namespace {
 
 using nlohmann::json;
-
-/// Counting goes through whole indexes: millions of names a target.
-constexpr http::CallLimits kLimits{.total = std::chrono::minutes(10)};
-
-Task<Result<api::CopyCounts>> ask_target(const Services& services, const cluster::Node& target,
-                                         std::string path) {
-  CO_TRY(const auto answer,
-         co_await call_node(services, target, http::Method::get, std::move(path), kLimits));
-  if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "target t[{}]: {}", target.id,
-                   api::error_message_of(answer.body));
-  const json parsed = json::parse(answer.body, nullptr, false);
-  try {
-    co_return parsed.get<api::CopyCounts>();
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::internal, "target t[{}]: {}", target.id, problem.what());
-  }
-}
 
 Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
                                 const cluster::BucketRecord& bucket) {
@@ -40,7 +22,8 @@ Task<Result<json>> count_bucket(const Services& services, const cluster::Cluster
   const std::string path = "/v1/internal/redundancy?" + query.encode();
   std::vector<Task<Result<api::CopyCounts>>> calls;
   for (const auto& [id, node] : state.map.nodes)
-    if (node.role == cluster::Role::target) calls.push_back(ask_target(services, node, path));
+    if (node.role == cluster::Role::target)
+      calls.push_back(ask_counts<api::CopyCounts>(services, node, path));
   const auto counts = co_await gather(std::move(calls));
   api::CopyCounts sum;
   for (const auto& each : counts) {

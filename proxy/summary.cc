@@ -12,8 +12,8 @@
 #include "common/base/resume.h"
 #include "common/cluster/daemon.h"
 #include "proxy/list.h"
-#include "proxy/node_calls.h"
 #include "proxy/staleness.h"
+#include "proxy/target_counts.h"
 
 namespace tarn::proxy {
 namespace {
@@ -25,24 +25,6 @@ using namespace asio::experimental::awaitable_operators;
 constexpr auto kLookEvery = 100ms;
 
 constexpr const char* kKind = "summary-bck";
-/// Counting goes through whole indexes: millions of names a target.
-constexpr http::CallLimits kLimits{.total = std::chrono::minutes(10)};
-
-Task<Result<api::BucketSummary>> ask_target(const Services& services, const cluster::Node& target,
-                                            std::string path) {
-  CO_TRY(const auto answer,
-         co_await call_node(services, target, http::Method::get, std::move(path), kLimits));
-  if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "target t[{}]: {}", target.id,
-                   api::error_message_of(answer.body));
-  const json parsed = json::parse(answer.body, nullptr, false);
-  try {
-    co_return parsed.get<api::BucketSummary>();
-  } catch (const json::exception& problem) {
-    co_return fail(Errc::internal, "target t[{}]: {}", target.id, problem.what());
-  }
-}
-
 /// All targets' counts of one bucket together; each shows in the job as soon as it is there.
 Task<Result<api::BucketSummary>> count_bucket(const Services& services,
                                               const cluster::ClusterState& state,
@@ -57,7 +39,8 @@ Task<Result<api::BucketSummary>> count_bucket(const Services& services,
   const std::string path = "/v1/internal/summary?" + query.encode();
   std::vector<Task<Result<api::BucketSummary>>> calls;
   calls.reserve(targets.size());
-  for (const cluster::Node* target : targets) calls.push_back(ask_target(services, *target, path));
+  for (const cluster::Node* target : targets)
+    calls.push_back(ask_counts<api::BucketSummary>(services, *target, path));
   const auto counts = co_await gather(std::move(calls));
   api::BucketSummary sum;
   for (std::size_t i = 0; i < counts.size(); ++i) {

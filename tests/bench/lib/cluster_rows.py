@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.parse
 
-from lib.drive_rows import COLD, mb_a_second
+from lib.drive_rows import COLD, mb_a_second, read_at_once
 from lib.rows import Result
 from lib.servers import BUCKET, EmulatedDrive, Tarn
 from lib.stage import Failed, Unavailable, drop_from_cache, median, spread, wait_until
@@ -28,21 +28,6 @@ TARGETS, DRIVE_RATE, READERS_A_TARGET = (1, 2, 4, 8), 50e6, 2
 def drives_of(stage, exits, directory, targets, rate):
     return [exits.enter_context(EmulatedDrive(stage, directory / "tarn" / f"t{i}" / "d1", directory / f"behind{i}", rate, 0, 0))
             for i in targets]
-
-
-def read_all(stage, sources, seconds):
-    """Reads from every target at once: a process each, so that none waits for another. Sum in MB/s."""
-    files = [stage.write_lines(f"target-{index}.sources", lines) for index, lines in enumerate(sources)]
-    processes = [subprocess.Popen(
-        [*stage.client(burst=False), str(stage.programs / "tarn-bench-readers"), "--sources", str(file), "--streams",
-         str(READERS_A_TARGET), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) for file in files]
-    total = 0.0
-    for process in processes:
-        output, _ = process.communicate(timeout=60)
-        if process.returncode != 0:
-            raise Failed(f"tarn-bench-readers: exit {process.returncode}")
-        total += mb_a_second(json.loads(output))
-    return total
 
 
 class Fleet:
@@ -66,7 +51,7 @@ class Fleet:
         for drive in self.drives:
             drive.model(True)
         sources = [self.tarn.proxy_urls(files) if through_tarn else list(files.values()) for files in self.files]
-        total = read_all(self.stage, sources, seconds)
+        total = read_at_once(self.stage, sources, READERS_A_TARGET, seconds)
         for drive in self.drives:
             drive.model(False)
         return total

@@ -148,12 +148,12 @@ def measure_uploads_beside(stage):
 DRIVES, DRIVE_RATE, READERS_A_DRIVE = 8, 100e6, 2
 
 
-def _all_drives(stage, sources, seconds):
-    """Reads from every drive at once: a process a drive, so that no drive waits for another. Sum in MB/s."""
-    files = [stage.write_lines(f"drive-{index}.sources", lines) for index, lines in sources.items()]
+def read_at_once(stage, sources, streams, seconds):
+    """Reads from each of several drives or targets: a process each, so that none waits for another. Sum in MB/s."""
+    files = [stage.write_lines(f"readers-{index}.sources", lines) for index, lines in enumerate(sources)]
     processes = [subprocess.Popen(
         [*stage.client(burst=False), str(stage.programs / "tarn-bench-readers"), "--sources", str(file), "--streams",
-         str(READERS_A_DRIVE), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) for file in files]
+         str(streams), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) for file in files]
     total = 0.0
     for process in processes:
         output, _ = process.communicate(timeout=60)
@@ -188,7 +188,7 @@ def measure_sum(stage):
                 drop_from_cache(files.values())
                 for drive in drives:
                     drive.model(True)
-                measured[side].append(_all_drives(stage, sources, seconds))
+                measured[side].append(read_at_once(stage, sources.values(), READERS_A_DRIVE, seconds))
         for drive in drives:
             drive.model(False)
     raw = {f"{side}, MB/s": spread(values) for side, values in measured.items()}
