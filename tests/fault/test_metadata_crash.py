@@ -95,7 +95,7 @@ def test_acknowledged_metadata_outlives_an_index_that_lost_its_tail(make_cluster
     cluster.start("t1")
     assert [custom_of(cluster, name) for name in names] == [{"of": name} for name in names[:10]] + [{}] * 10
     assert cluster.logs["t1"].matching(r"drive open .* newer_metadata=10\b")
-    assert [cluster.get("data", name).body for name in names] == [name.encode() for name in names]
+    assert cluster.bodies("data", names) == {name: name.encode() for name in names}
 
 
 @pytest.mark.parametrize("point", ["nosync.before_sync=sleep:1500", "nosync.before_sync=sleep:1"])

@@ -318,6 +318,22 @@ class Cluster:
     def get(self, bucket, name, **options):
         return client.request("GET", self.url(bucket, name), **options)
 
+    def bodies(self, bucket, names=None, **listed):
+        """{name: body} of `names`, or of what a list with `listed` says. Fails with what came when one is not read."""
+        answers = {name: self.get(bucket, name) for name in (self.names(bucket, **listed) if names is None else names)}
+        refused = [f"{name}: {answer!r}" for name, answer in answers.items() if answer.status != 200]
+        assert not refused, "\n".join([f"{len(refused)} of {len(answers)} objects of {bucket} were not read:", *refused])
+        return {name: answer.body for name, answer in answers.items()}
+
+    def assert_bodies(self, bucket, expected):
+        """A list of `bucket` has the names of {name: body} and no other, and a GET of each its body. In short when not:
+        pytest would show all bytes of all bodies, and not the status."""
+        assert self.names(bucket) == sorted(expected)
+        found = self.bodies(bucket, expected)
+        wrong = [f"{name}: {len(found[name])} bytes {found[name][:20]!r}..., expected {len(body)} bytes {body[:20]!r}..."
+                 for name, body in expected.items() if found[name] != body]
+        assert not wrong, "\n".join([f"{len(wrong)} of {len(expected)} objects of {bucket} are not what was stored:", *wrong])
+
     def head(self, bucket, name, **options):
         return client.request("HEAD", self.url(bucket, name), **options)
 

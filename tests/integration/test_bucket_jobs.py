@@ -24,10 +24,6 @@ def copy(cluster, source, goal, **value):
     return answer.text
 
 
-def contents(cluster, bucket):
-    return {name: cluster.get(bucket, name).body for name in cluster.names(bucket)}
-
-
 def fill(cluster, bucket, names, size=1000):
     made = {}
     for name in names:
@@ -56,7 +52,8 @@ def test_a_copy_has_everything(cluster, bucket, goal):
     assert client.request("PATCH", cluster.url(bucket, "large"), body, JSON).status == 200
 
     job = copy(cluster, bucket, goal)
-    assert contents(cluster, goal) == made == contents(cluster, bucket)
+    cluster.assert_bodies(goal, made)
+    cluster.assert_bodies(bucket, made)
     assert cluster.head(goal, "large").headers["Ais-Custom-Md"] == "color=red"
     props = json.loads(client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{goal}").headers["Ais-Bucket-Props"])
     assert props["versioning"]["enabled"] is False and props["extra"]["custom"] == "of us"
@@ -90,7 +87,7 @@ def test_a_dry_run_counts_and_writes_nothing(cluster, bucket, goal):
     # Onto itself it is how clients look at a bucket.
     found = snaps(cluster, copy(cluster, bucket, bucket, dry_run=True, prefix="dir/", coer=True))
     assert total(found, "loc-objs") == 1
-    assert contents(cluster, bucket) == made
+    cluster.assert_bodies(bucket, made)
 
 
 def test_synchronize_deletes_what_the_source_has_not(cluster, bucket, goal):
@@ -105,7 +102,8 @@ def test_synchronize_deletes_what_the_source_has_not(cluster, bucket, goal):
     copy(cluster, bucket, goal, synchronize=True, prefix="n-")
     assert cluster.names(goal) == sorted([*made, *(f"extra-{i}" for i in range(10))])
     copy(cluster, bucket, goal, synchronize=True)
-    assert contents(cluster, goal) == made == contents(cluster, bucket)
+    cluster.assert_bodies(goal, made)
+    cluster.assert_bodies(bucket, made)
 
 
 def test_copies_that_make_no_sense_are_refused(cluster, bucket, goal):
@@ -183,7 +181,7 @@ def test_a_copy_is_watched_and_stopped(slow):
     assert answer.status == 404 and answer.json()["message"] == f'"x-[{job}]-only-running" not found'
     assert stop(slow, ID=job).status == 200, "once more is no error"
     assert slow.names("copied") == left, "it goes on behind our backs"
-    assert contents(slow, "copied").items() <= contents(slow, "data").items()
+    assert slow.bodies("copied").items() <= slow.bodies("data").items()
 
 
 def test_of_equal_copies_asked_for_at_one_instant_one_runs(slow):
@@ -203,7 +201,7 @@ def test_a_job_whose_target_stays_away_ends_with_an_error(make_cluster):
     assert all(snap["err"] == end["err"] and snap["is_idle"] for snap in snaps(cluster, job).values())
     cluster.start("t2")
     copy(cluster, "data", "copied")
-    assert contents(cluster, "copied") == contents(cluster, "data")
+    cluster.assert_bodies("copied", cluster.bodies("data"))
 
 
 def test_what_one_target_cannot_copy_keeps_no_other_from_its_own(slow):
@@ -280,7 +278,7 @@ def test_a_rename_keeps_everything_and_moves_nothing(cluster, goal):
     owners = {name: cluster.owner(source, name) for name in made}
     job = rename(cluster, source, goal)
     assert source not in bucket_names(cluster) and goal in bucket_names(cluster)
-    assert contents(cluster, goal) == made
+    cluster.assert_bodies(goal, made)
     assert {name: cluster.head(goal, name).headers["ETag"] for name in made} == etags
     assert {name: cluster.owner(goal, name) for name in made} == owners
     for answer in (cluster.list_page(source), cluster.get(source, "n-1"), cluster.put(source, "n-1", b"x")):
@@ -292,7 +290,7 @@ def test_a_rename_keeps_everything_and_moves_nothing(cluster, goal):
     assert cluster.put(goal, "n-1", b"over").headers["Ais-Version"] == "2"
     assert cluster.delete(goal, "n-2").status == 200
     made = {name: body for name, body in made.items() if name != "n-2"} | {"new": b"new", "n-1": b"over"}
-    assert contents(cluster, goal) == made
+    cluster.assert_bodies(goal, made)
 
 
 def test_a_name_that_was_left_can_be_used_again(cluster, goal):
@@ -311,7 +309,7 @@ def test_a_name_that_was_left_can_be_used_again(cluster, goal):
         assert cluster.delete(source, "a").status == 200
         assert cluster.names(goal) == ["a", "b"] and cluster.names(source) == []
         copy(cluster, goal, source)
-        assert contents(cluster, source) == contents(cluster, goal)
+        cluster.assert_bodies(source, cluster.bodies(goal))
     finally:
         cluster.destroy_bucket(source)
 
@@ -328,7 +326,7 @@ def test_renames_that_cannot_be_and_those_that_are_done(cluster, bucket, goal):
     rename(cluster, source, goal)
     # Who did not hear the answer asks again.
     rename(cluster, source, goal)
-    assert contents(cluster, goal) == made
+    cluster.assert_bodies(goal, made)
     # But not when there is another one of that name.
     cluster.create_bucket(source)
     answer = to_bucket(cluster, source, "move-bck", goal)
@@ -336,10 +334,10 @@ def test_renames_that_cannot_be_and_those_that_are_done(cluster, bucket, goal):
     cluster.destroy_bucket(source)
     # There and back, and on.
     rename(cluster, goal, source)
-    assert contents(cluster, source) == made
+    cluster.assert_bodies(source, made)
     rename(cluster, source, goal + "-2")
     rename(cluster, goal + "-2", goal)
-    assert contents(cluster, goal) == made
+    cluster.assert_bodies(goal, made)
 
 
 def test_nothing_acknowledged_is_lost_during_a_rename(cluster, goal):
@@ -369,7 +367,7 @@ def test_nothing_acknowledged_is_lost_during_a_rename(cluster, goal):
     over.set()
     for thread in threads:
         thread.join()
-    assert contents(cluster, goal) == stored
+    cluster.assert_bodies(goal, stored)
     assert source not in bucket_names(cluster)
 
 
@@ -384,7 +382,7 @@ def test_a_renamed_bucket_survives_restarts_and_lost_indexes(make_cluster):
         for drive in cluster.drives(name):
             shutil.rmtree(drive / ".tarn" / "index")
     cluster.up()
-    assert contents(cluster, "new") == made
+    cluster.assert_bodies("new", made)
     assert cluster.list_page("old").status == 404
     saved = json.loads((cluster.drives("t1")[0] / ".tarn" / "cluster.json").read_text())
     record = next(each for each in saved["bmd"]["buckets"] if each["bucket"]["name"] == "new")

@@ -209,8 +209,7 @@ def test_put_r_adopts_a_directory_and_then_only_what_changed(cli, cluster, bucke
     told = json.loads(cli.ok("put", "-r", here, f"{bucket}/nfs", "--json"))
     assert (told["done"], told["skipped"], told["failed"], told["left_out"]) == (len(files), 0, 0, 0)
     assert told["bytes"] == sum(map(len, files.values()))
-    assert {name: cluster.get(bucket, name).body for name in cluster.names(bucket)} == {
-        f"nfs/{name}": body for name, body in files.items()}
+    cluster.assert_bodies(bucket, {f"nfs/{name}": body for name, body in files.items()})
 
     versions = {name: cluster.head(bucket, f"nfs/{name}").headers["Ais-Atime"] for name in files}
     (here / "a" / "empty").write_text("x")

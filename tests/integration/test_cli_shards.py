@@ -46,10 +46,6 @@ def run(url, stream, *options, environment=None):
     return result
 
 
-def stored(cluster, bucket, prefix):
-    return {name: cluster.get(bucket, name).body for name in cluster.names(bucket, prefix=prefix)}
-
-
 def samples_in(shards):
     """{key: {ending: bytes}} of all shards; a sample in two of them, or a file twice, is an error."""
     found, where = {}, {}
@@ -83,7 +79,7 @@ def test_it_runs_as_written(make_cluster, dataset, where):
     path = "" if where.endswith("default bucket") else "/data"
     subprocess.run(["bash", "-c", f"tar -cf - dataset | tarshards {base}{path}/dataset-%06d.tar --size 64KiB"],
                    cwd=directory.parent, check=True, env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"})
-    shards = stored(cluster, "data", "dataset-")
+    shards = cluster.bodies("data", prefix="dataset-")
     assert sorted(shards) == [f"dataset-{i:06d}.tar" for i in range(len(shards))] and len(shards) > 5
     assert all(len(body) <= 65536 for body in shards.values())
     assert samples_in(shards) == samples
@@ -99,13 +95,13 @@ def test_the_same_command_again_sends_nothing(cluster, bucket, dataset):
     url, stream = f"{cluster.endpoint}/{bucket}/x-%06d.tar", tar_of(dataset[0])
     first = json.loads(run(url, stream, "--size", "64KiB", "--json").stdout)
     assert first["samples"] == len(dataset[1]) and first["sent"] == first["shards"] and first["skipped"] == 0
-    before = stored(cluster, bucket, "x-")
+    before = cluster.bodies(bucket, prefix="x-")
     second = json.loads(run(url, stream, "--size", "64KiB", "--json").stdout)
     assert second["sent"] == 0 and second["skipped"] == first["shards"]
     cluster.delete(bucket, "x-000001.tar")
     cluster.put(bucket, "x-000002.tar", b"something else")
     third = json.loads(run(url, stream, "--size", "64KiB", "--json").stdout)
-    assert third["sent"] == 2 and stored(cluster, bucket, "x-") == before
+    assert third["sent"] == 2 and cluster.bodies(bucket, prefix="x-") == before
 
 
 def test_a_shard_left_from_another_run_is_said(cluster, bucket, dataset):
@@ -121,7 +117,7 @@ def test_its_own_name_and_the_command_are_one(cluster, bucket, dataset, tmp_path
     file.write_bytes(tar_of(dataset[0], "--sort=name"))
     Cli(cluster.endpoint).ok("shards", f"{bucket}/a-@0100.tar", file, "--size", "64KiB")
     assert run(f"{cluster.endpoint}/{bucket}/b-%04d.tar", file.read_bytes(), "--size", "64KiB").returncode == 0
-    a, b = stored(cluster, bucket, "a-"), stored(cluster, bucket, "b-")
+    a, b = cluster.bodies(bucket, prefix="a-"), cluster.bodies(bucket, prefix="b-")
     assert list(a.values()) == list(b.values()) and len(a) > 5
     few = run(f"{cluster.endpoint}/{bucket}/c-@3.tar", file.read_bytes(), "--size", "64KiB")
     assert few.returncode == 2 and "more shards than names" in few.stderr
@@ -149,7 +145,7 @@ def test_every_format_of_tar(cluster, bucket, tmp_path, rng, format):
     sparse = ["--sparse"] if format in ("gnu", "posix") else []
     result = run(f"{cluster.relay}/{bucket}/x-%06d.tar", tar_of(directory, f"--format={format}", *sparse), "--size", "40KiB")
     assert result.returncode == 0, result.stderr
-    shards = stored(cluster, bucket, "x-")
+    shards = cluster.bodies(bucket, prefix="x-")
     assert samples_in(shards) == samples and len(shards) > 3
     for body in shards.values():  # GNU tar has nothing to say about them either
         said = subprocess.run(["tar", "-tvf", "-"], input=body, capture_output=True, check=True)
@@ -159,7 +155,7 @@ def test_every_format_of_tar(cluster, bucket, tmp_path, rng, format):
 def test_global_headers_are_in_every_shard(cluster, bucket, dataset):
     stream = tar_of(dataset[0], "--format=posix", "--pax-option=comment=everywhere")
     assert run(f"{cluster.endpoint}/{bucket}/x-%d", stream, "--size", "64KiB").returncode == 0
-    shards = stored(cluster, bucket, "x-")
+    shards = cluster.bodies(bucket, prefix="x-")
     assert len(shards) > 3
     for body in shards.values():
         with tarfile.open(fileobj=io.BytesIO(body)) as archive:
@@ -174,7 +170,7 @@ def test_files_of_a_sample_may_lie_apart(cluster, bucket, tmp_path, rng):
     stream = subprocess.run(["tar", "-cf", "-", *files], cwd=tmp_path, capture_output=True, check=True).stdout
     url = f"{cluster.endpoint}/{bucket}/x-%d"
     assert run(url, stream, "--size", "40KiB").returncode == 0
-    assert samples_in(stored(cluster, bucket, "x-")) == samples
+    assert samples_in(cluster.bodies(bucket, prefix="x-")) == samples
     result = run(f"{cluster.endpoint}/{bucket}/y-%d", stream, "--size", "40KiB", "--hold", "20KiB")
     assert result.returncode == 6 and "--sort=name" in result.stderr
 
@@ -186,9 +182,9 @@ def test_a_cut_stream_is_an_error_and_its_last_shard_is_not_stored(cluster, buck
     url = f"{cluster.endpoint}/{bucket}/x-%06d.tar"
     result = run(url, whole[:cut] if cut else b"", "--size", "64KiB", "--hold", "0")
     assert result.returncode == 8 and any(words in result.stderr for words in ("cut short", "end marker", "empty"))
-    assert samples_in(stored(cluster, bucket, "x-")).items() <= dataset[1].items()
+    assert samples_in(cluster.bodies(bucket, prefix="x-")).items() <= dataset[1].items()
     assert run(url, stream, "--size", "64KiB").returncode == 0
-    assert samples_in(stored(cluster, bucket, "x-")) == dataset[1]
+    assert samples_in(cluster.bodies(bucket, prefix="x-")) == dataset[1]
 
 
 def test_what_cannot_be_is_said(cluster, bucket, dataset):
@@ -256,7 +252,7 @@ def test_memory_and_room_are_bounded(cluster, bucket, tmp_path, rng):
 
 def digests(cluster, bucket, prefix):
     return {name.removeprefix(prefix): hashlib.sha256(body).hexdigest()
-            for name, body in stored(cluster, bucket, prefix).items()}
+            for name, body in cluster.bodies(bucket, prefix=prefix).items()}
 
 
 def test_killed_at_any_moment_it_resumes_to_the_same_bytes(make_cluster, tmp_path, rng):
@@ -307,7 +303,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_bytes(make_cluster, tmp_pat
     told = json.loads(output)
     assert told["shards"] == shards and told["skipped"] >= len(part)
     assert digests(cluster, "data", "run-") == wanted
-    assert samples_in(stored(cluster, "data", "run-")) == samples
+    assert samples_in(cluster.bodies("data", prefix="run-")) == samples
     wait_until(lambda: cluster.list_page("data").status == 200, 10, "all targets are up again")
     urls = f"{cluster.endpoint}/data/run-{{000000..{shards - 1:06d}}}.tar"
     read = [sample["__key__"] for sample in webdataset.WebDataset(urls, shardshuffle=False)]

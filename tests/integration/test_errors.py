@@ -134,7 +134,7 @@ def test_a_name_whose_target_is_down_is_503_and_never_404(make_cluster):
     assert cluster.get("data", other).body == other.encode()
     cluster.start("t2")
     wait_until(lambda: cluster.get("data", mine[0]).status == 200, 10, "the names are back")
-    assert [cluster.get("data", name).body for name in mine] == [name.encode() for name in mine]
+    assert cluster.bodies("data", mine) == {name: name.encode() for name in mine}
     assert cluster.get("data", never_stored).status == 404
 
 

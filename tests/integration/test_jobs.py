@@ -69,10 +69,6 @@ def begin_copy(cluster, proxy, goal, source="data", at_least=5, **value):
     return answer.text
 
 
-def contents(cluster, bucket):
-    return {name: cluster.get(bucket, name).body for name in cluster.names(bucket)}
-
-
 def check_done(cluster, proxy, job, made, goal):
     """All of it is there, and the counts say so."""
     end = status(cluster, proxy, job)
@@ -83,7 +79,7 @@ def check_done(cluster, proxy, job, made, goal):
     sent = sum(int(snap["stats"]["out-objs"]) for snap in found.values())
     assert sent == sum(int(snap["stats"]["in-objs"]) for snap in found.values())
     assert all(snap["is_idle"] and not snap["aborted"] for snap in found.values())
-    assert contents(cluster, goal) == made
+    cluster.assert_bodies(goal, made)
 
 
 def slow_cluster(make_cluster, **options):
@@ -257,7 +253,7 @@ def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     found = snaps(cluster, "p1", job)
     assert set(found) == {cluster.nodes[name]["id"] for name in ("t1", "t2", "t3")}
     assert all(snap["is_idle"] and snap["id"] == job and snap["end-time"] > snap["start-time"] for snap in found.values())
-    assert contents(cluster, "data") == made
+    cluster.assert_bodies("data", made)
     assert client_of(cluster.endpoint).job(job, "rebalance").wait(timeout=30).success
 
     # Another map before the first has come true takes its place.
@@ -271,7 +267,7 @@ def test_what_moves_when_the_map_changes_is_a_job(make_cluster):
     job = wait_until(lambda: [job for job in rebalances(cluster) if int(job[1:]) >= last], 20, "another one is noted")[0]
     limit(cluster, 0)
     assert not ended(cluster, "p1", job)["aborted"] and nodes.is_settled(cluster)
-    assert contents(cluster, "data") == made
+    cluster.assert_bodies("data", made)
 
 
 def limit(cluster, bandwidth):
@@ -290,6 +286,6 @@ def test_a_resilver_is_a_job_of_one_target(make_cluster):
     end = ended(cluster, "p1", answer.text)
     assert end["kind"] == "resilver" and end["err"] == "" and not end["aborted"], end
     assert set(snaps(cluster, "p1", answer.text)) == {target}
-    assert contents(cluster, "data") == made
+    cluster.assert_bodies("data", made)
     assert start().status == 501 and start(DaemonID="nobody").status == 404
     assert start(DaemonID=cluster.nodes["p1"]["id"]).status == 400

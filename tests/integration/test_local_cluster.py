@@ -59,7 +59,7 @@ def test_a_killed_node_comes_back_with_its_ports_and_its_data(make_cluster):
     after = cluster.nodes["t1"]
     assert (after["state"], after["urls"], after["id"], after["drives"]) == (
         "ready", before["urls"], before["id"], before["drives"])
-    assert [cluster.get("data", name).body for name in names] == [name.encode() for name in names]
+    assert cluster.bodies("data", names) == {name: name.encode() for name in names}
 
 
 def test_stop_and_cont_freeze_a_node_and_wake_it(make_cluster):

@@ -21,10 +21,6 @@ def fill(cluster, bucket, names, size=100):
     return made
 
 
-def contents(cluster, bucket):
-    return {name: cluster.get(bucket, name).body for name in cluster.names(bucket)}
-
-
 def delete(cluster, bucket, **value):
     """Deletes to the end. The status of the job."""
     answer = delete_many(cluster, bucket, **value)
@@ -54,7 +50,7 @@ def test_a_list_is_deleted_and_nothing_else(cluster, bucket):
     for name in set(wanted):
         assert cluster.get(bucket, name).status == 404
         del made[name]
-    assert contents(cluster, bucket) == made
+    cluster.assert_bodies(bucket, made)
     found = snaps(cluster, job)
     assert set(found) == {cluster.nodes[name]["id"] for name in cluster.targets()}
     assert total(found, "loc-objs") == 4
@@ -84,7 +80,7 @@ def test_templates_mean_what_they_mean_to_aistore(cluster, bucket):
     check("logs/", ["logs/x"], **{"non-recurs": True})
     check("logs/", ["logs/y/z"])
     check("*", list(made))
-    assert contents(cluster, bucket) == {}
+    cluster.assert_bodies(bucket, {})
 
 
 def test_names_that_are_not_there(cluster, bucket):
@@ -101,7 +97,7 @@ def test_a_dry_run_deletes_nothing(cluster, bucket):
     made = fill(cluster, bucket, [f"n-{i}" for i in range(6)])
     found = snaps(cluster, good(delete(cluster, bucket, template="n-{0..3}", dry_run=True)))
     assert total(found, "loc-objs") == 4 and total(found, "loc-bytes") == sum(len(made[f"n-{i}"]) for i in range(4))
-    assert contents(cluster, bucket) == made
+    cluster.assert_bodies(bucket, made)
 
 
 def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
@@ -114,7 +110,7 @@ def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
     assert total(found, "loc-objs") == 20 and total(found, "out-objs") == total(found, "in-objs") > 0
     for snap in found.values():
         assert snap["kind"] == "copy-listrange" and (snap["src-bck"]["name"], snap["dst-bck"]["name"]) == (bucket, goal)
-    assert contents(cluster, goal) == {name: made[name] for name in sorted(made) if name.startswith("n-") and name < "n-20"}
+    cluster.assert_bodies(goal, {name: made[name] for name in sorted(made) if name.startswith("n-") and name < "n-20"})
     # It stays for a while, waiting for more, as AIStore's does; it can be stopped then.
     assert query(cluster, "running_all").json().count(f"copy-listrange[{answer.text}]") == 1
     assert stop(cluster, ID=answer.text).status == 200 and status(cluster, answer.text)["aborted"]
@@ -126,10 +122,10 @@ def test_copies_by_list_template_and_prefix(cluster, bucket, goal):
     job = copy_many(cluster, bucket, goal, template="dir/", prepend="q/").text
     idle(cluster, job)
     assert cluster.names(goal, prefix="q/") == ["q/dir/a.jpg", "q/dir/b"]
-    before = contents(cluster, goal)
+    before = cluster.bodies(goal)
     found = idle(cluster, copy_many(cluster, bucket, goal, template="", dry_run=True, prepend="x/").text)
     assert total(found, "loc-objs") == len(made) and total(found, "loc-bytes") == sum(map(len, made.values()))
-    assert contents(cluster, goal) == before
+    cluster.assert_bodies(goal, before)
     end = ended(cluster, copy_many(cluster, bucket, goal, objnames=["no-such", "dir/b"]).text)
     assert f"ais://{bucket}/no-such does not exist" in end["err"]
     for job in query(cluster, "running_all").json():
