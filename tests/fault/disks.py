@@ -255,7 +255,8 @@ class LoopDisk:
         return self.mount(*options)
 
     def power_cut(self):
-        """From now on every operation fails, and what was not synced is lost, as when the power goes."""
+        """From now on every operation fails, and what was not synced is lost, as when the power goes. Below programs that
+        run, `power.cut` does it: a sync that is under way meanwhile may say that it was done."""
         fd = os.open(self.mountpoint, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(fd, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))

@@ -15,6 +15,7 @@ import sys
 import time
 
 import checker
+import power
 from harness.cluster import LOCAL_CLUSTER, PROGRAMS, process_is_alive
 from harness.waiting import scaled, wait_until
 from history import Recorder
@@ -135,6 +136,15 @@ class Stage:
                 os.kill(pid, number)
         for name in names:
             self.wait_gone(name)
+
+    def cut_power(self, rng, cut_disks, nodes):
+        """The power of `cut_disks`, and with it all `nodes` that use them. Some notice for an instant that every call fails."""
+        kind = rng.choice(power.KINDS)
+        self.cluster.running -= set(nodes)
+        power.cut(cut_disks, [self.cluster.pid(name) for name in nodes], kind)
+        if kind == "noticed":
+            time.sleep(rng.uniform(0.0, 0.05))
+        self.kill(*nodes)
 
     def wait_gone(self, name, seconds=20):
         self.cluster.running.discard(name)

@@ -153,9 +153,7 @@ def test_acknowledged_metadata_survives_a_power_cut(make_stage, fs, seed):
             patcher.sent = patcher.acknowledged = counts[patcher.name]
             patcher.start()
         time.sleep(rng.uniform(0.1, 0.6))
-        for disk in stage.disks["t1"]:
-            disk.power_cut()
-        stage.kill("t1")
+        stage.cut_power(rng, stage.disks["t1"], ["t1"])
         for patcher in patchers:
             patcher.join()
         for disk in stage.disks["t1"]:

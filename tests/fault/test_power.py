@@ -1,6 +1,6 @@
 """The power goes (faults.md B1 to B5, B7, F6): on real file systems at any instant, and as any drive may leave it.
 
-B1 and B4 cut the file system off below the running programs, exactly as at a power cut. B2, B3 and B5 record every
+B1 and B4 cut the file system off below the programs, exactly as at a power cut (power.py). B2, B3 and B5 record every
 write and flush that reached the drive and build what it may hold afterwards: writes since the last flush kept or
 dropped at will, one of them torn. Each such image is mounted, a target is started on it, and its answers are judged
 by what was acknowledged at that moment.
@@ -35,11 +35,7 @@ def power_cut(stage, rng, cut_disks, nodes, churn, label, background=()):
     clients = [stage.client(f"{label}c{i}", timeout=4.0) for i in range(4)]
     crowd = Crowd(clients, churn).start()
     time.sleep(rng.uniform(0.05, 0.4))
-    for disk in cut_disks:
-        disk.power_cut()
-    assert all(disk.is_cut() for disk in cut_disks)
-    time.sleep(rng.uniform(0.0, 0.05))  # the programs may notice, or not
-    stage.kill(*nodes)
+    stage.cut_power(rng, cut_disks, nodes)
     crowd.stop()
     for work in background:
         work.join()
