@@ -174,7 +174,9 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
   Job job =
       new_job(kRename, from, to, fmt::format("mv {}=>{}", from.display(), to.display()), *state);
   const auto* record = state->bmd.find(from);
-  job.order = json{{"bucket", record == nullptr ? 0 : raw(record->id)}}.dump();
+  CO_TRY(const std::string given_by, co_await cluster::name_given_by(services.store, from));
+  job.order =
+      json{{"bucket", record == nullptr ? 0 : raw(record->id)}, {"given_by", given_by}}.dump();
   const auto done = co_await services.jobs.carry_out(std::move(job), refusal(kRename, from, to));
   if (!done) co_return co_await refuse_start(services, request, done.error());
   const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, *done));
@@ -218,7 +220,11 @@ Task<Status> drive_make_copies(const Services& services, Job job) {
 Task<Status> drive_bucket_rename(const Services& services, Job job) {
   const api::Bucket from = job.bucket.value();
   const api::Bucket to = job.to.value();
-  const BucketId id{json::parse(job.order).at("bucket").get<std::uint64_t>()};
+  const json order = json::parse(job.order);
+  const BucketId id{order.at("bucket").get<std::uint64_t>()};
+  // Who heard no answer may have renamed it by another call, and back: this one is of the past.
+  std::optional<std::string> given_by;
+  if (order.contains("given_by")) given_by = order.at("given_by").get<std::string>();
   bool done = false;
   if (job.runs > 1 && id != BucketId{}) {  // it may be done, and `from` be another bucket now
     CO_TRY(const auto state, co_await newest_state(services, job.id));
@@ -229,7 +235,8 @@ Task<Status> drive_bucket_rename(const Services& services, Job job) {
     done = record->name == to;
   }
   if (!done) {
-    const auto renamed = co_await cluster::rename_bucket(services.store, services.view, from, to);
+    const auto renamed =
+        co_await cluster::rename_bucket(services.store, services.view, from, to, given_by);
     if (!renamed && renamed.error().code == Errc::bucket_not_found)
       co_return fail(bucket_not_found(from));
     CO_TRY_OK(renamed);

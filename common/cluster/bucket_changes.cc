@@ -201,8 +201,15 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
                  name.display(), kAttemptsMax);
 }
 
+Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name) {
+  CO_TRY(const auto found, co_await get(store, keys::bucket_name(name)));
+  if (!found) co_return std::string();
+  CO_TRY(const NameEntry entry, decode_name(*found));
+  co_return entry.made_by;
+}
+
 Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, api::Bucket from,
-                                         api::Bucket to) {
+                                         api::Bucket to, std::optional<std::string> given_by) {
   CO_TRY_OK(api::check_bucket_name(to.name));
   const std::string made_by = random_id(16);
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
@@ -217,6 +224,9 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     }
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", from.display());
+    if (given_by && base.entry->made_by != *given_by)
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" got its name only later",
+                     from.display());
     CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));

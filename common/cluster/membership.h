@@ -124,9 +124,14 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
 /// Gives bucket `from` the name `to`, in one transaction: its id, its objects and where they lie
 /// stay (docs/decisions/009). bucket_exists when `to` exists, unless it is `from` renamed before.
-/// Returns the bucket as it is then.
+/// With `given_by`, what name_given_by() said of `from` when that was asked for: bucket_not_found
+/// when it says something else now. Returns the bucket as it is then.
 Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, api::Bucket from,
-                                         api::Bucket to);
+                                         api::Bucket to,
+                                         std::optional<std::string> given_by = std::nullopt);
+/// Which change gave a bucket this name: another one each time, so it tells whether the name was
+/// given away and back. Empty when no bucket has it. unavailable when the store cannot be read.
+Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name);
 /// Gives the bucket what `change` makes of its properties; nothing is written when that is what it
 /// has. `change` may be asked several times. Returns the bucket as it is then. Errors of `change`
 /// are passed on.

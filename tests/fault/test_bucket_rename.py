@@ -161,3 +161,22 @@ def test_after_a_rename_a_start_still_knows_what_lies_on_another_drive_than_its_
                     shutil.rmtree(drive / ".tarn" / "index")
         cluster.start(*nodes)
         cluster.assert_bodies(now, made)
+
+
+def test_a_rename_whose_proxy_died_is_not_done_again_when_the_name_was_given_anew(make_cluster):
+    """Who got no answer asks another proxy, then takes the name back: the first rename, found later, is of the past."""
+    cluster = make_cluster(targets=1, drives=1, meta="etcd", proxies=2)
+    cluster.create_bucket("old")
+    made = fill(cluster, "old", 4)
+    cluster.kill("p1")
+    cluster.start("p1", fail_points="rename_bucket.before_commit=kill@1")
+    cluster.endpoint = cluster.url_of("p1")
+    assert rename(cluster, "old", "new") is None
+    cluster.wait_exit("p1")
+    cluster.endpoint = cluster.url_of("p2")
+    assert rename(cluster, "old", "new") == 200
+    assert rename(cluster, "new", "old") == 200
+    # When the lease of p1 has ended.
+    wait_until(lambda: cluster.logs["p2"].matching("job taken kind=move-bck"), 20, "the job is taken up")
+    wait_finished(cluster)
+    assert name_now(cluster, made, "old", "new") == "old", "an acknowledged rename was undone by an older one"
