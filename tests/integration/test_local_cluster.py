@@ -32,6 +32,7 @@ def test_up_prints_endpoint_and_relay_and_an_object_can_be_stored(make_cluster):
 def test_status_tells_programs_what_runs_where(make_cluster):
     cluster = make_cluster(targets=2, drives=3)
     status = json.loads(cluster.command("status", "--json").stdout)
+    assert status == json.loads(cluster.command("up", "--json", "--bin", str(cluster.programs)).stdout), "as `up` says it"
     assert [node["name"] for node in status["nodes"]] == ["p1", "t1", "t2"]
     assert [node["role"] for node in status["nodes"]] == ["proxy", "target", "target"]
     assert {node["state"] for node in status["nodes"]} == {"ready"}
