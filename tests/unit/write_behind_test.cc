@@ -1,6 +1,8 @@
 #include "target/write_behind.h"
 
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "tests/unit/drive_fixture.h"
 
@@ -79,9 +81,12 @@ TEST_CASE("write behind: a window waits for its turn, and the upload for the win
   granted.get_future().wait();
   auto putting = std::async(
       std::launch::async, [&] { return wait_for(upload(f, "big", std::string(64 * kMiB, 'x'))); });
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (f.drive->turns().waiting() == 0 && std::chrono::steady_clock::now() < late)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(f.drive->turns().waiting() == 1);
   CHECK(putting.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
   CHECK(f.windows.empty());
-  CHECK(f.drive->turns().waiting() == 1);
   // The file holds what two windows hold, and no more.
   const std::uint64_t written = f.drive->io_counters().written_bytes.load();
   CHECK(written <= 33 * kMiB + kPiece);
