@@ -1,7 +1,6 @@
 // The stream by which a proxy knows that this target lives: a line a second, through the event loop
 // and the drives' queues. Its end, or its silence, makes the target a suspect.
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "target/node.h"
@@ -24,17 +23,15 @@ Status can_serve(const TargetNode& node) {
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (!request.exchange.closing()) {
+  while (true) {
     const auto state = node.view.state();
     const Status ready = can_serve(node);
     nlohmann::json line{
         {"ready", ready.has_value()}, {"map", state->map.version}, {"bmd", state->bmd.version}};
     if (!ready) line["why"] = ready.error().message;
     CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
-    timer.expires_after(kBeat);
-    const auto [ec] = co_await timer.async_wait(kTuple);
-    if (ec) break;
+    // Whoever stops this target does not wait for the next beat.
+    if (!co_await request.exchange.pause(kBeat)) break;
   }
   co_return co_await request.exchange.finish();
 }

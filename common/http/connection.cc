@@ -12,7 +12,6 @@
 
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
@@ -79,6 +78,7 @@ void Connection::sweep(SteadyTime now) {
 
 void Connection::stop(bool at_once) {
   stopping_ = true;
+  if (pause_ != nullptr) pause_->cancel();
   if (!at_once && phase_ != Phase::idle) return;
   error_code ignored;
   if (at_once) socket_.shutdown(Socket::shutdown_both, ignored);
@@ -99,6 +99,15 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   if (timed_out_) co_return fail(Errc::timeout, "the peer is too slow");
   if (ec) co_return fail(Errc::disconnected, "waiting for the peer: {}", ec.message());
   co_return Status();
+}
+
+Task<bool> Connection::pause(std::chrono::milliseconds time) {
+  if (stopping_) co_return false;
+  asio::steady_timer timer(socket_.get_executor(), time);
+  pause_ = &timer;
+  co_await timer.async_wait(kTuple);
+  pause_ = nullptr;
+  co_return !stopping_;
 }
 
 bool Connection::turn_is_over(std::size_t bytes) {

@@ -14,6 +14,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -84,6 +85,8 @@ class Connection {
                                         const Exchange::ResidentCheck& resident);
   /// While it is on, only full packets leave. Costs nothing when nothing changes.
   void cork(bool on);
+  /// False as soon as the connection is to stop; true when the time has passed.
+  Task<bool> pause(std::chrono::milliseconds time);
   /// Whether other connections get their turn now that so many bytes were moved: then yield().
   [[nodiscard]] bool turn_is_over(std::size_t bytes);
   Task<void> yield();
@@ -112,6 +115,7 @@ class Connection {
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;
+  asio::steady_timer* pause_ = nullptr;  ///< of who is in pause()
   bool corked_ = false;
   bool timed_out_ = false;
   bool stopping_ = false;

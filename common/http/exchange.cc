@@ -238,6 +238,10 @@ Task<Status> Exchange::write(std::span<const std::byte> bytes) {
 
 bool Exchange::closing() const noexcept { return connection_.shared().closing.load(); }
 
+Task<bool> Exchange::pause(std::chrono::milliseconds time) {
+  co_return co_await connection_.pause(time);
+}
+
 Task<Result<std::uint64_t>> Exchange::send_file(int fd, std::uint64_t offset, std::uint64_t length,
                                                 ResidentCheck resident) {
   if (!response_left_ || length > *response_left_)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -78,6 +79,8 @@ class Exchange {
   [[nodiscard]] std::uint64_t response_bytes() const noexcept { return response_bytes_; }
   /// Whether the listener is being stopped: a handler without an end of its own should end.
   [[nodiscard]] bool closing() const noexcept;
+  /// Waits so long, or until the listener is being stopped: then false, at once.
+  Task<bool> pause(std::chrono::milliseconds time);
   /// The connection is closed after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }
 

@@ -10,7 +10,7 @@ import pytest
 from disks import seeded
 from harness import client as http
 from harness.waiting import scaled, wait_until
-from latency import bound, forget_pages, machine_is_busy, percentile, timed
+from latency import bound, forget_pages, machine_is_busy, measures_time, percentile, timed
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn, certain
 
@@ -53,6 +53,7 @@ def reads_of(client, names, rng, count, problems):
 
 
 @needs_fuse
+@measures_time
 @pytest.mark.parametrize("fs", [pytest.param("ext4", marks=pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason="loop"))])
 def test_a_hung_drive_stops_only_its_own_readers(make_stage, fs, seed):
     """200 GETs of other drives, of the same target too, while one drive hangs under load; then it goes on."""
@@ -208,6 +209,7 @@ def test_a_target_with_a_drive_that_hangs_stops_promptly(make_stage, seed):
     stage.check(judge, names)
 
 
+@measures_time
 def test_readers_that_stop_do_not_keep_others_from_their_turns(make_stage, tmp_path):
     """Many clients stop in the middle of a large object: what they hold of the drive's windows is forgiven."""
     # Always verified: each reader takes turns, though all read one object, which then need not be many gigabytes.

@@ -15,7 +15,7 @@ import pytest
 from disks import seeded
 from harness import client as http
 from harness.waiting import scaled, wait_until
-from latency import bound, machine_is_busy, percentile, timed
+from latency import bound, machine_is_busy, measures_time, percentile, timed
 from stage import DRIVE_ERRORS
 
 KIB = 1024
@@ -39,6 +39,7 @@ def gets(client, names, rng, count):
     return seconds
 
 
+@measures_time
 @pytest.mark.skipif(sanitized, reason="sanitizers need memory of their own")
 @pytest.mark.parametrize("node", ["t1", "p1"])
 def test_10000_idle_connections_cost_little_and_slow_nobody(make_stage, seed, node):
@@ -122,6 +123,7 @@ class Pushers:
             assert not thread.is_alive(), "a client has never been answered"
 
 
+@measures_time
 @pytest.mark.skipif(bool(disks.why_no_fuse() or disks.why_no_loop("ext4")), reason="needs FUSE and loop devices")
 def test_ten_times_the_load_is_refused_in_time_and_forgotten_soon(make_stage, seed):
     """J8: a slow drive, first with as many writers as it can serve, then with ten times as many."""

@@ -8,7 +8,7 @@ import time
 
 from harness import client as http
 from harness.waiting import scaled
-from latency import cpu_seconds, machine_is_busy
+from latency import cpu_seconds, machine_is_busy, measures_time
 from load import Crowd
 from manufacture import multiply
 
@@ -50,6 +50,7 @@ class Lister:
                 return names
 
 
+@measures_time
 def test_100000_names_are_listed_completely_while_they_change(make_stage, seed):
     """K4: no name twice, none missing, in order; by prefix and by directory; and starts with as many names."""
     stage = make_stage(targets=1, drives=1)

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from harness import client as http
 from harness.waiting import scaled
-from latency import machine_is_busy
+from latency import machine_is_busy, measures_time
 
 KIB, MIB = 1 << 10, 1 << 20
 # Around what is received at once, what a checksum covers, what is sent at once, and a window of a drive.
@@ -42,6 +42,7 @@ def test_objects_of_awkward_sizes_come_back_whole_and_in_parts(make_stage, rng, 
     print(f"injected: {len(SIZES)} sizes through {listener}; detected: all whole, and all of their parts")
 
 
+@measures_time
 def test_an_object_beyond_four_gigabytes_has_no_wrong_byte(make_stage, tmp_path, rng):
     """Offsets of 2^31 and 2^32 and the last byte of 4 GiB and a bit: written in one stream, read in parts. Where others use
     the machine it would take a minute; then 2 GiB and a bit must do."""

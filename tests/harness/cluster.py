@@ -131,9 +131,9 @@ class Cluster:
         names = [*self.proxies, *(f"t{i + 1}" for i in range(int(self.options[1])))]
         words = self._fail_points(names, fail_points, environment)
         # Ports are free ones, never those of a cluster that a person runs on this machine.
-        self.command("up", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)), *self.options, *words,
-                     *self._places())
-        self.refresh()
+        up = self.command("up", "--json", "--port", "0", "--bin", str(self.programs), "--timeout", str(scaled(60)),
+                          *self.options, *words, *self._places())
+        self.refresh(up)
         self.running = set(self.nodes)
         return self
 
@@ -149,15 +149,15 @@ class Cluster:
 
     def add_target(self, check=True, timeout=60):
         """Starts one more target, with the number and on the machine that follow."""
-        self.command("add", "target", "--timeout", str(scaled(timeout)), *self._places(), check=check)
-        self.refresh()
+        added = self.command("add", "target", "--json", "--timeout", str(scaled(timeout)), *self._places(), check=check)
+        self.refresh(added)
         if check:
             self.running.add(self.targets()[-1])
         return self.targets()[-1]
 
-    def refresh(self):
-        """Reads what `status` says; ids of processes change with every start."""
-        status = json.loads(self.command("status", "--json").stdout)
+    def refresh(self, done=None):
+        """Reads what `status` says, or a command that is done has said; ids of processes change with every start."""
+        status = json.loads(done.stdout if done and done.returncode == 0 else self.command("status", "--json").stdout)
         self.endpoint, self.relay = status["endpoint"], status["relay"]
         self.nodes = {node["name"]: node for node in status["nodes"]}
         for name, node in self.nodes.items():
@@ -167,10 +167,10 @@ class Cluster:
         """Starts nodes again and waits until they are ready. `fail_points`: one string for all of them."""
         points = {name: fail_points for name in names} if fail_points else None
         words = self._fail_points(names, points, {name: environment for name in names} if environment else None)
-        result = self.command("start", *names, "--timeout", str(scaled(60)), *words, check=check)
+        result = self.command("start", *names, "--json", "--timeout", str(scaled(60)), *words, check=check)
         if result.returncode == 0:
             self.running |= set(names)
-        self.refresh()
+        self.refresh(result)
         return result
 
     def kill(self, *names):

@@ -13,6 +13,7 @@ from harness.cluster import PROGRAMS, Cluster, processes_naming
 # Clusters that are up while a test runs; their logs are shown when it fails.
 _live = []
 _failed = pytest.StashKey()
+_is_worker = []
 
 
 # --- reports -----------------------------------------------------------------------------------------------------
@@ -28,9 +29,18 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+def pytest_configure(config):
+    # Of processes that share the tests (pytest-xdist), the one to which they report writes the record.
+    worker = getattr(config, "workerinput", None)
+    if worker:
+        _is_worker.append(True)
+        number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        os.environ["TARN_PORT_SHARE"] = f"{number % count}/{count}"
+
+
 def _record(outcome, test, when, reason=""):
     path = os.environ.get("TARN_TEST_REPORT")
-    if path:
+    if path and not _is_worker:
         with open(path, "a") as report:
             report.write(json.dumps({"outcome": outcome, "test": test, "when": when, "reason": reason}) + "\n")
 

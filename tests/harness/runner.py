@@ -3,6 +3,7 @@ only, since it makes the environment that all else needs."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,9 @@ SANITIZERS = {
         "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:halt_on_error=1:external_symbolizer_path={SYMBOLIZER}",
     }),
 }
+
+
+NO_TESTS = 5  # pytest's exit code when it ran none
 
 
 class StepFailed(Exception):
@@ -94,6 +98,34 @@ def run_pytest(words, environment, capture=False, timeout=None):
             timeout=timeout)
         records = [json.loads(line) for line in report.read_text().splitlines()]
     return result.returncode, records, result.stdout or ""
+
+
+# How many tests run side by side: most wait for something half of their time. Each process has a share of the ports.
+SIDE_BY_SIDE = min(len(os.sched_getaffinity(0)), 8)
+
+
+def run_suite(words, environment, jobs):
+    """Runs pytest twice: tests marked `alone` one after another, the others `jobs` at a time; (exit code, records)."""
+    if jobs == 1:
+        return run_pytest(words, environment)[:2]
+    # First, since some ask whether the machine is theirs, which the load of the last minute says.
+    parts = [["-m", "alone"], ["-m", "not alone", "-n", str(jobs), "--dist", "worksteal"]]
+    codes, records = [], []
+    for part in parts:
+        code, its, _ = run_pytest([*part, *words], environment)
+        codes.append(code)
+        records += its
+        if code not in (0, NO_TESTS) and "-x" in words:
+            break
+    found = [code for code in codes if code != NO_TESTS]
+    return max(found, default=NO_TESTS), records
+
+
+def alone_tests(tests, preset):
+    """Those of `tests` that are marked `alone`, without their parameters."""
+    words = ["--collect-only", "-q", "-m", "alone", *sorted(set(tests))]
+    _, _, output = run_pytest(words, test_environment(preset), capture=True)
+    return set(re.findall(r"^(tests/\S+?::\w+)", output, re.MULTILINE))
 
 
 def note(text):

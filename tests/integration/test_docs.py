@@ -6,6 +6,7 @@ import random
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -26,9 +27,10 @@ def fences(document, *languages):
 
 
 def free_port():
-    """The first of two neighbouring ports that nobody uses, with room for the nodes' own behind them."""
-    import socket
-    ports = list(range(24080, 30000, 200))
+    """The first of two neighbouring ports that nobody uses, with room for the nodes' own behind them: a block of those
+    that local-cluster chooses from."""
+    share, shares = map(int, os.environ.get("TARN_PORT_SHARE", "0/1").split("/"))
+    ports = list(range(10000, 30000, 200))[share::shares]
     random.SystemRandom().shuffle(ports)  # others may look for one at the same time
     for port in ports:
         try:

@@ -5,9 +5,10 @@ import os
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
-from harness import client
+from harness import client, nodes
 from harness.cluster import LOCAL_CLUSTER, PROGRAMS, process_is_alive, processes_naming
 
 SMALL = {"targets": 2, "drives": 1}
@@ -32,6 +33,7 @@ def test_up_prints_endpoint_and_relay_and_an_object_can_be_stored(make_cluster):
 def test_status_tells_programs_what_runs_where(make_cluster):
     cluster = make_cluster(targets=2, drives=3)
     status = json.loads(cluster.command("status", "--json").stdout)
+    assert status == json.loads(cluster.command("up", "--json", "--bin", str(cluster.programs)).stdout), "as `up` says it"
     assert [node["name"] for node in status["nodes"]] == ["p1", "t1", "t2"]
     assert [node["role"] for node in status["nodes"]] == ["proxy", "target", "target"]
     assert {node["state"] for node in status["nodes"]} == {"ready"}
@@ -175,6 +177,24 @@ def test_nodes_end_by_themselves_on_sigterm(make_cluster):
     result = cluster.down()
     assert "had to be killed" not in result.stderr
     assert cluster.command("down").returncode == 0  # it is so already
+
+
+def test_a_target_that_stops_does_not_wait_for_its_next_heartbeat(make_cluster):
+    cluster = make_cluster(targets=3, drives=1)
+    path = "/v1/internal/heartbeat"
+    waited = []
+    for node in cluster.targets():
+        proof = nodes.signed(cluster, "GET", path, "test")
+        with client.open_stream("GET", cluster.url_of(node, "internal") + path, headers=proof) as beats:
+            pieces = iter(beats)
+            assert b"ready" in next(pieces) + next(pieces)  # the next one is a second away
+            begun = time.monotonic()
+            os.kill(cluster.pid(node), signal.SIGTERM)
+            cluster.wait_exit(node)
+            waited.append(time.monotonic() - begun)
+            assert list(pieces) == []
+    # Of three, since others may use the machine.
+    assert min(waited) < 0.6, waited
 
 
 def test_a_second_proxy_on_the_same_directory_says_so_and_exits(make_cluster):
