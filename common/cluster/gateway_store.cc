@@ -77,6 +77,7 @@ class Race {
     if (answer || !may_be_the_endpoint(answer.error().code) || std::exchange(one_failed_, true))
       co_return answer;
     patience_.expires_at(std::chrono::steady_clock::time_point::min());
+    if (co_await is_cancelled()) co_return answer;  // a wait that begins now would not hear of it
     asio::steady_timer never(co_await asio::this_coro::executor,
                              std::chrono::steady_clock::time_point::max());
     (void)co_await never.async_wait(kTuple);
