@@ -1,18 +1,40 @@
 #include "target/drive.h"
 
+#include <array>
+#include <chrono>
+
 #include "common/base/clock.h"
 #include "common/base/memory_limit.h"
 #include "common/base/random.h"
 #include "common/cluster/hrw.h"
 #include "common/obs/log.h"
+#include "target/drive_identity.h"
 
 namespace tarn::target {
 namespace {
 
 constexpr std::size_t kQueueMax = 4096;
-constexpr auto kTombstoneKeep = std::chrono::hours(7 * 24);
+
+/// How often a drive is asked for a byte that memory may not answer for. On a rotational one that
+/// is a seek.
+constexpr std::chrono::seconds kReadEvery{4};
 
 spdlog::logger& drive_log() { return obs::log("drive"); }
+
+/// Fails when the drive does not bring the file that says whose it is.
+Status read_from_medium(io::FileSystem& files) {
+  const auto fd = files.open_for_read(kIdentityFile);
+  if (!fd) return fd.error().code == Errc::io ? fail(fd.error()) : Status();
+  std::array<std::byte, 1> byte{};
+  files.drop_cache(fd->get(), 0, 1U << 20U);  // of a part of a page the kernel would drop nothing
+  return files.read(fd->get(), byte, 0);
+}
+
+bool is_time_to_read() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now) % kReadEvery ==
+         std::chrono::seconds(0);
+}
 
 }  // namespace
 
@@ -55,8 +77,6 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
                        rotational ? turns : nullptr);
   };
   TRY(auto index, open_index());
-  const auto keep_from = options.keep_tombstones ? std::chrono::nanoseconds(0)
-                                                 : system_clock().wall_time() - kTombstoneKeep;
   std::vector<cluster::Candidate> candidates;
   for (const std::string& path : options.all_paths)
     candidates.push_back({cluster::placement_digest(path), 1.0});
@@ -69,7 +89,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   std::string foreign;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
     TRY(foreign, index->flag("foreign"));
-    return reconcile(*files, *index, options.dead_buckets, keep_from.count(), options.path, homes);
+    return reconcile(*files, *index, options.dead_buckets, options.path, homes);
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {
@@ -128,6 +148,10 @@ Task<Status> Drive::probe() {
   auto work = [this]() -> Status {
     if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
     TRY_OK(refresh_space());
+    // Whoever reads and writes finds out for himself: this is for a drive that nobody wants
+    // anything of. One bad answer is not enough.
+    if (is_time_to_read() && !read_from_medium(*files_))
+      if (const Status again = read_from_medium(*files_); !again) take_out(again.error().message);
     if (const Status broken = index_->background_error(); !broken) {
       note_index_error(broken.error());
       TRY_OK(usable());

@@ -64,8 +64,6 @@ class Drive {
     std::map<BucketId, api::Bucket> buckets;
     /// Those whose objects may lie on any drive, since they are or were mirrored.
     std::set<BucketId> spread_buckets;
-    /// Tombstones are kept whatever their age: a drive has yet to hear of them.
-    bool keep_tombstones = false;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;
     /// Shared by all drives of the target; null: one of its own.

@@ -216,7 +216,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   Opened opened;
   TRY_OK(read_ledger(*files, kLedgerOfDrive, opened.remembered));
   // Others may hold older versions of what was deleted here, or it may hold those.
-  TRY(opened.drive, opener_.open(std::move(files), *use, state, true));
+  TRY(opened.drive, opener_.open(std::move(files), *use, state));
   {
     const std::lock_guard lock(mutex_);
     identities_[path] = use->identity;
@@ -387,6 +387,11 @@ std::set<std::string> DriveAdmin::leaving() const {
   std::set<std::string> out;
   for (const auto& drive : leaving_) out.insert(drive->path());
   return out;
+}
+
+bool DriveAdmin::all_in_service() const {
+  const std::lock_guard lock(mutex_);
+  return list_.detached.empty() && list_.disabled.empty();
 }
 
 Task<void> DriveAdmin::close_detached() {

@@ -54,6 +54,8 @@ class DriveAdmin {
   [[nodiscard]] std::set<std::string> leaving() const;
   /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
   Task<void> close_detached();
+  /// No drive is disabled, and none was detached that has not been attached since. Thread-safe.
+  [[nodiscard]] bool all_in_service() const;
   /// The paths of all drives that are to be used at the next start.
   [[nodiscard]] std::vector<std::string> paths() const;
 

@@ -11,8 +11,6 @@
 namespace tarn::target {
 namespace {
 
-constexpr const char* kIdentityFile = ".tarn/drive.json";
-
 /// The drive set that the identities remember: uuid -> path, from the drive that knows most.
 std::map<std::string, std::string> remembered(const std::vector<FoundDrive>& found) {
   std::map<std::string, std::string> all;

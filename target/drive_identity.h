@@ -27,6 +27,9 @@ struct DriveIdentity {
 void to_json(nlohmann::json& out, const DriveIdentity& identity);
 void from_json(const nlohmann::json& in, DriveIdentity& identity);
 
+/// Where it lies on a drive.
+inline constexpr const char* kIdentityFile = ".tarn/drive.json";
+
 /// Nothing when the drive has none. corrupt when the file cannot be understood.
 [[nodiscard]] Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files);
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity);

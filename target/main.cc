@@ -44,6 +44,7 @@
 #include "target/open_drives.h"
 #include "target/options.h"
 #include "target/settings.h"
+#include "target/tombstones.h"
 
 namespace tarn::target {
 namespace {
@@ -335,6 +336,8 @@ Status Target::start() {
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
+  TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
+  tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));
   // Not beside the lease, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));
   tasks_.spawn(loop.executor(),

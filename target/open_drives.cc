@@ -24,8 +24,7 @@ Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger
 
 Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem> files,
                                                  const DrivePlan::Use& use,
-                                                 const cluster::ClusterState& state,
-                                                 bool keep_tombstones) const {
+                                                 const cluster::ClusterState& state) const {
   TRY_OK(write_identity(*files, use.identity));
   TRY_OK(probe_file_system(*files));
   Drive::Options its;
@@ -40,7 +39,6 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
     its.buckets[bucket.id] = bucket.placed_as();
     if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
   }
-  its.keep_tombstones = keep_tombstones;
   its.kind = options.kind();
   its.cache_policy = cache_policy;
   its.files = std::move(files);
@@ -48,11 +46,11 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   const RecoveryReport& report = drive->recovery();
   log().info(
       "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
-      "lost_records={} torn_files={} unreadable_files={} newer_metadata={}",
+      "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={}",
       use.path, use.identity.drive,
       drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
       report.adopted, report.work_files, report.stale_files, report.lost_records, report.torn_files,
-      report.unreadable_files, report.newer_metadata);
+      report.unreadable_files, report.newer_metadata, report.tombstones);
   return drive;
 }
 
@@ -77,11 +75,10 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
   for (const DrivePlan::Use& use : plan.use)
     for (const auto& [uuid, path] : use.identity.siblings) opened.missing_ids[path] = uuid;
-  const bool keep_tombstones = !opened.ledger.behind.empty();
   for (const auto& [path, why] : plan.missing)
     log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
-    auto drive = open(std::move(files[use.path]), use, state, keep_tombstones);
+    auto drive = open(std::move(files[use.path]), use, state);
     const bool is_disabled = list.disabled.contains(use.path);
     if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {
       log().warn("disabled drive not opened drive={} err={}", use.path, drive.error().message);

@@ -38,11 +38,10 @@ struct DriveOpener {
   std::shared_ptr<CachePolicy> cache_policy;
 
   /// Opens one as `use` says: its identity is written, its index reconciled with its files.
-  /// `keep_tombstones`: as Drive::Options. Blocks.
+  /// Blocks.
   [[nodiscard]] Result<std::unique_ptr<Drive>> open(std::unique_ptr<io::FileSystem> files,
                                                     const DrivePlan::Use& use,
-                                                    const cluster::ClusterState& state,
-                                                    bool keep_tombstones) const;
+                                                    const cluster::ClusterState& state) const;
   /// Opens those of the command line and of `list`. A drive that is disabled and cannot be opened
   /// is missing.
   [[nodiscard]] Result<OpenedDrives> open_all(const DriveList& list,

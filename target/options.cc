@@ -41,6 +41,10 @@ void Options::bind(Settings& settings) {
   settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long an append that was not flushed is kept after its last call");
+  settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 365),
+                    "how long what was deleted is remembered at least; longer while somebody or a "
+                    "drive is away that may hold it still");
   settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
                 "move objects whose home is another target by now, without being asked");
   settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,

@@ -38,13 +38,8 @@ std::optional<T> parse_hex(std::string_view text, std::size_t digits) {
 class Reconciliation {
  public:
   Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
-                 std::int64_t tombstones_before_ns, std::string drive, const Homes& homes)
-      : files_(files),
-        index_(index),
-        dead_(dead),
-        tombstones_before_ns_(tombstones_before_ns),
-        drive_(std::move(drive)),
-        homes_(homes) {}
+                 std::string drive, const Homes& homes)
+      : files_(files), index_(index), dead_(dead), drive_(std::move(drive)), homes_(homes) {}
 
   Result<RecoveryReport> run() {
     TRY_OK(finish_unsynced());
@@ -132,7 +127,7 @@ class Reconciliation {
       any = true;
       const bool dead = dead_.contains(bucket);
       if (record.kind == ObjectRecord::Kind::tombstone) {
-        if (dead || record.modified_ns < tombstones_before_ns_) {
+        if (dead) {
           batch.erase_record(bucket, name);
         } else {
           ++report_.tombstones;
@@ -353,7 +348,6 @@ class Reconciliation {
   io::FileSystem& files_;
   Index& index_;
   const std::set<BucketId>& dead_;
-  std::int64_t tombstones_before_ns_;
   std::string drive_;
   const Homes& homes_;
   bool index_was_empty_ = false;
@@ -372,10 +366,9 @@ class Reconciliation {
 }  // namespace
 
 Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
-                                 const std::set<BucketId>& dead_buckets,
-                                 std::int64_t tombstones_before_ns, const std::string& drive,
+                                 const std::set<BucketId>& dead_buckets, const std::string& drive,
                                  const Homes& homes) {
-  return Reconciliation(files, index, dead_buckets, tombstones_before_ns, drive, homes).run();
+  return Reconciliation(files, index, dead_buckets, drive, homes).run();
 }
 
 }  // namespace tarn::target

@@ -53,10 +53,8 @@ struct RecoveryReport {
 /// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
 /// file's bytes are durable, so what has one is complete. Where attributes were changed later
 /// (kPatchedDirectory) the one with the higher generation counts, attribute or record. Blocking.
-/// `tombstones_before_ns`: tombstones older than this (wall clock) are dropped.
 [[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                                const std::set<BucketId>& dead_buckets,
-                                               std::int64_t tombstones_before_ns,
                                                const std::string& drive, const Homes& homes);
 
 }  // namespace tarn::target

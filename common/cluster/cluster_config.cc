@@ -65,8 +65,9 @@ constexpr std::array kRows{
 };
 
 /// What a program reads once, at its start.
-constexpr std::array<std::string_view, 3> kOfTheStart{"default_bucket", "drive.kind",
-                                                      "drive.threads"};
+constexpr std::array<std::string_view, 6> kOfTheStart{"default_bucket",   "drive.kind",
+                                                      "drive.threads",    "job.patience",
+                                                      "target.out_after", "target.tombstone_keep"};
 /// Sections of AIStore's configuration that are the properties of new buckets.
 constexpr std::array<std::string_view, 8> kBucketSections{
     "versioning", "checksum", "mirror", "ec", "chunks", "lru", "write_policy", "rate_limit"};

@@ -85,11 +85,12 @@ struct ClusterView::Impl {
   Task<Status> poll();
   /// Where our knowledge stands: no read that is sent from now on may bring less.
   Revision ordinal();
-  /// Takes what was read or watched; `sent` is when we asked, and `asked` our ordinal() then.
-  Status install(const RangeResult& all, BootTime sent, Revision asked);
+  /// Takes what was read or watched; `asked` was our ordinal() when we asked.
+  Status install(const RangeResult& all, Revision asked);
   Status install(const WatchBatch& batch);
   Status publish();
-  void touch(BootTime sent);
+  /// The store has just answered.
+  void touch() { contact = clock.boot_time().count(); }
   void notify();
 
   MetaStore& store;
@@ -105,12 +106,6 @@ struct ClusterView::Impl {
   StateBuilder builder;
 };
 
-void ClusterView::Impl::touch(BootTime sent) {
-  std::int64_t before = contact.load();
-  while (before < sent.count() && !contact.compare_exchange_weak(before, sent.count())) {
-  }
-}
-
 Status ClusterView::Impl::publish() {
   TRY(auto next, builder.build());
   if (next->revision > state.get()->revision) state.set(std::move(next));
@@ -124,7 +119,7 @@ Revision ClusterView::Impl::ordinal() {
 
 /// A store that has lost its data, or was put back to an older state, is refused: nothing that it
 /// says is acted on, and it counts as out of reach.
-Status ClusterView::Impl::install(const RangeResult& all, BootTime sent, Revision asked) {
+Status ClusterView::Impl::install(const RangeResult& all, Revision asked) {
   const std::lock_guard lock(mutex);
   StateBuilder read;
   read.reset(all);
@@ -135,7 +130,7 @@ Status ClusterView::Impl::install(const RangeResult& all, BootTime sent, Revisio
     builder = std::move(read);
     TRY_OK(publish());
   }
-  touch(sent);
+  touch();
   return {};
 }
 
@@ -160,10 +155,9 @@ void ClusterView::Impl::notify() {
 }
 
 Task<Status> ClusterView::Impl::load() {
-  const BootTime sent = clock.boot_time();
   const Revision asked = ordinal();
   CO_TRY(const auto all, co_await store.range(everything()));
-  co_return install(all, sent, asked);
+  co_return install(all, asked);
 }
 
 /// Ends with the watch. Cancellation is a value here and in poll(): of two that throw, Asio's ||
@@ -183,19 +177,18 @@ Task<Status> ClusterView::Impl::watch(Revision from) {
 /// Ends when the store cannot be read.
 Task<Status> ClusterView::Impl::poll() {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  asio::steady_timer timer(co_await asio::this_coro::executor, kPoll);
   for (int polls = 1;; ++polls) {
-    timer.expires_after(kPoll);
     const auto [error] = co_await timer.async_wait(kTuple);
     if (error || co_await is_cancelled())
       co_return fail(Errc::cancelled, "the follower was cancelled");
-    const BootTime sent = clock.boot_time();
+    timer.expires_after(kPoll);  // from here on: slow answers are not asked for less often
     const Revision asked = ordinal();
     RangeRequest versions{std::string(keys::kVersions), prefix_end(std::string(keys::kVersions)),
                           0};
     CO_TRY(const auto newest, co_await store.range(std::move(versions)));
     if (polls % kPollsPerReload != 0 && has_newest(*state.get(), newest, asked)) {
-      touch(sent);
+      touch();
     } else {
       CO_TRY_OK(co_await load());
     }

@@ -35,8 +35,8 @@ class ClusterView {
                                                              std::uint64_t bmd_version);
   /// Reads the store now: what a proxy does before it says that a bucket does not exist.
   Task<Result<std::shared_ptr<const ClusterState>>> fresh();
-  /// The last time at which our state was surely the newest: when the read was sent that said so. A
-  /// node that could not read the map for one term stops renewing its lease.
+  /// When the store last answered, and our state was what it said or was made of that. A node that
+  /// could not read the map for one term stops renewing its lease.
   [[nodiscard]] BootTime last_contact() const;
   /// Called on the follower's loop after each new state, with the old and the new one, also for
   /// those that load(), fresh() or at_least() brought (several changes may be one call). Whoever

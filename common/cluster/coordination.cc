@@ -157,6 +157,7 @@ class Coordinator {
 
  private:
   [[nodiscard]] bool leads(const ClusterState& state) const;
+  void note_live(const OwnershipState& state);
   void note_absences(const OwnershipState& state);
   [[nodiscard]] std::optional<CoordinatorStep> step_for(const OwnershipState& state);
 
@@ -168,7 +169,7 @@ class Coordinator {
   AbsenceLimits limits_;
   std::optional<BootTime> leads_since_;
   std::map<std::string, BootTime> absent_since_;
-  std::set<std::string> seen_;  // targets that had a lease since
+  std::set<std::string> seen_;  // targets that had a lease since this proxy has had its own
 };
 
 bool Coordinator::leads(const ClusterState& state) const {
@@ -176,11 +177,15 @@ bool Coordinator::leads(const ClusterState& state) const {
   return leader_ == Leader::this_proxy || state.primary == membership_.self().id;
 }
 
+void Coordinator::note_live(const OwnershipState& state) {
+  for (const TargetWord& word : state.live) seen_.insert(word.id);
+}
+
 void Coordinator::note_absences(const OwnershipState& state) {
   std::erase_if(absent_since_, [&](const auto& entry) {
     return state.find(entry.first) != nullptr || state.map->find(entry.first) == nullptr;
   });
-  for (const TargetWord& word : state.live) seen_.insert(word.id);
+  note_live(state);
   for (const Member& member : state.map->members)
     if (state.find(member.id) == nullptr) absent_since_.try_emplace(member.id, clock_.boot_time());
 }
@@ -206,7 +211,11 @@ Task<bool> Coordinator::look() {
   if (!leads(*known)) {
     leads_since_.reset();
     absent_since_.clear();
-    seen_.clear();
+    // Who follows the store all the time knows whose leases were there when it comes to lead.
+    if (membership_.lease().valid())
+      note_live(*known->ownership);
+    else
+      seen_.clear();
     co_return false;
   }
   if (!leads_since_) leads_since_ = clock_.boot_time();

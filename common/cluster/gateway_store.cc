@@ -24,14 +24,15 @@ using namespace asio::experimental::awaitable_operators;
 /// A call that may be sent again although it may have been done already, or one that may not.
 enum class Repeat : std::uint8_t { harmless, never };
 
-constexpr http::CallLimits kCallLimits{.connect = 1s, .total = 3s};
-/// A renewal is worth nothing when it comes late: two fit into the time that a lease has left.
-constexpr http::CallLimits kRenewalLimits{.connect = 500ms, .total = 1500ms};
+/// For all that a call tries. No longer than a lease lasts: what comes later helps nobody.
+constexpr auto kCallMost = 4s;
+/// An endpoint that has said nothing for so long may be cut off: the next one is asked as well.
+constexpr auto kPatience = 1s;
 /// A watch may be silent: etcd reports progress every 10 minutes only. Whether the store is there
 /// is asked by other calls.
-constexpr http::CallLimits kWatchLimits{.connect = 1s, .total = 3s, .stall = 15min};
-/// How soon a watch ends when calls to its endpoint have failed.
-constexpr auto kWatchMovesWithin = 100ms;
+constexpr http::CallLimits kWatchLimits{.connect = kCallMost, .total = kCallMost, .stall = 15min};
+/// How soon a watch or a change ends when other calls have left its endpoint.
+constexpr auto kMovesWithin = 100ms;
 constexpr std::size_t kWatchLineBytesMax = 16U << 20U;
 
 http::ClientRequest make_request(std::string_view path, const std::string& body) {
@@ -42,6 +43,51 @@ http::ClientRequest make_request(std::string_view path, const std::string& body)
   request.body = body;
   return request;
 }
+
+/// A call, whoever answers it.
+struct Question {
+  std::string_view path;
+  std::string body;
+  std::chrono::steady_clock::time_point until;
+
+  [[nodiscard]] http::CallLimits limits() const {
+    const auto left = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                   until - std::chrono::steady_clock::now()),
+                               1ms);
+    return {.connect = left, .total = left};
+  }
+};
+
+/// Whether another endpoint may do better.
+bool may_be_the_endpoint(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
+         code == Errc::io;
+}
+
+/// Of two that try the same call: whoever has an answer ends it, and who fails first leaves it to
+/// the other. Of one loop.
+class Race {
+ public:
+  explicit Race(const asio::any_io_executor& executor) : patience_(executor, kPatience) {}
+
+  /// Until the first has failed or been silent for kPatience.
+  Task<void> wait_for_first() { (void)co_await patience_.async_wait(kTuple); }
+  /// What a try has come to. Ends at once when that ends the race, else when it is cancelled.
+  Task<Result<std::string>> end(Result<std::string> answer) {
+    if (answer || !may_be_the_endpoint(answer.error().code) || std::exchange(one_failed_, true))
+      co_return answer;
+    patience_.expires_at(std::chrono::steady_clock::time_point::min());
+    if (co_await is_cancelled()) co_return answer;  // a wait that begins now would not hear of it
+    asio::steady_timer never(co_await asio::this_coro::executor,
+                             std::chrono::steady_clock::time_point::max());
+    (void)co_await never.async_wait(kTuple);
+    co_return answer;
+  }
+
+ private:
+  asio::steady_timer patience_;
+  bool one_failed_ = false;
+};
 
 /// Cuts a byte stream into lines and hands the events of each on.
 class WatchReader {
@@ -85,10 +131,17 @@ struct GatewayStore::Impl {
 
   Task<Status> log_in(std::string endpoint, std::shared_ptr<const std::string> used);
   std::shared_ptr<const std::string> prepare(http::ClientRequest& request) const;
-  Task<Result<std::string>> call(std::string_view path, std::string body, Repeat repeat,
-                                 http::CallLimits limits);
-  Task<Result<std::string>> call_one(std::string endpoint, std::string_view path, std::string body,
-                                     http::CallLimits limits);
+  Task<Result<std::string>> call(std::string_view path, std::string body, Repeat repeat);
+  Task<Result<std::string>> ask_from(std::size_t at, std::size_t count, const Question& question);
+  Task<Result<std::string>> ask_first(std::size_t at, const Question& question, Race& race);
+  Task<Result<std::string>> ask_next(std::size_t at, std::size_t count, const Question& question,
+                                     Race& race);
+  Task<Result<std::string>> change(const Question& question);
+  Task<Result<std::string>> change_at(std::size_t at, const Question& question);
+  Task<Result<std::string>> call_one(std::size_t at, const Question& question);
+  [[nodiscard]] const std::string& endpoint(std::size_t at) const {
+    return endpoints[at % endpoints.size()];
+  }
   Task<Status> watch_one(std::string endpoint, std::string body, WatchReader& reader);
   void leave(std::size_t at) { preferred.compare_exchange_strong(at, at + 1); }
   Task<void> left(std::size_t at);
@@ -110,7 +163,7 @@ Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
   CO_TRY(auto url, http::parse_http_or_https(endpoint));
   auto request =
       make_request(gateway::kAuthenticate, gateway::encode_login(user->name, user->password));
-  CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request), kCallLimits));
+  CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request)));
   if (answer.status != 200) {
     const Error error = gateway::decode_error(answer.status, answer.body);
     // What etcd says of a wrong password is a malformed request, which no repetition mends.
@@ -123,48 +176,103 @@ Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
   co_return Status();
 }
 
-/// One call to one endpoint. unavailable means that it was not done; timeout, disconnected and io
-/// that nobody knows.
-Task<Result<std::string>> GatewayStore::Impl::call_one(std::string endpoint, std::string_view path,
-                                                       std::string body, http::CallLimits limits) {
-  CO_TRY(const auto url, http::parse_http_or_https(endpoint));
+/// One call to one endpoint, which is left when it fails. unavailable means that it was not done;
+/// timeout, disconnected and io that nobody knows.
+Task<Result<std::string>> GatewayStore::Impl::call_one(std::size_t at, const Question& question) {
+  CO_TRY(const auto url, http::parse_http_or_https(endpoint(at)));
   // Without a token etcd may take us for nobody, who is not asked to log in but denied.
-  if (user && token.get()->empty()) CO_TRY_OK(co_await log_in(endpoint, token.get()));
+  if (user && token.get()->empty()) CO_TRY_OK(co_await log_in(endpoint(at), token.get()));
   for (bool first = true;; first = false) {
-    auto request = make_request(path, body);
+    auto request = make_request(question.path, question.body);
     const auto used = prepare(request);
-    CO_TRY(const auto answer, co_await client.call(url, std::move(request), limits));
-    if (answer.status == 200) co_return answer.body;
-    if (first && user && gateway::wants_login(answer.status, answer.body)) {
-      CO_TRY_OK(co_await log_in(endpoint, used));
+    auto answer = co_await client.call(url, std::move(request), question.limits());
+    if (!answer) {
+      Error error = std::move(answer).error();
+      if (may_be_the_endpoint(error.code)) leave(at);
+      error.message = "meta store " + endpoint(at) + ": " + error.message;
+      co_return fail(std::move(error));
+    }
+    if (answer->status == 200) co_return std::move(answer->body);
+    if (first && user && gateway::wants_login(answer->status, answer->body)) {
+      CO_TRY_OK(co_await log_in(endpoint(at), used));
       continue;
     }
-    Error error = gateway::decode_error(answer.status, answer.body);
+    Error error = gateway::decode_error(answer->status, answer->body);
     // Said by the store itself: quorum was lost or a write failed under way.
-    if (error.code == Errc::unavailable) error.code = Errc::timeout;
+    if (error.code == Errc::unavailable) {
+      error = {Errc::timeout, "meta store " + endpoint(at) + ": " + error.message};
+      leave(at);
+    }
     co_return fail(std::move(error));
   }
 }
 
 Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::string body,
-                                                   Repeat repeat, http::CallLimits limits) {
+                                                   Repeat repeat) {
   if (endpoints.empty()) co_return fail(Errc::invalid_argument, "no meta store is configured");
-  Error last;
-  for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
-    const std::size_t at = preferred.load();
-    const std::string endpoint = endpoints[at % endpoints.size()];
-    auto answer = co_await call_one(endpoint, path, body, limits);
-    if (answer) co_return answer;
-    last = std::move(answer).error();
-    const bool refused = last.code == Errc::unavailable;
-    const bool unknown =
-        last.code == Errc::timeout || last.code == Errc::disconnected || last.code == Errc::io;
-    if (!refused && !unknown) co_return fail(std::move(last));
-    last = {Errc::unavailable, "meta store " + endpoint + ": " + last.message};
-    leave(at);
-    if (unknown && repeat == Repeat::never) break;
+  const Question question{path, std::move(body), std::chrono::steady_clock::now() + kCallMost};
+  Result<std::string> answer;
+  if (repeat == Repeat::never) {
+    answer = co_await change(question);
+  } else {
+    answer = co_await ask_from(preferred.load(), endpoints.size(), question);
   }
-  co_return fail(std::move(last));
+  if (!answer && may_be_the_endpoint(answer.error().code))
+    co_return fail(Errc::unavailable, "{}", answer.error().message);
+  co_return answer;
+}
+
+/// Asks endpoint `at`, and when it fails or is silent the `count` - 1 behind it, one after the
+/// other: an answer that is slow on its way is not given up, and one that never comes costs
+/// kPatience.
+Task<Result<std::string>> GatewayStore::Impl::ask_from(std::size_t at, std::size_t count,
+                                                       const Question& question) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  if (count == 1) co_return co_await call_one(at, question);
+  // A cancellation that came before the two are joined would reach neither of them.
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
+  Race race(co_await asio::this_coro::executor);
+  auto ended =
+      co_await (ask_first(at, question, race) || ask_next(at + 1, count - 1, question, race));
+  if (ended.index() == 0) co_return std::move(std::get<0>(ended));
+  if (std::get<1>(ended)) leave(at);
+  co_return std::move(std::get<1>(ended));
+}
+
+Task<Result<std::string>> GatewayStore::Impl::ask_first(std::size_t at, const Question& question,
+                                                        Race& race) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto answer = co_await call_one(at, question);
+  co_return co_await race.end(std::move(answer));
+}
+
+Task<Result<std::string>> GatewayStore::Impl::ask_next(std::size_t at, std::size_t count,
+                                                       const Question& question, Race& race) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  co_await race.wait_for_first();
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
+  auto answer = co_await ask_from(at, count, question);
+  co_return co_await race.end(std::move(answer));
+}
+
+/// A call that must not be sent again when it may have arrived.
+Task<Result<std::string>> GatewayStore::Impl::change(const Question& question) {
+  Result<std::string> answer;
+  for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
+    answer = co_await change_at(preferred.load(), question);
+    // Anything else than a connection that was refused: it may have been done.
+    if (answer || answer.error().code != Errc::unavailable) break;
+  }
+  co_return answer;
+}
+
+/// Nobody waits for an endpoint that does not answer others either.
+Task<Result<std::string>> GatewayStore::Impl::change_at(std::size_t at, const Question& question) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
+  auto ended = co_await (call_one(at, question) || left(at));
+  if (ended.index() == 0) co_return std::move(std::get<0>(ended));
+  co_return fail(Errc::timeout, "meta store {}: calls to it fail", endpoint(at));
 }
 
 /// A watch whose request is sent.
@@ -209,7 +317,7 @@ Task<void> GatewayStore::Impl::left(std::size_t at) {
   co_await asio::this_coro::throw_if_cancelled(false);
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (preferred.load() == at || endpoints.size() == 1) {
-    timer.expires_after(kWatchMovesWithin);
+    timer.expires_after(kMovesWithin);
     (void)co_await timer.async_wait(kTuple);
     if (co_await is_cancelled()) co_return;
   }
@@ -227,40 +335,40 @@ GatewayStore::GatewayStore(http::Client client, std::vector<std::string> endpoin
 GatewayStore::~GatewayStore() = default;
 
 Task<Result<RangeResult>> GatewayStore::range(RangeRequest request) {
-  CO_TRY(const auto body, co_await impl_->call(gateway::kRange, gateway::encode(request),
-                                               Repeat::harmless, kCallLimits));
+  CO_TRY(const auto body,
+         co_await impl_->call(gateway::kRange, gateway::encode(request), Repeat::harmless));
   co_return gateway::decode_range_result(body);
 }
 
 Task<Result<TransactionResult>> GatewayStore::commit(Transaction transaction) {
-  CO_TRY(const auto body, co_await impl_->call(gateway::kTxn, gateway::encode(transaction),
-                                               Repeat::never, kCallLimits));
+  CO_TRY(const auto body,
+         co_await impl_->call(gateway::kTxn, gateway::encode(transaction), Repeat::never));
   co_return gateway::decode_transaction_result(body);
 }
 
 Task<Result<LeaseId>> GatewayStore::grant(std::chrono::seconds ttl) {
   // Granted twice, one of the two ends unused.
-  CO_TRY(const auto body, co_await impl_->call(gateway::kGrant, gateway::encode_grant(ttl),
-                                               Repeat::harmless, kCallLimits));
+  CO_TRY(const auto body,
+         co_await impl_->call(gateway::kGrant, gateway::encode_grant(ttl), Repeat::harmless));
   co_return gateway::decode_granted(body);
 }
 
 Task<Result<std::chrono::seconds>> GatewayStore::keep_alive(LeaseId lease) {
-  CO_TRY(const auto body, co_await impl_->call(gateway::kKeepAlive, gateway::encode_lease(lease),
-                                               Repeat::harmless, kRenewalLimits));
+  CO_TRY(const auto body,
+         co_await impl_->call(gateway::kKeepAlive, gateway::encode_lease(lease), Repeat::harmless));
   co_return gateway::decode_kept(body);
 }
 
 Task<Status> GatewayStore::revoke(LeaseId lease) {
-  const auto answer = co_await impl_->call(gateway::kRevoke, gateway::encode_lease(lease),
-                                           Repeat::never, kCallLimits);
+  const auto answer =
+      co_await impl_->call(gateway::kRevoke, gateway::encode_lease(lease), Repeat::never);
   if (!answer) co_return fail(answer.error());
   co_return Status();
 }
 
 Task<Result<LeaseState>> GatewayStore::time_to_live(LeaseId lease) {
   CO_TRY(const auto body, co_await impl_->call(gateway::kTimeToLive, gateway::encode_lease(lease),
-                                               Repeat::harmless, kCallLimits));
+                                               Repeat::harmless));
   co_return gateway::decode_left(body);
 }
 

@@ -63,9 +63,9 @@ class Membership {
   /// to date. Tries until it works; fails for what no repetition mends: a store that refuses us
   /// (unauthenticated, forbidden, unsupported), or that is damaged. Ends when cancelled.
   Task<Status> join();
-  /// Renews every second and takes a new lease when the old one is gone; writes acknowledged
-  /// versions into live/<id> when they change. Renews no more when the view has not been up to date
-  /// for one term. Ends when cancelled.
+  /// Renews every second, answered or not, and takes a new lease when the old one is gone; writes
+  /// acknowledged versions into live/<id> when they change. Renews no more when the view has not
+  /// been up to date for one term. Ends when cancelled.
   Task<void> keep();
   /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
   Task<void> leave();

@@ -335,6 +335,15 @@ class RecordingDisk(LoopDisk):
     def mark(self, text):
         self.daemon.command("mark " + text)
 
+    def yank(self):
+        """Everything on it fails from now on, also what the memory behind the loop device could have answered for."""
+        backing = os.open(self._backing(), os.O_RDONLY)
+        try:
+            self.daemon.kill()
+            os.posix_fadvise(backing, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(backing)
+
     def crash_images(self):
         """The moments of the log so far. The disk may go on."""
         return CrashImages(self.lab, self.name, self.fs, self.base, self.log)

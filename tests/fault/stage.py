@@ -43,7 +43,7 @@ local_cluster = _load_local_cluster()
 class Stage:
     """A cluster below `lab.root`, or in `directory`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
     `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
-    `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
+    `size`: of all disks, or a list with that of each of a target. `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
     made to fail by name (disks.FaultFs). `options` are those of the cluster."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
@@ -55,7 +55,8 @@ class Stage:
         kinds = fs.split(",") if fs else []
         for number in range(targets if fs else 0):
             target, kind = f"t{number + 1}", kinds[number % len(kinds)]
-            self.disks[target] = [self._mounted(make(f"{target}d{j + 1}", kind, size), target, f"d{j + 1}", recording)
+            sizes = size if isinstance(size, list) else [size] * drives
+            self.disks[target] = [self._mounted(make(f"{target}d{j + 1}", kind, sizes[j]), target, f"d{j + 1}", recording)
                                   for j in range(drives)]
         for number in range(targets if faulty else 0):
             target = f"t{number + 1}"

@@ -1,5 +1,6 @@
 """Links that lose, reset, throttle or delay (faults.md N5, N6), and an etcd that is slow or full (F7)."""
 
+import os
 import time
 
 from harness import etcd
@@ -11,6 +12,7 @@ from test_nemesis import ERRORS, Work, judge
 
 NAMES = [f"n-{i:04}" for i in range(40)]
 PATIENCE = 20  # seconds: no call may need longer
+SLOW_ETCD = float(os.environ.get("TARN_TEST_SECONDS") or 10)
 
 
 def test_bad_links_make_it_slow_and_nothing_else(make_site, seed):
@@ -53,6 +55,35 @@ def test_bad_links_make_it_slow_and_nothing_else(make_site, seed):
     print(f"detected: the slowest of {len(ops)} calls took {(slowest.ret - slowest.call) / 1e9:.1f} s")
     assert slowest.ret - slowest.call < scaled(PATIENCE) * 1e9, slowest.line()
     assert not any(flags_of(cluster, target) >> 17 & 1 for target in cluster.targets()), "somebody is out"
+    site.wait_quiet(15)
+    judge(site, NAMES)
+
+
+def test_a_slow_way_to_etcd_takes_nobody_down(make_site, seed):
+    """N6: all that nodes and etcd say to each other takes a second, each way: no target is down, and objects do not notice."""
+    site = make_site(machines=4, targets=3, proxies=2, etcds=1, etcds_apart=True)
+    net, cluster = site.network, site.cluster
+    cluster.expect_errors(ERRORS)
+    crowd = Crowd(site.clients(4), Work(seed, NAMES)).start()
+    leases = "lease gone|lease not renewed|target down"
+    try:
+        version, before = site.map_version(), site.log_count(leases)
+        net.delay("m4", 1.0, 0.2)
+        begun = len(site.recorder.ops())
+        time.sleep(SLOW_ETCD)
+        ops = site.recorder.ops()[begun:]
+        hit = net.touched()["m4"]
+        net.heal("m4")
+    finally:
+        crowd.stop()
+    bad = [op.line() for op in ops if op.outcome not in ("done", "absent", "precondition")]
+    print(f"injected: 1 s each way for {SLOW_ETCD:.0f} s on {hit} connections; detected: {len(ops)} calls, {len(bad)} without an "
+          f"answer, {site.log_count(leases) - before} words about leases")
+    assert hit > 0 and len(ops) > 20 * SLOW_ETCD
+    assert site.map_version() == version, "a target went down"
+    # Connections that are there are reset when the delay begins and ends; what one proxy could not ask it says once.
+    assert site.log_count("lease gone|target down") == 0
+    assert not bad, bad[:5]
     site.wait_quiet(15)
     judge(site, NAMES)
 

@@ -1,14 +1,17 @@
-"""Buckets that are destroyed and made again under writers (faults.md L6)."""
+"""Buckets that are destroyed and made again under writers (faults.md L6), and while nodes die (A3)."""
 
 import os
 import random
+import signal
 import threading
 import time
 
 from harness import attribute
+from harness import client as http
 from harness.waiting import wait_until
 
 ROUNDS = 12
+KILLS = 8
 
 
 def test_nothing_outlives_its_bucket(cluster, seed):
@@ -56,11 +59,60 @@ def test_nothing_outlives_its_bucket(cluster, seed):
     assert cluster.names(bucket) == []
     cluster.destroy_bucket(bucket)
 
-    def left():
-        return [path for target in cluster.targets() for drive in cluster.drives(target)
-                for path in (drive / "data").glob("*/*") if is_of(path, bucket)]
+    wait_until(lambda: not left(cluster, bucket), 10, "no file of it is left")
 
-    wait_until(lambda: not left(), 10, "no file of it is left")
+
+def test_nodes_killed_at_any_instant_of_a_destroy(make_cluster, rng):
+    """A3: all of the bucket is there, or nothing; who got no answer asks again; nothing comes back with a later start."""
+    cluster = make_cluster(targets=2, drives=1)
+    made = {f"n-{i}": bytes([i]) * 5000 for i in range(12)}
+    answered = undone = 0
+    for number in range(KILLS):
+        bucket = f"dies-{number}"
+        cluster.create_bucket(bucket)
+        for name, body in made.items():
+            assert cluster.put(bucket, name, body).status == 200
+        victims = rng.choice([["p1"], ["p1"], ["t1"], ["t2"], ["p1", "t1", "t2"]])
+        answers = []
+
+        def destroy():
+            try:
+                answers.append(cluster.destroy_bucket(bucket).status)
+            except (OSError, http.ProtocolError):
+                answers.append(None)
+
+        asking = threading.Thread(target=destroy)
+        asking.start()
+        time.sleep(rng.uniform(0, 0.02))
+        for victim in victims:
+            os.kill(cluster.pid(victim), signal.SIGKILL)
+        for victim in victims:
+            cluster.wait_exit(victim)
+        asking.join()
+        cluster.start(*victims)
+        there = wait_until(lambda: next((status for status in [cluster.list_page(bucket).status] if status in (200, 404)), None),
+                           15, "the bucket is there, or is not")
+        if answers[0] == 200:
+            answered += 1
+            assert there == 404, "an acknowledged destroy was undone"
+        if there == 200:
+            undone += 1
+            assert {name: cluster.get(bucket, name).body for name in made} == made
+        assert cluster.destroy_bucket(bucket).status == (200 if there == 200 else 404)
+    cluster.kill("p1", "t1", "t2")
+    cluster.start("p1", "t1", "t2")
+    for number in range(KILLS):
+        bucket = f"dies-{number}"
+        assert cluster.list_page(bucket).status == 404
+        wait_until(lambda: not left(cluster, bucket), 10, "no file of it is left")
+        cluster.create_bucket(bucket)
+        assert cluster.names(bucket) == []
+    print(f"injected: {KILLS} kills; detected: {answered} destroys were answered, {undone} had not happened")
+
+
+def left(cluster, bucket):
+    return [path for target in cluster.targets() for drive in cluster.drives(target)
+            for path in (drive / "data").glob("*/*") if is_of(path, bucket)]
 
 
 def is_of(path, bucket):

@@ -1,18 +1,23 @@
-"""Drives that fill up, vanish, or are somebody else's (faults.md C4, D2, D3, D4)."""
+"""Drives that fill up, vanish, are of several sizes, or are somebody else's (faults.md C4, D1 to D4, D9)."""
 
 import errno
 import json
 import os
 import shutil
 import subprocess
+import time
 
+import checker
 import disks
 import pytest
 from disks import seeded
 from harness.waiting import wait_until
-from stage import DRIVE_ERRORS, local_cluster
+from load import Crowd
+from stage import DRIVE_ERRORS, Churn, local_cluster
+from test_mirror import redundancy
 
 MIB = 1024 * 1024
+needs_fuse = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
 pytestmark = needs_ext4
 
@@ -78,6 +83,96 @@ def test_a_full_drive_refuses_writes_and_does_the_rest(make_stage, seed):
     stage.kill("t1")
     stage.start("t1")
     stage.check(judge, names)
+
+
+def test_of_drives_of_unequal_size_the_small_one_passes_on_what_does_not_fit(make_stage, seed):
+    """D9: one drive of 64 MiB, one of 256. While any has room everything is taken; then the rules of C4 hold, for both."""
+    rng = seeded(seed, "D9")
+    stage = make_stage(targets=1, drives=2, fs="ext4", size=[64 * MIB, 256 * MIB])
+    cluster, (small, large) = stage.cluster, stage.disks["t1"]
+    cluster.expect_errors(DRIVE_ERRORS)
+    judge = stage.client("judge")
+
+    def used(disk):
+        now = os.statvfs(disk.mountpoint)
+        return 1 - now.f_bavail / now.f_blocks
+
+    names, refused, first_full = [], [], None
+    while not refused:
+        name = f"n-{len(names)}"
+        names.append(name)
+        op = judge.put("data", name, rng.choice((1000, 700_000, 2 * MIB)))
+        if op.status != 200:
+            refused.append(op)
+        if first_full is None and used(small) > 0.85:
+            first_full = used(large)
+        assert len(names) < 5000, "320 MiB hold gigabytes"
+    # Half of all names belong on the small one: it is full first, and nobody notices until the large one is, too.
+    assert first_full is not None and first_full < 0.6, first_full
+    assert refused[0].status in (503, 507), refused[0].line()
+    full = used(small), used(large)
+    assert min(full) > 0.9, full
+    for disk in (small, large):
+        free = os.statvfs(disk.mountpoint)
+        assert free.f_bavail * free.f_frsize >= free.f_blocks * free.f_frsize // 100, "the reserve was used up"
+    deleted = rng.sample(names[:-1], 40)
+    for name in deleted:
+        assert judge.delete("data", name).status == 200, name
+    wait_until(lambda: judge.put("data", "after", 5000).status == 200, 60, "PUTs work again once there is room")
+    # After a start, too, what lies on the other drive than its own is found, and nothing deleted is.
+    stage.kill("t1")
+    stage.start("t1")
+    print(f"injected: drives of 64 and 256 MiB; detected: the large one was {first_full:.0%} full when the small one was, "
+          f"both {min(full):.0%} after {len(names)} PUTs, then {refused[0].status}")
+    stage.check(judge, [*names, "after"])
+
+
+@needs_fuse
+def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage, seed):
+    """D1: under load, and without any: out at the first access or within five seconds."""
+    stage = make_stage(targets=1, drives=3, fs="ext4", recording=True)
+    cluster = stage.cluster
+    cluster.expect_errors(r" error (drive|index|recovery|target|http|mirror) ")
+    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
+    names = [f"n-{i:04}" for i in range(24)]
+    judge = stage.client("judge", timeout=20)
+    for name in names:
+        assert judge.put("m", name, 20_000).status == 200
+        assert judge.put("data", name, 5000).status == 200
+    busy, idle = stage.disks["t1"][:2]
+
+    def up(disk):
+        return cluster.metric("t1", "tarn_drive_up", drive=str(disk.mountpoint)) == 1
+
+    # Two of three, one after the other: between them all copies are made again.
+    single = len(names)
+    for disk, load in ((busy, True), (idle, False)):
+        crowd = Crowd([stage.client(f"{disk.name}-{i}", timeout=20) for i in range(4)],
+                      Churn(seed, names, "m", sizes=(100, 20_000))) if load else None
+        if crowd:
+            crowd.start()
+        assert up(disk)
+        begun = time.monotonic()
+        disk.yank()
+        wait_until(lambda: not up(disk), 5, "the drive is out")
+        seconds = time.monotonic() - begun
+        if crowd:
+            time.sleep(0.5)
+            crowd.stop()
+        print(f"injected: a drive yanked {'under' if load else 'without'} load; detected: out after {seconds:.1f} s")
+        found = stage.look(judge, names, "m", 20)
+        assert all(get.outcome in ("done", "absent") for get, _ in found.values())
+        statuses = {name: judge.get("data", name).status for name in names}
+        assert set(statuses.values()) <= {200, 503}, "a single copy is there or 503, never gone"
+        assert sum(status == 200 for status in statuses.values()) < single
+        single = sum(status == 200 for status in statuses.values())
+        report = checker.check([op for op in stage.recorder.ops() if op.bucket == "m"])
+        assert report.ok, str(report)
+        if load:
+            there = sum(get.outcome == "done" for get, _ in found.values())
+            wait_until(lambda: redundancy(cluster)["full"] == there and redundancy(cluster)["reduced"] == 0, 30,
+                       "all have two copies again")
+    assert stage.is_alive("t1")
 
 
 def test_nothing_lands_under_the_mount_point_of_a_drive_that_is_gone(make_stage, seed):

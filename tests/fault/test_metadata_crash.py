@@ -10,6 +10,7 @@ import urllib.parse
 import pytest
 from disks import seeded
 from harness import client
+from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 
 PATCH_POINTS = ("patch.before_attribute", "patch.before_fsync", "patch.before_index", "patch.before_reply")
@@ -173,6 +174,15 @@ def rename(cluster, name, new_name):
     return client.request("POST", cluster.url("data", name), body, {"Content-Type": "application/json"})
 
 
+def copy(cluster, name, new_name):
+    """The answer; None when there was none."""
+    goal = urllib.parse.quote(f"ais/@#/data/{new_name}")
+    try:
+        return client.request("PUT", cluster.url("data", name) + f"&object_to={goal}", b"")
+    except (OSError, client.ProtocolError):
+        return None
+
+
 def names_here_and_there(cluster):
     """(a name of t1, a name of t2)"""
     return cluster.names_owned_by("t1", "data", 1)[0], cluster.names_owned_by("t2", "data", 1)[0]
@@ -215,6 +225,37 @@ def test_a_rename_whose_new_home_dies_keeps_the_source(make_cluster, point):
     assert found.status == 404 or found.body == BODY, "half a copy"
     assert rename(cluster, source, goal).status == 200
     assert cluster.names("data") == [goal] and cluster.get("data", goal).body == BODY
+
+
+@pytest.mark.parametrize("dies", ["t1", "t2"])
+def test_a_copy_whose_target_dies_is_whole_or_not_there(make_cluster, dies):
+    """A3: of the object, and of the target that it goes to, at every step; asked again it is the same object."""
+    cluster = make_cluster(targets=2, drives=1)
+    source, goal = names_here_and_there(cluster)
+    assert cluster.put("data", source, BODY).status == 200
+    etag = cluster.head("data", source).headers["ETag"]
+    points = ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"]
+    if dies == "t1":  # to a name of its own it writes what it reads
+        goal, points = cluster.names_owned_by("t1", "data", 2)[-1], ["put.before_attribute", "put.before_fsync", "put.before_index"]
+    hits = 0
+    for point in points:
+        assert cluster.delete("data", goal).status in (200, 404)
+        cluster.kill(dies)
+        cluster.start(dies, fail_points=f"{point}=kill@1")
+        answer = copy(cluster, source, goal)
+        assert answer is None or answer.status == 503, answer
+        cluster.wait_exit(dies)
+        cluster.start(dies)
+        hits += 1
+        assert cluster.get("data", source).body == BODY
+        found = cluster.get("data", goal)
+        assert found.status == 404 or found.body == BODY, f"half a copy at {point}"
+        assert copy(cluster, source, goal).status == 200
+        again = cluster.get("data", goal)
+        assert (again.body, again.headers["ETag"]) == (BODY, etag)
+        assert cluster.names("data") == sorted([source, goal])
+        wait_until(lambda: len(data_files(cluster, "t1", "t2")) == 2, 10, "nothing else is left")
+    print(f"injected: {hits} kills; detected: each copy was whole or not there, and could be made again")
 
 
 def test_a_restart_ends_appends_with_a_clear_error(make_cluster):

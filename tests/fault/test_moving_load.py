@@ -43,11 +43,11 @@ def moves(cluster):
     return any(attribute.data_files(cluster.drives(cluster.targets()[-1])))
 
 
-def misplaced(cluster, bucket):
-    """Bytes that do not lie where their owner is now."""
-    found = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
-    return sum(said["size"] for target, each in found.items() for name, said in each.items()
-               if cluster.owner(bucket, name) != target)
+def where(cluster):
+    """{target: {(bucket, name): bytes}} of all that lies on drives."""
+    return {target: {(bucket, name): said["size"] for bucket in ("still", "data")
+                     for name, said in attribute.objects(cluster.drives(target), bucket).items()}
+            for target in cluster.targets()}
 
 
 def test_clients_go_on_while_names_move(make_stage, seed):
@@ -110,15 +110,17 @@ def overlapping(said, stage):
     """G3: t4 gets its names back, and while they move t1 is put aside: all ends as by the last map."""
     cluster = stage.cluster
     before = moved_bytes(cluster)
-    first = {target: attribute.objects(cluster.drives(target), "still") for target in cluster.targets()}
+    first = where(cluster)
     give_names_to(cluster, *cluster.targets())
     wait_until(lambda: attribute.data_files(cluster.drives("t4")), 20, "something moves to t4")
     give_names_to(cluster, "t2", "t3", "t4")
     wait_until_home(cluster, 60)
-    assert misplaced(cluster, "still") == 0
-    last = {target: attribute.objects(cluster.drives(target), "still") for target in cluster.targets()}
-    optimum = sum(said["size"] for target, each in last.items() for name, said in each.items() if name not in first[target])
+    last = where(cluster)
+    assert not last["t1"], "something is left where no name is at home"
+    misplaced = [key for target, each in last.items() for key in each if cluster.owner(*key) != target]
+    assert not misplaced, misplaced[:5]
+    assert sorted(name for each in last.values() for bucket, name in each if bucket == "still") == OBJECTS
+    optimum = sum(size for target, each in last.items() for key, size in each.items() if key not in first[target])
     moved = moved_bytes(cluster) - before
     said.append(f"two changes at once moved {moved} bytes, at least {optimum} had to")
-    assert sorted(name for each in last.values() for name in each) == OBJECTS
-    assert moved <= 1.2 * optimum + 2_000_000  # the other bucket's few
+    assert optimum > 500_000 and moved <= 1.2 * optimum, (moved, optimum)

@@ -83,16 +83,16 @@ class NodeLog:
 
 class Cluster:
     """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd; on a
-    `network` (netns.Network), each on the machine of its number. Not started until `up`."""
+    `network` (netns.Network), each on the machine of its number; members of etcd with `etcds_apart` on the last ones. Not started until `up`."""
 
     def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
-                 meta="embedded", etcds=1, network=None):
+                 meta="embedded", etcds=1, etcds_apart=False, network=None):
         self.directory = Path(directory)
         self.network = network
         self.options = ["--targets", str(targets), "--drives", str(drives)]
         if meta != "embedded":
             self.options += ["--meta", meta, "--proxies", str(proxies), "--etcds", str(etcds)]
-        self.etcds = etcds
+        self.etcds, self.etcds_apart = etcds, etcds_apart
         self.proxies = [f"p{i + 1}" for i in range(proxies)]
         for key, value in (settings or {}).items():
             self.options += ["--set", f"{key}={value}"]
@@ -143,7 +143,8 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory.parent / f"{self.directory.name}.places"
         kinds = {"p": len(self.proxies), "etcd": self.etcds, "t": len(self.network.machines)}
-        file.write_text(json.dumps({f"{kind}{i + 1}": self.network.place(f"m{i + 1}")
+        first = {"etcd": len(self.network.machines) - self.etcds if self.etcds_apart else 0}
+        file.write_text(json.dumps({f"{kind}{i + 1}": self.network.place(f"m{first.get(kind, 0) + i + 1}")
                                     for kind, count in kinds.items() for i in range(count)}))
         return ["--places", str(file)]
 

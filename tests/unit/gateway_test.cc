@@ -141,10 +141,7 @@ struct Gateway {
       : store(EmbeddedStore::open(directory, system_clock()).value()),
         router(proxy::meta_gateway_routes(*store)),
         server(run.loops(), options()),
-        remote(client, {"http://127.0.0.1:1", start()}, [this](http::ClientRequest& request) {
-          request.fields.push_back({std::string(security::NodeAuth::kHeader),
-                                    caller.sign(http::to_string(request.method), request.target)});
-        }) {}
+        remote(client, {"http://127.0.0.1:1", start()}, signing()) {}
   ~Gateway() {
     store->end_watches();
     server.stop(5s);
@@ -163,6 +160,12 @@ struct Gateway {
   std::string start() {
     REQUIRE(server.start());
     return server.url();
+  }
+  GatewayStore::Sign signing() {
+    return [this](http::ClientRequest& request) {
+      request.fields.push_back({std::string(security::NodeAuth::kHeader),
+                                caller.sign(http::to_string(request.method), request.target)});
+    };
   }
   Task<void> close_idle() {
     client.close_idle();
@@ -283,19 +286,52 @@ TEST_CASE("Gateway: a watch ends when the store ends its watches", "[cluster][ga
   CHECK(watching.get().error().code == Errc::unavailable);
 }
 
+/// Takes connections, since the kernel does, and never says a word.
+struct Silent {
+  asio::io_context unused;
+  asio::ip::tcp::acceptor acceptor{unused, {asio::ip::address_v4::loopback(), 0}};
+  [[nodiscard]] std::string url() const {
+    return "http://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  }
+};
+
+TEST_CASE("Gateway: an endpoint that is cut off costs a second, and a change its outcome",
+          "[cluster][gateway]") {
+  const TemporaryDirectory directory;
+  Gateway gateway(directory.path());
+  const LeaseId lease = gateway.run(gateway.remote.grant(30s)).value();
+  Silent silent;
+  Silent other;
+  GatewayStore store(gateway.client, {silent.url(), other.url(), gateway.server.url()},
+                     gateway.signing());
+  // Sent to one only; who asks others meanwhile finds out that it is cut off.
+  Transaction put;
+  put.puts.push_back({"a", "x", 0});
+  auto change =
+      asio::co_spawn(gateway.run.executor(), store.commit(std::move(put)), asio::use_future);
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK(gateway.run(store.keep_alive(lease)) == 30s);
+  const auto seconds = std::chrono::steady_clock::now() - begun;
+  CHECK(seconds > 1900ms);
+  CHECK(seconds < 3s);
+  REQUIRE(change.wait_for(500ms) == std::future_status::ready);
+  CHECK(change.get().error().code == Errc::unavailable);
+  // The next calls know; at worst they pay for one of the two once more.
+  CHECK(gateway.run(store.range({"a", "", 0})));
+  const auto again = std::chrono::steady_clock::now();
+  CHECK(gateway.run(store.range({"a", "", 0})));
+  CHECK(std::chrono::steady_clock::now() - again < 500ms);
+  GatewayStore nobody(gateway.client, {silent.url(), other.url()}, gateway.signing());
+  const auto in_vain = std::chrono::steady_clock::now();
+  CHECK(gateway.run(nobody.range({"a", "", 0})).error().code == Errc::unavailable);
+  CHECK(std::chrono::steady_clock::now() - in_vain < 4500ms);
+}
+
 TEST_CASE("Gateway: a watch leaves an endpoint that is cut off", "[cluster][gateway]") {
   const TemporaryDirectory directory;
   Gateway gateway(directory.path());
-  // Takes connections, since the kernel does, and never says a word.
-  asio::io_context unused;
-  asio::ip::tcp::acceptor silent(unused, {asio::ip::address_v4::loopback(), 0});
-  const auto url = "http://127.0.0.1:" + std::to_string(silent.local_endpoint().port());
-  const auto sign = [&](http::ClientRequest& request) {
-    request.fields.push_back(
-        {std::string(security::NodeAuth::kHeader),
-         gateway.caller.sign(http::to_string(request.method), request.target)});
-  };
-  GatewayStore store(gateway.client, {url, gateway.server.url()}, sign);
+  Silent silent;
+  GatewayStore store(gateway.client, {silent.url(), gateway.server.url()}, gateway.signing());
   auto watching =
       asio::co_spawn(gateway.run.executor(), store.watch("a", 2, [](WatchBatch) { return true; }),
                      asio::use_future);

@@ -28,28 +28,40 @@ class Flaky final : public test::ForwardingStore {
   using ForwardingStore::ForwardingStore;
   std::atomic<int> lost_answers{0};  ///< of this many commits the outcome stays unknown
   std::atomic<bool> away{false};
+  std::atomic<std::chrono::milliseconds> slow{0ms};  ///< how long each answer is under way
 
   Task<Result<RangeResult>> range(RangeRequest request) override {
     if (away) co_return gone();
-    co_return co_await ForwardingStore::range(std::move(request));
+    auto found = co_await ForwardingStore::range(std::move(request));
+    co_await delay();
+    co_return found;
   }
   Task<Result<TransactionResult>> commit(Transaction transaction) override {
     if (away) co_return gone();
     auto done = co_await ForwardingStore::commit(std::move(transaction));
+    co_await delay();
     if (lost_answers-- > 0) co_return gone();
     lost_answers = 0;
     co_return done;
   }
   Task<Result<LeaseId>> grant(std::chrono::seconds ttl) override {
     if (away) co_return gone();
-    co_return co_await ForwardingStore::grant(ttl);
+    auto granted = co_await ForwardingStore::grant(ttl);
+    co_await delay();
+    co_return granted;
   }
   Task<Result<std::chrono::seconds>> keep_alive(LeaseId lease) override {
     if (away) co_return gone();
-    co_return co_await ForwardingStore::keep_alive(lease);
+    auto kept = co_await ForwardingStore::keep_alive(lease);
+    co_await delay();
+    co_return kept;
   }
 
  private:
+  Task<void> delay() {
+    asio::steady_timer timer(co_await asio::this_coro::executor, slow.load());
+    (void)co_await timer.async_wait(kTuple);
+  }
   static tl::unexpected<Error> gone() { return fail(Errc::unavailable, "lost on the way"); }
 };
 
@@ -531,6 +543,31 @@ TEST_CASE(
   cluster.flaky.away = false;
   CHECK(eventually([&] { return target.membership.lease().valid(); }));
   CHECK(cluster.live().size() == 1);
+}
+
+TEST_CASE("A node keeps its lease with a store whose answers take longer than two renewals",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  Member target(cluster, "tgtBBBB2", Role::target);
+  target.start();
+  const KeyValue before = cluster.live().at(0);
+  cluster.flaky.slow = 2'200ms;
+  std::atomic<bool> lost{false};
+  for (const auto end = std::chrono::steady_clock::now() + 6s;
+       std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(5ms))
+    if (!target.membership.lease().valid()) lost = true;
+  CHECK_FALSE(lost);
+  // A lease that is gone is taken anew, though that takes longer than a lease lasts.
+  REQUIRE(cluster.run(cluster.store->revoke(before.lease)));
+  const auto until = std::chrono::steady_clock::now() + 25s;
+  const auto is_back = [&] {
+    const auto now = cluster.live();
+    return !now.empty() && now[0].lease != before.lease && target.membership.lease().valid();
+  };
+  while (!is_back() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(20ms);
+  CHECK(is_back());
+  cluster.flaky.slow = 0ms;
 }
 
 }  // namespace

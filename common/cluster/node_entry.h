@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <utility>
+
+#include "common/base/async.h"
+#include "common/base/clock.h"
+#include "common/cluster/cluster_view.h"
+#include "common/cluster/meta_store.h"
+#include "common/cluster/state.h"
+#include "common/cluster/state_builder.h"
+
+namespace tarn::cluster {
+
+/// What a node writes of itself into the store: its entry in the cluster map, and live/<id> with
+/// its word, which ends with its lease. Both by compare-and-swap only, so that what comes late
+/// takes nothing back. Used on one loop, but for lease(). All arguments must outlive it.
+class NodeEntry {
+ public:
+  /// A lease under which the node is registered.
+  struct Held {
+    LeaseId lease = 0;      ///< 0: none
+    Revision revision = 0;  ///< of the store, at which it registered
+    BootTime asked{};       ///< when the lease was asked for
+  };
+
+  NodeEntry(MetaStore& store, ClusterView& view, const Node& self, Clock& clock)
+      : store_(store), view_(view), self_(self), clock_(clock) {}
+
+  /// Asked when a target is to join that is not in the map: whether it holds nothing.
+  void empty_if(std::function<Task<Result<bool>>()> is_empty) { is_empty_ = std::move(is_empty); }
+
+  /// Takes a lease and registers under it, with what `word` says then. An attempt whose outcome is
+  /// unknown is simply made again: it would have written what the next one writes, at a lower
+  /// revision. Errors: not_found without a cluster; unsupported for a target that may not join;
+  /// those of the store.
+  Task<Status> enter(std::function<LiveRecord()> word);
+  /// The lease that enter() is about to register under, to be kept meanwhile; 0: none.
+  [[nodiscard]] LeaseId entering() const { return entering_; }
+  /// Writes `record` into live/<id> if that is news and there is a lease. What fails can be tried
+  /// again.
+  Task<void> say(LiveRecord record);
+  /// What live/<id> holds, as far as is known.
+  [[nodiscard]] const LiveRecord& said() const { return said_; }
+
+  [[nodiscard]] const Held& held() const { return held_; }
+  /// held().lease. Any thread.
+  [[nodiscard]] LeaseId lease() const { return lease_; }
+  /// The node has no lease any more; which one it had.
+  LeaseId let_go();
+
+ private:
+  struct Attempt;
+  Task<Result<Attempt>> prepare();
+  Task<Status> check_may_join();
+  Task<Status> read_said();
+
+  MetaStore& store_;
+  ClusterView& view_;
+  const Node& self_;
+  Clock& clock_;
+  std::function<Task<Result<bool>>()> is_empty_;
+
+  Held held_;
+  std::atomic<LeaseId> lease_{0};
+  LeaseId entering_ = 0;
+  Revision live_revision_ = 0;  // of live/<id>; 0: read it before the next write
+  LiveRecord said_;
+};
+
+}  // namespace tarn::cluster

@@ -1,0 +1,136 @@
+#include "target/tombstones.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/cluster/hrw.h"
+#include "common/obs/log.h"
+
+namespace tarn::target {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kLookAtOnce = 1000;
+constexpr int kRestFactor = 9;
+constexpr int kLooksWithinKeep = 8;
+constexpr std::chrono::milliseconds kLookEveryMin{200};
+
+Task<void> rest(steady_clock::duration time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// One look through the index of one drive. For one loop.
+class Sweep {
+ public:
+  Sweep(TargetNode& node, const TombstoneRules& rules, std::shared_ptr<Drive> drive)
+      : node_(node),
+        rules_(rules),
+        drive_(std::move(drive)),
+        before_ns_((node.clock.wall_time() - rules.keep).count()) {}
+
+  Task<void> run() {
+    const auto state = node_.view.state();
+    for (const auto& [name, bucket] : state->bmd.buckets) {
+      Page page;
+      do {
+        const auto begun = steady_clock::now();
+        if (!may_forget_any()) co_return;
+        const Status looked = co_await look(bucket, page);
+        if (!looked) co_return;  // a drive that fails is looked after by others
+        for (const Found& found : page.found) {
+          const Status done = co_await forget(name_in(bucket, found.name), found.generation);
+          if (!done) co_return;
+        }
+        co_await rest(kRestFactor * (steady_clock::now() - begun));
+      } while (page.more);
+    }
+  }
+  [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
+
+ private:
+  struct Found {
+    std::string name;
+    Generation generation;
+  };
+  struct Page {
+    std::vector<Found> found;
+    std::string last;  ///< name that was looked at
+    bool more = false;
+  };
+
+  [[nodiscard]] bool may_forget_any() const {
+    const auto state = node_.owned.state();
+    return node_.membership.lease().valid() && state->settled >= state->map->version &&
+           node_.view.state()->map.version == state->map->version &&
+           node_.store.missing().empty() && node_.store.mirror().behind().empty() &&
+           rules_.all_drives_in_service();
+  }
+  /// Where objects have pieces on several targets, all of them would have to be asked.
+  [[nodiscard]] bool may_forget(const std::string& uname) const {
+    const bool others_confirmed = Moves::kPieces == 1;
+    return may_forget_any() && cluster::may_drop_tombstone(*node_.owned.state()->map, node_.id,
+                                                           cluster::placement_digest(uname),
+                                                           Moves::kPieces, others_confirmed);
+  }
+
+  /// The next page of names.
+  Task<Status> look(const cluster::BucketRecord& bucket, Page& page) {
+    page.found.clear();
+    page.more = false;
+    std::size_t looked = 0;
+    const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
+      page.more = looked == kLookAtOnce;
+      if (page.more) return {.stop = true, .skip_to = {}};
+      ++looked;
+      page.last = name;
+      if (record.kind == io::ObjectRecord::Kind::tombstone && record.modified_ns < before_ns_)
+        page.found.push_back({std::string(name), record.generation});
+      return {};
+    };
+    co_return co_await drive_->walk(bucket.id, "", page.last, visit);
+  }
+
+  /// Of a name that has changed since it was looked at, nothing is forgotten.
+  Task<Status> forget(ObjectName name, Generation generation) {
+    const auto held = co_await node_.store.locks().acquire(name.key());
+    if (!may_forget(name.uname) || !node_.moves.at_rest(name.uname)) co_return Status();
+    CO_TRY(auto present, co_await node_.store.find_all(name));
+    if (present.empty() || present.front().record.generation != generation ||
+        present.front().record.kind != io::ObjectRecord::Kind::tombstone)
+      co_return Status();
+    CO_TRY_OK(co_await node_.store.forget(name, std::move(present)));
+    ++forgotten_;
+    co_return Status();
+  }
+
+  TargetNode& node_;
+  const TombstoneRules& rules_;
+  const std::shared_ptr<Drive> drive_;
+  const std::int64_t before_ns_;
+  std::uint64_t forgotten_ = 0;
+};
+
+}  // namespace
+
+Task<void> forget_tombstones(TargetNode& node, TombstoneRules rules) {
+  while (true) {
+    co_await rest(std::max(rules.keep / kLooksWithinKeep, kLookEveryMin));
+    const auto drives = node.store.drives();
+    for (const auto& drive : drives) {
+      Sweep sweep(node, rules, drive);
+      co_await sweep.run();
+      if (sweep.forgotten() > 0)
+        obs::log("target").info("tombstones forgotten drive={} count={}", drive->path(),
+                                sweep.forgotten());
+    }
+  }
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,131 @@
+"""What is remembered of deletes (tombstones): it goes after its time, and not while somebody may bring the object back."""
+
+import re
+import time
+
+from harness.nodes import stored_map, wait_until_home
+from harness.waiting import wait_until
+from machines import flags_of
+from test_nemesis import ERRORS
+from test_returned_drive import attach, change
+
+KEEP = 4  # seconds
+PROBE = 1  # deletes by which local-cluster finds out that a new cluster works
+SETTINGS = {"target.tombstone_keep": f"{KEEP}s"}
+
+
+def forgotten(cluster, *targets):
+    """How many tombstones these targets say that they have forgotten."""
+    return sum(int(re.search(r" count=(\d+)", line)[1]) for target in targets or cluster.targets()
+               for line in cluster.logs[target].matching("tombstones forgotten "))
+
+
+def left(stage, *targets):
+    """How many tombstones the indexes hold, counted by a start."""
+    stage.kill(*targets)
+    before = {target: stage.recovered(target, "tombstones") for target in targets}
+    stage.start(*targets)
+    return sum(stage.recovered(target, "tombstones") - before[target] for target in targets)
+
+
+def delete(cluster, *groups):
+    """Deletes names although the target is away that had them: what is written meanwhile can be deleted."""
+    for name in (name for names in groups for name in names):
+        wait_until(lambda: cluster.put("data", name, b"meanwhile").status == 200, 10, f"{name} is written", every=0.1)
+        assert cluster.delete("data", name).status == 200
+
+
+def test_tombstones_go_after_their_time(make_stage):
+    stage = make_stage(targets=2, drives=2, settings=SETTINGS)
+    cluster = stage.cluster
+    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
+    names = [f"n-{i:02}" for i in range(40)]
+    gone, kept = names[:30], names[30:]
+    for bucket in ("data", "m"):
+        for name in names:
+            assert cluster.put(bucket, name, b"old").status == 200
+    wait_until_home(cluster)
+    for bucket in ("data", "m"):
+        for name in gone:
+            assert cluster.delete(bucket, name).status == 200
+    # One that is written anew is an object, and stays; a name is counted once, on however many drives it was.
+    assert cluster.put("data", gone[-1], b"new").status == 200
+    assert left(stage, "t1", "t2") > len(gone), "a start forgets tombstones before their time"
+    wanted = 2 * len(gone) - 1 + PROBE
+    wait_until(lambda: forgotten(cluster) >= wanted, 10 * KEEP, "all tombstones are forgotten", every=0.1)
+    assert left(stage, "t1", "t2") == 0
+    print(f"injected: {2 * len(gone)} deletes; detected: {forgotten(cluster)} tombstones forgotten after {KEEP} s")
+    assert forgotten(cluster) == wanted
+    assert cluster.names("data") == sorted([gone[-1], *kept]) and cluster.names("m") == kept
+    assert all(cluster.get("m", name).status == 404 for name in gone)
+
+
+def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
+    """It may hold what was deleted: here it does, since nobody could ask it."""
+    stage = make_stage(targets=1, drives=2, settings=SETTINGS)
+    cluster = stage.cluster
+    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
+    names = [f"n-{i:02}" for i in range(12)]
+    for name in names:
+        assert cluster.put("m", name, b"old").status == 200
+    first = cluster.drives("t1")[0]
+    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    for name in names:
+        assert cluster.delete("m", name).status == 200
+    time.sleep(2 * KEEP)
+    assert forgotten(cluster) == 0
+    attach(cluster, first)
+    wait_until(lambda: forgotten(cluster) == len(names) + PROBE, 10 * KEEP, "they go when the drive has caught up", every=0.1)
+    assert cluster.names("m") == []
+    assert all(cluster.get("m", name).status == 404 for name in names)
+
+
+def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage):
+    """It is away for longer than tombstones are kept: those of names that it may hold wait for it, all others go."""
+    stage = make_stage(targets=3, drives=1, meta="etcd", settings=SETTINGS)
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    wait_until_home(cluster)
+    mine, others = (cluster.names_owned_by(target, "data", 15) for target in ("t2", "t1"))
+    for name in [*mine, *others]:
+        assert cluster.put("data", name, b"old").status == 200
+    stage.kill("t2")
+    wait_until(lambda: flags_of(cluster, "t2"), 10, "t2 is down", every=0.1)
+    delete(cluster, mine, others)
+    wait_until(lambda: forgotten(cluster, "t1") >= len(others), 10 * KEEP, "those of others' names are forgotten", every=0.1)
+    # Once more all that there is has been looked at.
+    extra = cluster.names_owned_by("t1", "data", 16)[-1]
+    assert cluster.put("data", extra, b"x").status == 200 and cluster.delete("data", extra).status == 200
+    wait_until(lambda: forgotten(cluster, "t1") > len(others), 10 * KEEP, "and another one", every=0.1)
+    early = forgotten(cluster)
+    stage.start("t2")
+    wait_until_home(cluster)
+    print(f"injected: t2 away for more than {KEEP} s; detected: {early} tombstones forgotten meanwhile, of {len(mine)} names none")
+    assert early <= len(others) + 1 + PROBE
+    assert all(cluster.get("data", name).status == 404 for name in mine)
+    assert cluster.names("data") == []
+    wait_until(lambda: forgotten(cluster) == len(others) + 1 + len(mine) + PROBE, 10 * KEEP, "the rest is forgotten, too", every=0.1)
+    assert left(stage, *cluster.targets()) == 0
+    assert cluster.names("data") == []
+
+
+def test_a_target_that_was_away_for_too_long_is_not_let_in_with_what_it_has(make_stage):
+    stage = make_stage(targets=2, drives=1, meta="etcd", settings=SETTINGS | {"target.out_after": "1s"})
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    wait_until_home(cluster)
+    names = cluster.names_owned_by("t2", "data", 10)
+    for name in names:
+        assert cluster.put("data", name, b"old").status == 200
+    stage.kill("t2")
+    wait_until(lambda: flags_of(cluster, "t2"), 10, "t2 is down", every=0.1)
+    delete(cluster, names[:5])
+    away = cluster.nodes["t2"]["id"]
+    wait_until(lambda: away not in [node["id"] for node in stored_map(cluster)["nodes"]], 20, "t2 is out of the map", every=0.1)
+    wait_until(lambda: forgotten(cluster, "t1") >= 5, 10 * KEEP, "nobody can bring them back: forgotten", every=0.1)
+    stage.start("t2", ready=False)
+    stage.wait_gone("t2")
+    assert cluster.logs["t2"].matching("it was away for too long")
+    assert {name: cluster.get("data", name).status for name in names} == dict.fromkeys(names, 404)
+    assert cluster.names("data") == []
+    print(f"injected: t2 away until it was taken out; detected: refused, {forgotten(cluster)} tombstones forgotten")
