@@ -16,6 +16,7 @@
 #include "common/obs/log.h"
 #include "target/job_stream.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/peer_copy.h"
 #include "target/retry.h"
 
@@ -207,6 +208,8 @@ Task<Result<Destination>> CopyRun::place_of(BucketId bucket, std::string object)
 }
 
 Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
+  const auto shows = names_to_show(node_, node_.view.state(), order_.from);
+  if (shows && !shows(entry.name)) co_return Status();  // its owner copies it
   const std::string new_name = order_.what.name_of_copy(entry.name);
   CO_TRY_OK(api::check_object_name(new_name));
   CO_FAIL_POINT("copy_bucket.object");

@@ -2,6 +2,7 @@
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -44,6 +45,7 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        bind(node, count_copies)},
       {"POST", "/v1/internal/mirror", "as many copies as the bucket wants; a line on progress",
        bind(node, mirror_bucket)},
+      {"POST", kSettledPath, "all homes have this version of a name", bind(node, hear_settled)},
       {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
