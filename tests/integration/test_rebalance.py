@@ -313,11 +313,11 @@ def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
     ours = before["t1"][0]
     everything = ours | before["t2"][0]
     assert everything.keys() == bodies.keys()
-    ends = pair.everything_to("t2")
-    assert ends["t1"] == ends["t1"] | {"clean": True, "error": "", "failed": 0, "left_names": 0, "objects": len(ours),
-                                       "bytes": sum(said["size"] for said in ours.values())}
+    ended = pair.ended("t1", pair.everything_to("t2"))
+    assert ended["clean"] == "true" and int(ended["objects"]) == len(ours), "each moved once"
+    assert int(ended["bytes"]) == sum(said["size"] for said in ours.values())
     assert on_drives("t1") == [{}, {}] and on_drives("t2") == [everything, everything]
-    end = Job(cluster, "t2", "resilver", {"job": "r1"}).end()
+    end = Job(cluster, "t2", "resilver", "r1").end()
     assert end["clean"] and end["objects"] == 0 and end["deleted"] == 0, end
     assert on_drives("t2") == [everything, everything], "they stay where the mirror put them"
     pair.everything_to("t1")
