@@ -46,6 +46,7 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
     CO_TRY_OK(co_await give_to_homes(node, name, pieces, piece));
   }
   CO_TRY_OK(co_await node.store.remove(name, std::move(present), tombstone));
+  co_await tell_homes(node, name, tombstone.generation);
   co_return Status();
 }
 

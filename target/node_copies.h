@@ -50,7 +50,8 @@ struct Piece {
 /// outcome is unknown.
 Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
                                         std::size_t pieces, const Piece& piece);
-/// Tells the other homes that all have it. Best effort: who does not hear it asks.
+/// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
+/// asks.
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
 
 /// Returns when what this node holds of the name is what all homes have: a record of which that is

@@ -13,7 +13,8 @@ namespace {
 
 /// All homes get the object once more, with its new metadata: there a change of what lies on a
 /// drive cannot wait for the others. The caller holds the name's lock.
-Task<Status> store_anew(TargetNode& node, const ObjectRequest& wanted, api::CustomMetadata custom) {
+Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wanted,
+                                    api::CustomMetadata custom) {
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
   if (!from) co_return fail(object_missing(wanted));
   CO_TRY(const auto file, co_await node.store.create(wanted.name, from->record().size));
@@ -21,9 +22,10 @@ Task<Status> store_anew(TargetNode& node, const ObjectRequest& wanted, api::Cust
   CO_TRY_OK(co_await copy_bytes(*from, *file, digests));
   if (digests.xxh64() != from->record().xxh64)
     co_return fail(Errc::corrupt, "{} does not match its checksum", wanted.display());
-  CO_TRY_OK(co_await commit_locked(node, wanted, wanted.write, *file, digests, std::move(custom),
-                                   nullptr));
-  co_return Status();
+  CO_TRY(const io::ObjectRecord record,
+         co_await commit_locked(node, wanted, wanted.write, *file, digests, std::move(custom),
+                                nullptr));
+  co_return record.generation;
 }
 
 }  // namespace
@@ -49,9 +51,11 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   if (!replace) custom = api::merged(newest.record.custom, custom);
   CO_TRY_OK(api::check_custom_metadata(custom));
   if (on_nodes) {
-    CO_TRY_OK(co_await store_anew(node, wanted, std::move(custom)));
+    CO_TRY(const Generation generation, co_await store_anew(node, wanted, std::move(custom)));
     CO_TRY_OK(check_lease_before_reply(wanted.write));
-    co_return co_await request.exchange.respond(http::Response(200));
+    CO_TRY_OK(co_await request.exchange.respond(http::Response(200)));
+    co_await tell_homes(node, wanted.name, generation);
+    co_return Status();
   }
   const auto map_version = wanted.write.commit();
   if (!map_version)

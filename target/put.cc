@@ -67,8 +67,7 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
   http::Response response = stored_response(stored.record);
   if (stored.degraded) response.set("Tarn-Durability", "degraded");
   CO_TRY_OK(co_await request.exchange.respond(std::move(response)));
-  if (pieces_of(node, wanted.name.bucket) > 1)
-    co_await tell_homes(node, wanted.name, stored.record.generation);
+  co_await tell_homes(node, wanted.name, stored.record.generation);
   co_return Status();
 }
 
