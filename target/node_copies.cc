@@ -303,7 +303,11 @@ Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generatio
                                       generation.counter));
   auto request =
       signed_call(node, http::Method::post, std::string(kSettledPath) + "?" + query.encode());
-  CO_TRY_OK(co_await node.client.call(std::move(address), std::move(request), kTellLimits));
+  const auto answer =
+      co_await node.client.call(std::move(address), std::move(request), kTellLimits);
+  if (!answer || answer->status != 200)
+    log().info("home not told target={} object={} err={}", id, name.object,
+               answer ? answer->body : answer.error().message);
   co_return Status();
 }
 

@@ -26,11 +26,20 @@ def files_of(cluster, bucket="two"):
     return found
 
 
-def homes_agree(cluster, names, copies=2):
-    """Whether each name, and nothing else, lies on `copies` targets, the same version on each, known to all as settled."""
-    found = files_of(cluster)
-    return found.keys() == set(names) and all(
-        len(each) == copies and len({str(said) for said in each.values()}) == 1 for each in found.values())
+def wait_agree(cluster, names, copies=2, seconds=5):
+    """Until each name, and nothing else, lies on `copies` targets, the same version on each, known to all as settled."""
+    wrong = []
+
+    def agree():
+        found = files_of(cluster)
+        wrong[:] = sorted(set(names) ^ found.keys()) + [
+            each for each in found.values() if len(each) != copies or len({str(said) for said in each.values()}) != 1]
+        return not wrong
+
+    try:
+        wait_until(agree, seconds, "all homes have the same")
+    except AssertionError:
+        raise AssertionError(f"homes differ: {wrong}") from None
 
 
 @pytest.fixture
@@ -52,7 +61,7 @@ def fill(cluster, count=12):
 
 def test_an_object_lies_on_two_nodes_and_is_one(three):
     bodies = fill(three)
-    wait_until(lambda: homes_agree(three, bodies), 5, "all homes have the same")
+    wait_agree(three, bodies)
     assert sorted(three.names("two")) == sorted(bodies)
     assert sorted(three.names("two", pagesize=5)) == sorted(bodies)
     bodies["large"] += b"again"
@@ -64,7 +73,7 @@ def test_an_object_lies_on_two_nodes_and_is_one(three):
     assert sorted(three.names("two")) == sorted(bodies)
     for name, body in bodies.items():
         assert three.get("two", name).body == body
-    wait_until(lambda: homes_agree(three, bodies), 5, "all homes have the same")
+    wait_agree(three, bodies)
     pairs = [said["pairs"] for said in files_of(three)["dir0/n-0"].values()]
     assert pairs == [{"color": "red", "weight": "3"}] * 2
     refused = three.put("two", "large", b"x", headers={"If-None-Match": "*"})
@@ -73,7 +82,7 @@ def test_an_object_lies_on_two_nodes_and_is_one(three):
 
 def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three):
     bodies = fill(three)
-    wait_until(lambda: homes_agree(three, bodies), 5, "all homes have the same")
+    wait_agree(three, bodies)
     owned = [name for name in bodies if three.owner("two", name) == "t1"]
     assert len(owned) >= 2
     three.kill("t1")
@@ -100,20 +109,20 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
         assert three.get("two", name).body == body
     assert three.get("two", owned[1]).status == 404
     wait_until_home(three)
-    wait_until(lambda: homes_agree(three, bodies), 10, "each name lies at its homes")
+    wait_agree(three, bodies, seconds=10)
 
 
 def test_names_move_with_all_their_copies(three):
     bodies = fill(three)
     give_names_to(three, "t2", "t3")
     wait_until_home(three)
-    wait_until(lambda: homes_agree(three, bodies), 5, "each name lies at its homes")
+    wait_agree(three, bodies)
     assert not any("t1" in each for each in files_of(three).values())
     for name, body in bodies.items():
         assert three.get("two", name).body == body
     give_names_to(three, *TARGETS)
     wait_until_home(three)
-    wait_until(lambda: homes_agree(three, bodies), 5, "each name lies at its homes")
+    wait_agree(three, bodies)
     assert any("t1" in each for each in files_of(three).values())
     for name, body in bodies.items():
         assert three.get("two", name).body == body
@@ -126,4 +135,4 @@ def test_with_one_target_left_a_write_is_degraded(three):
     assert answer.status == 200 and answer.headers["Tarn-Durability"] == "degraded"
     give_names_to(three, *TARGETS)
     wait_until_home(three)
-    wait_until(lambda: homes_agree(three, ["lonely"]), 5, "it has two copies again")
+    wait_agree(three, ["lonely"])
