@@ -1,8 +1,11 @@
 """Buckets whose objects have copies on several nodes: `mirror.domain: node`."""
 
+import hashlib
 import json
 import os
+import socket
 import time
+import urllib.parse
 
 import pytest
 from harness import attribute, client
@@ -136,3 +139,39 @@ def test_with_one_target_left_a_write_is_degraded(three):
     give_names_to(three, *TARGETS)
     wait_until_home(three)
     wait_agree(three, ["lonely"])
+
+
+def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
+    body = os.urandom(48 * MIB)
+    assert three.put("two", "large", body).status == 200
+    wait_agree(three, ["large"])
+    parts = urllib.parse.urlsplit(three.url_of("p1", "relay"))
+    with client.RawConnection((parts.hostname, parts.port), timeout=30) as connection:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        connection.send_head("GET", "/two/large", {})
+        got = bytearray(connection.socket.recv(1 << 16))
+        three.kill(three.owner("two", "large"))
+        head = got.index(b"\r\n\r\n") + 4
+        while len(got) < head + len(body):
+            piece = connection.socket.recv(1 << 20)
+            assert piece, f"cut after {len(got)} bytes"
+            got += piece
+    assert got.startswith(b"HTTP/1.1 200")
+    assert len(three.logs["p1"].matching("goes on elsewhere")) == 1
+    assert hashlib.sha256(body).digest() == hashlib.sha256(got[head:]).digest()
+
+
+def redundancy(cluster):
+    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two")
+    assert answer.status == 200, answer
+    return {key: answer.json()["buckets"][0][key] for key in ("full", "reduced", "at_risk", "lost", "copies")}
+
+
+def test_copies_are_counted_wherever_they_lie(three):
+    bodies = fill(three)
+    count = len(bodies)
+    assert redundancy(three) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    on_t1 = sum("t1" in each for each in files_of(three).values())
+    three.kill("t1")
+    wait_until(lambda: redundancy(three)["reduced"] == on_t1, 5, "what lies on the killed target is not counted")
+    assert redundancy(three) == {"full": count - on_t1, "reduced": on_t1, "at_risk": on_t1, "lost": 0, "copies": 2}
