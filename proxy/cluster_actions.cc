@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
@@ -29,6 +30,7 @@ using Nodes = std::vector<const cluster::Node*>;
 /// Opening a drive takes as long as what a crash has left on it.
 constexpr std::chrono::minutes kDriveWait{10};
 constexpr std::chrono::seconds kConfigWait{5};
+constexpr std::chrono::seconds kShutdownWait{3};
 
 Task<Status> answer_empty(http::Request& request) {
   const Status sent = co_await request.exchange.respond(http::Response(200));
@@ -213,11 +215,24 @@ Task<Status> shut_down_nodes(const Services& services, http::Request& request, j
   co_return sent;
 }
 
+/// Tells all others. A node that was stopping already does not answer, and is not up soon after.
+Task<Status> stop_others(const Services& services) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + kShutdownWait;
+  while (true) {
+    const auto state = services.view.state();
+    const Status told =
+        co_await put_on(services, others_up(services, *state), "/v1/internal/shutdown", "");
+    if (told || std::chrono::steady_clock::now() > until) co_return told;
+    timer.expires_after(std::chrono::milliseconds(100));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 /// This proxy goes last, and stays when a node did not hear: then the same can be asked again.
 Task<Status> shut_down_all(const Services& services, http::Request& request) {
   obs::log("proxy").warn("cluster shuts down req={}", request.exchange.request_id());
-  const auto state = services.view.state();
-  CO_TRY_OK(co_await put_on(services, others_up(services, *state), "/v1/internal/shutdown", ""));
+  CO_TRY_OK(co_await stop_others(services));
   const Status sent = co_await answer_empty(request);
   request_stop();
   co_return sent;

@@ -64,6 +64,7 @@ constexpr std::size_t kErrorBytesMax = 64U << 10U;
 constexpr int kHopsMax = 3;  // from the proxy's owner to the next one, and to who has it still
 constexpr std::chrono::seconds kGoOnMax{8};
 constexpr std::chrono::milliseconds kGoOnEvery{100};
+constexpr int kHopsMax = 4;  // as often as targets send a client on (target/send_on.cc)
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.

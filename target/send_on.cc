@@ -7,7 +7,9 @@ namespace tarn::target {
 namespace {
 
 constexpr std::int64_t kLifeSeconds = 360;  // as a proxy's
-constexpr std::uint64_t kHopsMax = 2;
+/// From a former owner to the present one, from there to who has it still, and, when it has moved
+/// meanwhile, back; one more for a map that changed on the way.
+constexpr std::uint64_t kHopsMax = 4;
 
 Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                      const cluster::Node& other, bool to_holder) {

@@ -5,7 +5,7 @@
 namespace tarn::target {
 
 /// Sends a client on to the target that owns the name, as a proxy would: signed, 302 for reads and
-/// 307 for all else, nothing read of a body. unavailable when it has been sent on twice already.
+/// 307 for all else, nothing read of a body. unavailable when it has been sent on four times already.
 Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectRequest& wanted);
 /// We own the name, and its newest version still lies at `holder`: sends a reader there.
 Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from harness.waiting import scaled
 
 REDIRECTS = (301, 302, 303, 307, 308)
-MOST_HOPS = 3
+MOST_HOPS = 5  # by a proxy, and four times by targets while names move
 
 
 class ProtocolError(Exception):

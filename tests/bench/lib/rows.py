@@ -68,6 +68,13 @@ ROWS = {row.name: row for row in [
     Row("second_epoch", "the first epoch", "+-", 1.00, 0.03),
     Row("stall_200MBps", "points of time stalled more than with local files", "<=", 2),
     Row("stall_1GBps", "points of time stalled more than with local files", "<=", 2),
+    *(Row(f"targets_{count}", f"{count} times one target", ">=", 0.97) for count in (2, 4, 8)),
+    Row("targets_8_sum", "their drives alone", ">=", 0.95),
+    Row("rebalance_foreground", "readers before it", ">=", 0.7),
+    Row("rebalance_moved", "the least possible", "<=", 1.05),
+    Row("failover_read_s", "seconds from kill -9, objects with two copies", "<=", 3),
+    Row("failover_write_s", "seconds from kill -9", "<=", 5),
+    Row("proxy_bytes", "bytes redirected", "<=", 1e-4),
 ]}
 
 

@@ -25,11 +25,12 @@ def free_port():
 
 
 class Tarn:
-    """One proxy and one target through deploy/local-cluster, the bucket `bench` in it. Drives may be mounted in
-    DIRECTORY/t1/dN before it starts."""
+    """One proxy and one or more targets through deploy/local-cluster, the bucket `bench` in it. Drives may be mounted in
+    DIRECTORY/tN/dN before it starts."""
 
-    def __init__(self, stage, directory, drives=1, burst=True, settings=(), enter=None):
-        self.stage, self.directory, self.drives_count = stage, Path(directory), drives
+    def __init__(self, stage, directory, drives=1, burst=True, settings=(), enter=None, targets=1, bucket=None):
+        self.stage, self.directory, self.drives_count, self.targets = stage, Path(directory), drives, targets
+        self.bucket = bucket  # properties of the bucket `bench`
         self.words = [*stage.server(burst), str(LOCAL_CLUSTER)]
         self.settings = [word for setting in settings for word in ("--set", setting)]
         self.enter = enter  # what each process does first: joins a cgroup
@@ -45,7 +46,7 @@ class Tarn:
     def __enter__(self):
         try:
             self.up()
-            self.make_bucket(BUCKET)
+            self.make_bucket(BUCKET, self.bucket)
         except BaseException:
             self.__exit__()
             raise
@@ -57,11 +58,11 @@ class Tarn:
 
     def up(self):
         # Adopting a million files takes a minute.
-        self._command("up", "--port", "0", "--targets", "1", "--drives", str(self.drives_count), "--timeout", "600",
+        self._command("up", "--port", "0", "--targets", str(self.targets), "--drives", str(self.drives_count), "--timeout", "600",
                       *self.settings, timeout=660)
         status = json.loads(self._command("status", "--json"))
         self.endpoint = status["endpoint"]
-        nodes = {node["name"]: node for node in status["nodes"]}
+        self.nodes = nodes = {node["name"]: node for node in status["nodes"]}
         self.target_url = nodes["t1"]["urls"]["public"]
         self.proxy_pid, self.target_pid = nodes["p1"]["pid"], nodes["t1"]["pid"]
         self.pids = [self.proxy_pid, self.target_pid]
@@ -69,14 +70,25 @@ class Tarn:
     def down(self):
         self._command("down")
 
+    def add_target(self):
+        """One target more; its name."""
+        self._command("add", "target")
+        self.targets += 1
+        status = json.loads(self._command("status", "--json"))
+        self.nodes = {node["name"]: node for node in status["nodes"]}
+        return f"t{self.targets}"
+
+    def log(self, node):
+        return (self.directory / "log" / f"{node}.log").read_text()
+
     def hurry(self):
         """Real-time priority from here on, for a cluster whose start took too long to have it."""
         if self.stage.real_time:
             for pid in self.pids:
                 subprocess.run(["chrt", "-a", "-f", "-p", "1", str(pid)], check=True)
 
-    def drive(self, index=1):
-        return self.directory / "t1" / f"d{index}"
+    def drive(self, index=1, target=1):
+        return self.directory / f"t{target}" / f"d{index}"
 
     # --- calls --------------------------------------------------------------------------------------------------
 
@@ -141,13 +153,14 @@ class Tarn:
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    def data_files(self, size=None):
-        """{name of the object: its file}; `size`: only files of that many bytes."""
+    def data_files(self, size=None, target=1):
+        """{name of the object: its file} of one target; `size`: only files of that many bytes."""
         files = {}
         for index in range(1, self.drives_count + 1):
-            for path in sorted((self.drive(index) / "data").glob("*/*")):
-                if size is None or path.stat().st_size == size:
-                    files[object_name(path)] = path
+            for path in sorted((self.drive(index, target) / "data").glob("*/*")):
+                with contextlib.suppress(OSError):  # it went meanwhile, or has no attribute yet: it is being written
+                    if size is None or path.stat().st_size == size:
+                        files[object_name(path)] = path
         return files
 
 

@@ -182,7 +182,10 @@ def spread(values, digits=4):
 def drop_from_cache(files):
     """The pages of these files, and, as root, all clean pages of the machine."""
     for path in files:
-        fd = os.open(path, os.O_RDONLY)
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # it has moved meanwhile
+            continue
         try:
             os.fdatasync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

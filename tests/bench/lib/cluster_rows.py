@@ -1,0 +1,262 @@
+"""Several targets: their rates add up, a rebalance leaves readers their share and moves no more than it must, a killed target
+is soon done without, and no payload passes the proxy."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+
+from lib.drive_rows import COLD, mb_a_second
+from lib.rows import Result
+from lib.servers import BUCKET, EmulatedDrive, Tarn
+from lib.stage import Failed, Unavailable, drop_from_cache, median, spread, wait_until
+
+MIB = 1 << 20
+HASH_SPARE = 2.5  # so many times the objects that a target is to have on average, so that the one with the fewest has them
+
+
+# --- the sum of targets -----------------------------------------------------------------------------------------------------
+
+TARGETS, DRIVE_RATE, READERS_A_TARGET = (1, 2, 4, 8), 50e6, 2
+
+
+def drives_of(stage, exits, directory, targets, rate):
+    return [exits.enter_context(EmulatedDrive(stage, directory / "tarn" / f"t{i}" / "d1", directory / f"behind{i}", rate, 0, 0))
+            for i in targets]
+
+
+def read_all(stage, sources, seconds):
+    """Reads from every target at once: a process each, so that none waits for another. Sum in MB/s."""
+    files = [stage.write_lines(f"target-{index}.sources", lines) for index, lines in enumerate(sources)]
+    processes = [subprocess.Popen(
+        [*stage.client(burst=False), str(stage.programs / "tarn-bench-readers"), "--sources", str(file), "--streams",
+         str(READERS_A_TARGET), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) for file in files]
+    total = 0.0
+    for process in processes:
+        output, _ = process.communicate(timeout=60)
+        if process.returncode != 0:
+            raise Failed(f"tarn-bench-readers: exit {process.returncode}")
+        total += mb_a_second(json.loads(output))
+    return total
+
+
+class Fleet:
+    """Targets of one emulated drive each, and for each target the same number of objects."""
+
+    def __init__(self, stage, exits, count, size, objects):
+        directory = stage.new_directory(f"targets-{count}")
+        self.stage, self.count = stage, count
+        self.drives = drives_of(stage, exits, directory, range(1, count + 1), DRIVE_RATE)
+        self.tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, targets=count))
+        self.tarn.store([f"shard-{i:06}.tar" for i in range(int(count * objects * (HASH_SPARE if count > 1 else 1)))], size)
+        self.files = [dict(sorted(self.tarn.data_files(size, i).items())[:objects]) for i in range(1, count + 1)]
+        if min(len(files) for files in self.files) < objects:
+            raise Failed(f"of {count} targets one got too few objects: {[len(files) for files in self.files]}")
+
+    def read(self, seconds, through_tarn=True):
+        for drive in self.drives:
+            drive.model(False)
+        for files in self.files:
+            drop_from_cache(files.values())
+        for drive in self.drives:
+            drive.model(True)
+        sources = [self.tarn.proxy_urls(files) if through_tarn else list(files.values()) for files in self.files]
+        total = read_all(self.stage, sources, seconds)
+        for drive in self.drives:
+            drive.model(False)
+        return total
+
+
+def measure_targets(stage):
+    stage.need_drive()
+    seconds, size, objects = (1, 8 * MIB, 10) if stage.quick else (3, 16 * MIB, 14)
+    stage.need_space(int(sum(TARGETS) * objects * HASH_SPARE * size))
+    with contextlib.ExitStack() as exits:
+        fleets = {count: Fleet(stage, exits, count, size, objects) for count in TARGETS}
+        rates = {f"{count} targets": [] for count in TARGETS} | {"8 drives alone": []}
+        for _ in range(stage.rounds):
+            for count, fleet in fleets.items():
+                rates[f"{count} targets"].append(fleet.read(seconds))
+            rates["8 drives alone"].append(fleets[8].read(seconds, through_tarn=False))
+    raw = {f"{side}, MB/s": spread(values) for side, values in rates.items()}
+    command = (f"{READERS_A_TARGET} readers a target, through the proxy's redirect, targets of one emulated drive of "
+               f"{DRIVE_RATE / 1e6:.0f} MB/s, {seconds} s")
+    for count in TARGETS[1:]:
+        ratios = [many / (count * one) for many, one in zip(rates[f"{count} targets"], rates["1 targets"])]
+        yield Result(f"targets_{count}", median(ratios), stage.rounds, raw, command, COLD)
+    alone = [a / b for a, b in zip(rates["8 targets"], rates["8 drives alone"])]
+    yield Result("targets_8_sum", median(alone), stage.rounds, raw, command, COLD)
+
+
+# --- a rebalance ------------------------------------------------------------------------------------------------------------
+
+FIRST_TARGETS, REBALANCE_RATE, REBALANCE_READERS = 3, 100e6, 6
+
+
+def is_home(tarn, timeout="0s"):
+    """Whether everything lies where it belongs, within `timeout`."""
+    words = [str(tarn.stage.programs / "tarn"), "--endpoint", tarn.endpoint, "cluster", "wait", "--timeout", timeout]
+    return subprocess.run(words, capture_output=True).returncode == 0
+
+
+def moved_bytes(tarn):
+    return sum(int(count) for i in range(1, tarn.targets + 1)
+               for count in re.findall(r"rebalance ended .* bytes=(\d+)", tarn.log(f"t{i}")))
+
+
+def wait_home(tarn):
+    if not is_home(tarn, "300s"):
+        raise Failed("after 300 s names are still not at home")
+
+
+def measure_rebalance(stage):
+    """Every round: readers of all objects, as fast as they are served; then a target more, and the same readers until all has
+    moved."""
+    stage.need_drive()
+    seconds, size, count = (2, 16 * MIB, 80) if stage.quick else (6, 32 * MIB, 96)
+    rounds = min(stage.rounds, 3)
+    stage.need_space(3 * count * size)
+    directory = stage.new_directory("rebalance")
+    before, during, ratios, excess = [], [], [], []
+    with contextlib.ExitStack() as exits:
+        drives = drives_of(stage, exits, directory, range(1, FIRST_TARGETS + rounds + 1), REBALANCE_RATE)
+        tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, targets=FIRST_TARGETS))
+        names = [f"shard-{i:06}.tar" for i in range(count)]
+        tarn.store(names, size)
+        wait_home(tarn)
+        urls = stage.write_lines("rebalance.sources", tarn.proxy_urls(names) * 100)
+
+        def forget():
+            """Cold, and from here on the drives are as slow as they are."""
+            for drive in drives:
+                drive.model(False)
+            for i in range(1, tarn.targets + 1):
+                drop_from_cache(tarn.data_files(size, i).values())
+            for drive in drives:
+                drive.model(True)
+
+        def read(for_seconds):
+            return mb_a_second(stage.readers(urls, REBALANCE_READERS, for_seconds))
+
+        for _ in range(rounds):
+            forget()
+            before.append(read(seconds))
+            forget()
+            already = moved_bytes(tarn)
+            new = tarn.add_target()
+            wait_until(lambda: tarn.data_files(size, tarn.targets), 30, f"something moves to {new}")
+            during.append(read(seconds))
+            if is_home(tarn):
+                raise Failed("all had moved before the readers were through: the data set is too small for this drive")
+            ratios.append(during[-1] / before[-1])
+            wait_home(tarn)
+            least = size * len(tarn.data_files(size, tarn.targets))
+            excess.append((moved_bytes(tarn) - already) / least)
+        for drive in drives:
+            drive.model(False)
+    raw = {"before, MB/s": spread(before), "during, MB/s": spread(during), "moved / least": spread(excess)}
+    command = (f"{REBALANCE_READERS} readers of {count} objects of {size // MIB} MiB through the proxy's redirect while a target joins "
+               f"{FIRST_TARGETS} or more; an emulated drive of {REBALANCE_RATE / 1e6:.0f} MB/s each, default limits")
+    yield Result("rebalance_foreground", median(ratios), rounds, raw, command, COLD)
+    yield Result("rebalance_moved", median(excess), rounds, raw, command, COLD)
+
+
+# --- a target is killed -----------------------------------------------------------------------------------------------------
+
+def succeeds(method, url, body=None):
+    """Whether curl, which follows redirects and does not repeat, gets a 200."""
+    words = ["curl", "-s", "-L", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "2", "-X", method, url]
+    if body is not None:
+        words += ["--data-binary", body]
+    return subprocess.run(words, capture_output=True, text=True).stdout == "200"
+
+
+def owner_of(tarn, name):
+    """The name (t1..) of the target to which the proxy sends readers."""
+    _, headers, _ = tarn.call("GET", tarn.path(BUCKET, name))
+    where = urllib.parse.urlsplit(headers["Location"]).netloc
+    return next(node for node, facts in tarn.nodes.items() if urllib.parse.urlsplit(facts["urls"]["public"]).netloc == where)
+
+
+def seconds_without(tarn, name, method, body=None):
+    """From kill -9 of the owner of `name` until `method` of it succeeds; then the target is started again."""
+    owner, url = owner_of(tarn, name), tarn.proxy_urls([name])[0]
+    os.kill(tarn.nodes[owner]["pid"], signal.SIGKILL)
+    began = time.monotonic()
+    wait_until(lambda: succeeds(method, url, body), 30, f"{method} of a name whose owner was killed")
+    took = time.monotonic() - began
+    tarn._command("start", owner)
+    tarn.nodes = {node["name"]: node for node in json.loads(tarn._command("status", "--json"))["nodes"]}
+    wait_home(tarn)
+    return took
+
+
+def measure_failover(stage, row, method, body, bucket):
+    with Tarn(stage, stage.new_directory("failover"), burst=False, targets=3, bucket=bucket) as tarn:
+        names = [f"shard-{i:06}.tar" for i in range(stage.rounds)]
+        tarn.store(names, MIB)
+        took = [seconds_without(tarn, name, method, body) for name in names]
+    yield Result(row, median(took), stage.rounds, {"seconds": spread(took)},
+                 f"kill -9 of the owner, then {method} through the proxy's redirect, again and again, until it succeeds", "warm")
+
+
+def measure_failover_write(stage):
+    yield from measure_failover(stage, "failover_write_s", "PUT", "new", None)
+
+
+def measure_failover_read(stage):
+    copies = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
+    try:
+        yield from measure_failover(stage, "failover_read_s", "GET", None, copies)
+    except Failed as error:
+        if "501" in str(error) or "400" in str(error):
+            raise Unavailable(f"no copies on nodes: {error}") from error
+        raise
+
+
+# --- what passes the proxy --------------------------------------------------------------------------------------------------
+
+def exchange_bytes(endpoint, head):
+    """Bytes of a request without its body and of the proxy's answer."""
+    host = urllib.parse.urlsplit(endpoint)
+    with socket.create_connection((host.hostname, host.port), timeout=10) as connection:
+        connection.sendall(head)
+        got = b""
+        while piece := connection.recv(1 << 16):
+            got += piece
+    if not got.startswith((b"HTTP/1.1 302", b"HTTP/1.1 307")):
+        raise Failed(f"no redirect: {got[:200]!r}")
+    return len(head) + len(got)
+
+
+def body_bytes_received(tarn):
+    _, _, text = tarn.call("GET", "/metrics")
+    return sum(float(line.split()[-1]) for line in text.decode().splitlines()
+               if line.startswith("tarn_http_body_bytes_received_total"))
+
+
+def measure_proxy_bytes(stage):
+    size, count = (16 if stage.quick else 64) * MIB, 8
+    with Tarn(stage, stage.new_directory("proxy-bytes"), burst=False) as tarn:
+        file = stage.directory / "upload"
+        with open(file, "wb") as upload:
+            upload.truncate(size)
+        before, passed = body_bytes_received(tarn), 0
+        for i in range(count):
+            path = tarn.path(BUCKET, f"shard-{i}.tar")
+            subprocess.run(["curl", "-sfL", "-T", str(file), tarn.endpoint + path], check=True, timeout=60)
+            for method, more in (("PUT", f"Content-Length: {size}\r\nExpect: 100-continue\r\n"), ("GET", "")):
+                passed += exchange_bytes(tarn.endpoint, (f"{method} {path} HTTP/1.1\r\nHost: tarn\r\nUser-Agent: curl/7.88.1\r\n"
+                                                         f"Accept: */*\r\n{more}Connection: close\r\n\r\n").encode())
+            subprocess.run(["curl", "-sfL", "-o", "/dev/null", tarn.endpoint + path], check=True, timeout=60)
+        bodies = body_bytes_received(tarn) - before
+        file.unlink()
+    yield Result("proxy_bytes", (passed + bodies) / (2 * count * size), 1,
+                 {"bytes of heads and answers": passed, "bytes of bodies": bodies, "bytes redirected": 2 * count * size},
+                 f"curl uploads and reads {count} objects of {size // MIB} MiB; heads are counted at the client's socket, bodies by "
+                 "tarn_http_body_bytes_received_total of the proxy", "warm")
