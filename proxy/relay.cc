@@ -61,7 +61,6 @@ constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
-constexpr int kHopsMax = 3;  // from the proxy's owner to the next one, and to who has it still
 constexpr std::chrono::seconds kGoOnMax{8};
 constexpr std::chrono::milliseconds kGoOnEvery{100};
 constexpr int kHopsMax = 4;  // as often as targets send a client on (target/send_on.cc)
