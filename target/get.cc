@@ -2,10 +2,13 @@
 // answer conditions and ranges from the record, then send the bytes (sender.cc): from memory by
 // sendfile on the event loop, where the drive's threads have brought and verified them.
 
+#include <algorithm>
 #include <set>
 
+#include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/object_fields.h"
 #include "target/send_on.h"
 #include "target/sender.h"
@@ -81,23 +84,46 @@ Status named(Status result, const ObjectRequest& wanted) {
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
 }
 
+/// What is not known to be at all homes is not shown before it is (docs/decisions/014).
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
+  const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
+  if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
+  if (on_nodes && *object && !unsettled_by((*object)->record()).empty())
+    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   co_return object;
+}
+
+/// Another home of the name, for a reader whom this one cannot serve; null: there is none, or it
+/// has been at all of them.
+const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
+                               const ObjectRequest& wanted) {
+  const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
+                              pieces_of(node, wanted.name.bucket));
+  const auto here = std::find(homes.begin(), homes.end(), node.id);
+  if (here == homes.end() || homes.size() < 2) return nullptr;
+  const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
+  if (hops + 1 >= homes.size()) return nullptr;
+  const auto next = here + 1 == homes.end() ? homes.begin() : here + 1;
+  const cluster::Node* found = wanted.state->map.find(*next);
+  return found != nullptr && wanted.state->live.contains(*next) ? found : nullptr;
 }
 
 /// Whether all that may have had the name before us is what we have ourselves.
 bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
   const auto digest = cluster::placement_digest(wanted.name.uname);
-  return cluster::readers_of(*wanted.state->ownership->map, node.id, digest, 1, found).empty();
+  return cluster::readers_of(*wanted.state->ownership->map, node.id, digest,
+                             pieces_of(node, wanted.name.bucket), found)
+      .empty();
 }
 
 /// The holder of the newest version, when that is another target; else `object` is what there is.
 Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
                                                std::shared_ptr<OpenObject>& object) {
+  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await settle_copies(node, wanted.name));
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   wanted.state = newest.state;
   object = nullptr;
@@ -116,8 +142,15 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   if (wanted.elsewhere != nullptr && !wanted.from_owner)
     co_return co_await send_on(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
+  if (object && !unsettled_by(object->record()).empty()) object = nullptr;
   if (!object) {
-    CO_TRY(object, co_await open_wanted(node, wanted));
+    auto opened = co_await open_wanted(node, wanted);
+    if (!opened) {
+      if (const auto* other = next_home(node, request, wanted); other != nullptr)
+        co_return co_await send_to_holder(node, request, wanted, *other);
+      co_return fail(opened.error());
+    }
+    object = std::move(*opened);
   }
   if (wanted.elsewhere != nullptr) {  // ours no more; the owner has found it here
     if (!object) co_return co_await send_on(node, request, wanted);

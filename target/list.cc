@@ -4,6 +4,7 @@
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -32,6 +33,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   if (query.get("fresh") == "1" && !node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now");
   const auto* record = state->bmd.find(plan.bucket);
+  plan.shows = names_to_show(node, state, plan.bucket);
   plan.spread = record != nullptr && api::copies_of(record->props) > 0;
   CO_TRY(const auto page,
          co_await list_page(node.store, std::move(plan), std::string(query.get("after")), *limit));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/api/list_fields.h"
@@ -16,7 +17,8 @@ struct ListPlan {
   bool by_directory = false;  ///< names with a further '/' are folded into one entry "dir/"
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
-  std::string node;     ///< id of this target, for locations
+  std::string node;                             ///< id of this target, for locations
+  std::function<bool(std::string_view)> shows;  ///< names to list; empty: all
   bool spread = false;  ///< names may lie on several drives: the bucket is or was mirrored
 };
 

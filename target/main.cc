@@ -37,6 +37,7 @@
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
 #include "target/erase_all.h"
+#include "target/keep_copies.h"
 #include "target/list_moving.h"
 #include "target/mountpaths.h"
 #include "target/move_home.h"
@@ -334,6 +335,7 @@ Status Target::start() {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
+  tasks_.spawn(loop.executor(), keep_copies(*node_));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   // Not beside the lease, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));

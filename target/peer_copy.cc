@@ -14,6 +14,7 @@
 #include "common/base/fail_point.h"
 #include "target/block_reader.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -123,8 +124,10 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
-  CO_TRY_OK(co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
-                                 terms.conditions));
+  CO_TRY(const io::ObjectRecord record,
+         co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
+                              terms.conditions));
+  co_await tell_homes(node, to.object.name, record.generation);
   co_return check_lease_before_reply(write);
 }
 

@@ -7,12 +7,14 @@
 #include <map>
 #include <set>
 
+#include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/rebalance_plan.h"
 #include "common/obs/log.h"
 #include "target/move_copy.h"
 #include "target/move_walk.h"
+#include "target/node_copies.h"
 #include "target/retry.h"
 
 namespace tarn::target {
@@ -25,13 +27,17 @@ class Rebalance final : public MoveWalk {
       : MoveWalk(node, pace, progress), map_(std::move(map)) {}
 
  private:
-  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
-                              std::uint8_t copies) const override;
+  [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                              const std::string& uname) const override;
+  void round_done() override { stayers_done_ = true; }
   Task<Status> prepare(std::vector<WalkEntry>& entries) override;
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
   void given_up(const WalkEntry& entry, const Error& error) override;
 
-  [[nodiscard]] cluster::NamePlan plan(const std::string& uname) const;
+  [[nodiscard]] cluster::NamePlan plan(const std::string& uname, std::size_t pieces) const;
+  [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
+    return plan(entry.name.uname, api::node_copies_of(entry.bucket->props));
+  }
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
   Task<Status> offer_to(std::string id, std::vector<WalkEntry*> entries);
   Task<Result<std::vector<std::size_t>>> offer_patiently(const Receiver& to, const Offer& offer);
@@ -39,15 +45,19 @@ class Rebalance final : public MoveWalk {
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
   const std::shared_ptr<const cluster::Ownership> map_;
+  bool stayers_done_ = false;   // what stays here has been given to its other homes
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
 
-cluster::NamePlan Rebalance::plan(const std::string& uname) const {
-  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), Moves::kPieces);
+cluster::NamePlan Rebalance::plan(const std::string& uname, std::size_t pieces) const {
+  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), pieces);
 }
 
-bool Rebalance::concerns(const Drive&, const std::string& uname, std::uint8_t) const {
-  return !plan(uname).keep;
+/// A name that stays here may have new homes besides: they get it once.
+bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
+                         const std::string& uname) const {
+  const auto plan = this->plan(uname, api::node_copies_of(bucket.props));
+  return !plan.keep || (!stayers_done_ && !plan.send.empty());
 }
 
 Result<Receiver> Rebalance::receiver(const std::string& id) const {
@@ -62,7 +72,7 @@ Result<Receiver> Rebalance::receiver(const std::string& id) const {
 Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
   std::map<std::string, std::vector<WalkEntry*>> by_receiver;
   for (WalkEntry& entry : entries) {
-    const auto wanted = plan(entry.name.uname);
+    const auto wanted = plan(entry);
     entry.given_up = wanted.send.empty();
     if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
     for (const std::string& id : wanted.send) by_receiver[id].push_back(&entry);
@@ -123,11 +133,14 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
 
 Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   Generation given = entry.record.generation;
+  // Who gives a version away vouches for it.
+  if (!unsettled_by(entry.record).empty()) CO_TRY_OK(co_await settle_copies(node_, entry.name));
   if (!entry.to.empty()) {
     CO_TRY(const auto sent, co_await send(entry));
     if (!sent) co_return true;  // it is gone
     given = *sent;
   }
+  if (plan(entry).keep) co_return true;
   CO_FAIL_POINT("move.before_erase");
   co_return co_await erase(entry.name, given);
 }
@@ -146,6 +159,8 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
     if (!object) co_return Sent();
     attribute.record = object->record();
   }
+  if (!unsettled_by(attribute.record).empty())
+    co_return fail(Errc::unavailable, "{} is being changed", entry.name.object);
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));

@@ -33,7 +33,8 @@ Leaver leaver_state(const Ownership& map, const std::string& id) {
 }
 
 /// Who gives the name to the i-th new home: the i-th home that leaves; the first that stays when
-/// that one is gone; nobody when it is only down. Empty: nobody.
+/// that one is gone, or there were fewer homes than now; the first that leaves when none stays;
+/// nobody when it is only down. Empty: nobody.
 std::string sender(const Ownership& map, const Ids& leavers, const Ids& stayers, std::size_t i) {
   if (i < leavers.size()) {
     switch (leaver_state(map, leavers[i])) {
@@ -42,7 +43,10 @@ std::string sender(const Ownership& map, const Ids& leavers, const Ids& stayers,
       case Leaver::gone: break;
     }
   }
-  return stayers.empty() ? "" : stayers.front();
+  if (!stayers.empty()) return stayers.front();
+  for (const std::string& id : leavers)
+    if (leaver_state(map, id) == Leaver::alive) return id;
+  return "";
 }
 
 }  // namespace

@@ -196,5 +196,19 @@ TEST_CASE("rebalance: nothing moves when a node is down, copies are made when it
   CHECK(rebuilt > 100);
 }
 
+TEST_CASE("rebalance: a copy that was alone is given to all homes that there are now",
+          "[ownership]") {
+  Ownership now = map_of({"t1", "t2", "t3"});
+  now.past.clear();
+  NodeSet alone;
+  alone.add("t2", placement_digest("t2"), 1.0, 1);
+  now.past.push_back({now.version - 1, alone});
+  for (int i = 0; i < 100; ++i) {
+    const auto plan = plan_name(now, "t2", digest_of(i), 2);
+    CHECK(plan.keep == now.current.is_home("t2", digest_of(i), 2));
+    CHECK(plan.send.size() == (plan.keep ? 1 : 2));
+  }
+}
+
 }  // namespace
 }  // namespace tarn::cluster
