@@ -223,13 +223,23 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
   co_return std::move(asked);
 }
 
+/// What a reader has not been sent yet, all of it without `rest`, at whoever serves the object now.
+Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
+                              const Wanted& wanted, const Rest* rest) {
+  if (rest != nullptr) co_return co_await ask_for_rest(services, request, wanted, *rest);
+  CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
+  const std::string owner =
+      fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
+  co_return co_await ask(services, request.head(), assignment.url, owner);
+}
+
 /// Another home goes on where one has failed: tried until those who are gone are known to be.
 Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& request,
-                                    const Wanted& wanted, const Rest& rest) {
+                                    const Wanted& wanted, const Rest* rest) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kGoOnMax;
   while (true) {
-    auto asked = co_await ask_for_rest(services, request, wanted, rest);
+    auto asked = co_await ask_again(services, request, wanted, rest);
     if (asked || std::chrono::steady_clock::now() >= patience) co_return asked;
     timer.expires_after(kGoOnEvery);
     co_await timer.async_wait(asio::use_awaitable);
@@ -246,7 +256,7 @@ Task<Status> pass_payload(const Services& services, http::Request& request, cons
     const auto got = co_await asked.stream.read_some(buffer.span());
     if (!got) {
       if (wanted == nullptr || !rest || rest->from == rest->behind) co_return fail(got.error());
-      auto other = co_await go_on_elsewhere(services, request, *wanted, *rest);
+      auto other = co_await go_on_elsewhere(services, request, *wanted, &*rest);
       if (!other) co_return fail(got.error());
       obs::log("relay").info("goes on elsewhere req={} object={} from={}", exchange.request_id(),
                              wanted->display(), rest->from);
@@ -272,9 +282,15 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
-  CO_TRY(Asked asked, co_await ask(services, head, assignment.url, owner));
-  http::ClientStream& stream = asked.stream;
-  http::ClientResponse& answer = asked.answer;
+  const auto* record = assignment.state->bmd.find(wanted.bucket);
+  const bool has_other_homes = access_of(head.method) == Access::read && record != nullptr &&
+                               api::node_copies_of(record->props) > 1;
+  auto asked = co_await ask(services, head, assignment.url, owner);
+  if (!asked && has_other_homes)
+    asked = co_await go_on_elsewhere(services, request, wanted, nullptr);
+  if (!asked) co_return fail(asked.error());
+  http::ClientStream& stream = asked->stream;
+  http::ClientResponse& answer = asked->answer;
 
   PooledBuffer buffer(PooledBuffer::kSmallBytes);
   if (answer.status < 200) {
@@ -287,10 +303,8 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
     const Status passed = co_await pass_small_answer(exchange, stream, answer, buffer);
     co_return passed;
   }
-  const auto* record = assignment.state->bmd.find(wanted.bucket);
-  const bool has_other_homes = record != nullptr && api::node_copies_of(record->props) > 1;
   const Wanted* const again = has_other_homes ? &wanted : nullptr;
-  const Status passed = co_await pass_payload(services, request, again, asked, buffer);
+  const Status passed = co_await pass_payload(services, request, again, *asked, buffer);
   co_return passed;
 }
 

@@ -1,5 +1,6 @@
-// The stream by which a proxy knows that this target lives: a line a second, through the event loop
-// and the drives' queues. Its end, or its silence, makes the target a suspect.
+// The stream by which a proxy knows that this target lives: a line a second, and one at once when
+// that changes, through the event loop and the drives' queues. Its end, or its silence, makes the
+// target a suspect.
 
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
@@ -9,11 +10,13 @@
 namespace tarn::target {
 namespace {
 
-constexpr auto kBeat = std::chrono::seconds(1);
+constexpr int kLooksABeat = 20;  // a line at least that often, each second
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
 
 /// Whether readers may be sent here. Not a question of the lease: without one a target serves what
 /// it has, marked as stale, and refuses writes itself.
 Status can_serve(const TargetNode& node) {
+  if (node.leaving) return fail(Errc::unavailable, "it is about to end");
   for (const auto& drive : node.store.drives())
     if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
@@ -25,14 +28,18 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (!request.exchange.closing()) {
-    const auto state = node.view.state();
+  bool said = false;
+  for (int look = 0; !request.exchange.closing(); look = (look + 1) % kLooksABeat) {
     const Status ready = can_serve(node);
-    nlohmann::json line{
-        {"ready", ready.has_value()}, {"map", state->map.version}, {"bmd", state->bmd.version}};
-    if (!ready) line["why"] = ready.error().message;
-    CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
-    timer.expires_after(kBeat);
+    if (look == 0 || ready.has_value() != said) {
+      const auto state = node.view.state();
+      said = ready.has_value();
+      nlohmann::json line{
+          {"ready", said}, {"map", state->map.version}, {"bmd", state->bmd.version}};
+      if (!ready) line["why"] = ready.error().message;
+      CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
+    }
+    timer.expires_after(kLookEvery);
     const auto [ec] = co_await timer.async_wait(kTuple);
     if (ec) break;
   }

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -54,6 +56,7 @@ constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr auto kCloseEvery = std::chrono::milliseconds(200);
+constexpr auto kIdleLook = std::chrono::milliseconds(10);
 
 spdlog::logger& log() { return obs::log("target"); }
 
@@ -100,7 +103,7 @@ class Target {
   explicit Target(const Options& options) : options_(options), loops_(options.threads) {}
 
   Status start();
-  void stop();
+  void stop();  ///< behind a start that succeeded
 
  private:
   http::Server::Options server_options(const char* name, const std::string& address);
@@ -116,6 +119,8 @@ class Target {
   Task<Status> enter_cluster();
   Task<Result<bool>> is_empty();
   Task<void> wait_until_owner();
+  void give_notice();
+  void hand_over(const std::future<void>& last_reader);
 
   const Options& options_;
   Clock& clock_ = system_clock();
@@ -147,7 +152,6 @@ class Target {
   std::optional<http::Server> internal_;
   std::string id_;
   std::atomic<bool> serves_{false};
-  std::atomic<bool> joined_{false};
 };
 
 cluster::Node Target::self(const std::string& id) const {
@@ -321,7 +325,6 @@ Status Target::start() {
   // Before it joins: from then on it owns names.
   serves_ = true;
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  joined_ = true;
   act_on_change(*store_, cluster::ClusterState(), view_->state());
   keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
@@ -370,15 +373,29 @@ Status Target::write_node() const {
                                         internal_->url(), admin_->paths()});
 }
 
+/// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.
+void Target::give_notice() {
+  node_->leaving = true;
+  if (membership_->lease().valid()) std::this_thread::sleep_for(options_.shutdown_notice);
+}
+
+/// Others may have our names as soon as no write is under way, while long readers get their rest.
+void Target::hand_over(const std::future<void>& last_reader) {
+  while (!owned_->idle() && last_reader.wait_for(kIdleLook) != std::future_status::ready) {
+  }
+  keeper_.close(5);  // or it would take a new lease when the old one is given back
+  run_blocking(loops_.at(0).executor(), membership_->leave());
+}
+
 void Target::stop() {
   log().info("stopping node={}", id_);
-  if (public_) public_->stop(grace_.load());
-  keeper_.close(5);  // or it would take a new lease when the old one is given back
-  if (joined_) run_blocking(loops_.at(0).executor(), membership_->leave());
-  if (internal_) internal_->stop(std::chrono::seconds(2));
+  give_notice();
+  const auto last_reader = std::async(std::launch::async, [this] { public_->stop(grace_.load()); });
+  hand_over(last_reader);
+  last_reader.wait();
+  internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);
-  if (store_)
-    for (const auto& drive : store_->drives()) drive->stop(5);
+  for (const auto& drive : store_->drives()) drive->stop(5);
   static_cast<void>(remove_node_file(options_.dir));
 }
 
