@@ -96,21 +96,6 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
   co_return object;
 }
 
-/// Another home of the name, for a reader whom this one cannot serve; null: there is none, or it
-/// has been at all of them.
-const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
-                               const ObjectRequest& wanted) {
-  const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
-                              pieces_of(node, wanted.name.bucket));
-  const auto here = std::find(homes.begin(), homes.end(), node.id);
-  if (here == homes.end() || homes.size() < 2) return nullptr;
-  const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
-  if (hops + 1 >= homes.size()) return nullptr;
-  const auto next = here + 1 == homes.end() ? homes.begin() : here + 1;
-  const cluster::Node* found = wanted.state->map.find(*next);
-  return found != nullptr && wanted.state->live.contains(*next) ? found : nullptr;
-}
-
 /// Whether all that may have had the name before us is what we have ourselves.
 bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
