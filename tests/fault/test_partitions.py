@@ -4,6 +4,7 @@ owns what another one owns."""
 import random
 import time
 
+from copies import ON_NODES
 from harness import client as http
 from harness.waiting import wait_until
 from load import Crowd
@@ -12,6 +13,7 @@ from test_nemesis import ERRORS, Work, judge
 
 NAMES = [f"n-{i:04}" for i in range(60)]
 OWN = "own"  # a bucket of the test's own calls, which no history has
+COPIED = "copied"  # one with copies on nodes, which has one
 
 
 def put_at(site, proxy, name, body=b"x" * 100):
@@ -47,10 +49,12 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
     net, cluster = site.network, site.cluster
     cluster.expect_errors(ERRORS)
     cluster.create_bucket(OWN)
+    cluster.create_bucket(COPIED, ON_NODES)
     mine = {target: cluster.names_owned_by(target, OWN, 2, "own") for target in cluster.targets()}
     for names in mine.values():
         assert cluster.put(OWN, names[0], b"x" * 100).status == 200
-    crowd = Crowd(site.clients(6), Work(seed, NAMES)).start()
+    crowds = [Crowd(site.clients(4, name=name), Work(seed, NAMES, bucket)).start()
+              for name, bucket in (("c", "data"), ("m", COPIED))]
     seconds = {}
     try:
         seconds["one of five"] = one_machine_alone(site, rng.choice(["m4", "m5"]), mine)
@@ -59,10 +63,12 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
         seconds["one way"] = a_machine_that_hears_nothing(site, rng.choice(["m2", "m3"]))
         seconds["swizzle"] = links_cut_one_by_one(site, rng)
     finally:
-        crowd.stop()
+        for crowd in crowds:
+            crowd.stop()
     print("injected: " + ", ".join(f"{what}: {lost} packets" for what, (lost, _) in seconds.items())
           + "; detected: at home again after " + ", ".join(f"{each:.1f} s" for _, each in seconds.values()))
     judge(site, NAMES)
+    judge(site, NAMES, COPIED, copies=2)
     assert net.touched() and all(lost > 0 for lost, _ in seconds.values())
 
 
