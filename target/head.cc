@@ -62,7 +62,7 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
   if (asked.outside_only)
