@@ -103,16 +103,23 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
     return true;
   });
   const std::size_t pieces = api::node_copies_of(bucket.props);
-  const auto has_enough = [&](const cluster::NodeSet& nodes) {
+  // Who is no member any more is not waited for: what only it held is given up.
+  const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost) {
     std::size_t missing = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      missing += answering.contains(nodes.id(i)) ? 0 : 1;
-    return missing < std::min(pieces, nodes.size()) || missing == 0;
+    std::size_t silent = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::string& id = nodes.id(i);
+      if (!answering.contains(id) && state.map.find(id) != nullptr) ++silent;
+      const bool is_lost = std::find(lost.begin(), lost.end(), id) != lost.end();
+      if (!answering.contains(id) || is_lost) ++missing;
+    }
+    return silent == 0 || missing < std::min(pieces, nodes.size());
   };
   const cluster::Ownership map = cluster::ownership_of(state.map);
-  const bool complete = has_enough(map.current) &&
-                        std::all_of(map.past.begin(), map.past.end(),
-                                    [&](const auto& set) { return has_enough(set.nodes); });
+  const bool complete = has_enough(map.current, {}) &&
+                        std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
+                          return has_enough(set.nodes, set.lost);
+                        });
   if (!complete)
     return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",
                 away);

@@ -108,8 +108,7 @@ bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const Op
 /// The holder of the newest version, when that is another target; else `object` is what there is.
 Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
                                                std::shared_ptr<OpenObject>& object) {
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   wanted.state = newest.state;
   object = nullptr;
   if (!newest.exists()) co_return nullptr;
@@ -141,8 +140,11 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
     if (!object) co_return co_await send_on(node, request, wanted);
   } else if (!is_newest(*wanted.state, object.get()) &&
              !had_it_always(node, wanted, object.get())) {
-    CO_TRY(const cluster::Node* const holder, co_await look_around(node, wanted, object));
-    if (holder != nullptr) co_return co_await send_to_holder(node, request, wanted, *holder);
+    const auto holder = co_await look_around(node, wanted, object);
+    const cluster::Node* const other =
+        holder ? *holder : next_home(node, request, wanted);  // which may know it all by itself
+    if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+    if (!holder) co_return fail(holder.error());
   }
   if (!object) co_return fail(object_missing(wanted));
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));

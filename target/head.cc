@@ -55,11 +55,6 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
   if (asked.wants(HeadRequest::etag)) response.set("ETag", record.etag());
 }
 
-Task<Result<Newest>> look_around(TargetNode& node, const ObjectRequest& wanted) {
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  co_return co_await find_newest(node, wanted);
-}
-
 }  // namespace
 
 Task<Status> head_object(TargetNode& node, http::Request& request) {
@@ -67,13 +62,13 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
-  const auto looked = co_await look_around(node, wanted);
-  if (!looked) {
+  const auto found = co_await find_settled(node, wanted);
+  if (!found) {
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_holder(node, request, wanted, *other);
-    co_return fail(looked.error());
+    co_return fail(found.error());
   }
-  const Newest& newest = *looked;
+  const Newest& newest = *found;
   if (!newest.exists()) co_return fail(object_missing(wanted));
   if (asked.outside_only)
     co_return fail(Errc::invalid_argument,

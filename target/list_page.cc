@@ -7,6 +7,7 @@
 
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -18,6 +19,11 @@ std::string_view directory_of(std::string_view name, const ListPlan& plan) {
   if (!plan.by_directory) return {};
   const auto slash = name.find('/', plan.prefix.size());
   return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash + 1);
+}
+
+void note_unsettled(const ListPlan& plan, std::string_view name, const io::ObjectRecord& record) {
+  if (plan.unsettled && !unsettled_by(record).empty() && (!plan.shows || plan.shows(name)))
+    plan.unsettled(name);
 }
 
 /// One drive's page. Exact as long as no name lies on two drives.
@@ -57,8 +63,11 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
                                                  std::string after, std::size_t limit) {
   api::MergedPage out;
   do {
+    const auto seen = [&plan](std::string_view name, const io::ObjectRecord& record) {
+      note_unsettled(plan, name, record);
+    };
     CO_TRY(const auto page,
-           co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory));
+           co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory, seen));
     out.more = page.more && !page.entries.empty();
     if (out.more) after = page.entries.back().name;
     add_entries(page, plan, limit, out);
@@ -105,6 +114,7 @@ void EntryPacker::add_directory(std::string_view name) {
 }
 
 Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& record) {
+  note_unsettled(plan_, name, record);
   if (record.kind != io::ObjectRecord::Kind::object) return {};
   if (plan_.shows && !plan_.shows(name)) return {};
   const auto directory = directory_of(name, plan_);

@@ -151,6 +151,7 @@ class Target {
   std::optional<http::Server> public_;
   std::optional<http::Server> internal_;
   std::string id_;
+  std::uint64_t drive_set_ = 0;  // at the start
   std::atomic<bool> serves_{false};
 };
 
@@ -161,6 +162,7 @@ cluster::Node Target::self(const std::string& id) const {
   node.public_url = options_.advertise.empty() ? public_->url() : options_.advertise;
   node.internal_url = internal_->url();
   node.digest = cluster::placement_digest(id);
+  node.drive_set = drive_set_;
   return node;
 }
 
@@ -283,6 +285,11 @@ Status Target::start() {
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};
   TRY(DriveList drives, load_drive_list(options_.dir));
+  if (drives.drive_set == 0) {
+    drives.drive_set = other_drive_set();
+    TRY_OK(save_drive_list(options_.dir, drives));
+  }
+  drive_set_ = drives.drive_set;
   TRY(OpenedDrives opened, opener.open_all(drives, *view_->state()));
   id_ = opened.node_id;
   own_auth_.emplace(auth_key, id_, clock_);
@@ -296,6 +303,7 @@ Status Target::start() {
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   owned_.emplace(id_, *view_, *membership_);
+  owned_->take_drive_set(drive_set_);
   membership_->acknowledge_with([this] { return owned_->word(); });
   membership_->empty_if([this] { return is_empty(); });
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
@@ -310,7 +318,8 @@ Status Target::start() {
       *config_});
   admin_.emplace(*store_, *view_, opener, std::move(drives), std::move(opened.identities), id_,
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
-                                   [this] { drives_changed(); }});
+                                   [this] { drives_changed(); },
+                                   [this](auto set) { owned_->take_drive_set(set); }});
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
     for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
     return routes;

@@ -152,6 +152,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
                             {bucket.id, std::move(uname), std::string(name), copies},
                             std::move(record),
                             {},
+                            false,
                             false});
     return {};
   };

@@ -19,6 +19,7 @@ struct WalkEntry {
   // For whoever handles it:
   std::vector<std::string> to;  ///< who wants it
   bool given_up = false;        ///< nobody can take it now
+  bool awaited = false;         ///< others have not given it to all of its homes yet
 };
 
 /// A walk over all drives of a target that moves what does not belong where it lies: what rebalance

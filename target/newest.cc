@@ -69,16 +69,24 @@ Status check_settled(const Newest& found) {
   return fail(Errc::unavailable, "the newest version is on its way to all of its homes; try again");
 }
 
-/// The first word of a group: what was acknowledged lies on each of its homes.
+/// The word of a group: the first that is heard, or the newest of all when each may have lost what
+/// it had.
 Task<Result<HomeAnswer>> ask_group(TargetNode& node,
                                    std::shared_ptr<const cluster::ClusterState> state,
-                                   ObjectName name, std::vector<std::string> homes) {
+                                   ObjectName name, cluster::ReadGroup group) {
+  HomeAnswer newest;
   Error last{Errc::unavailable, "nobody is left who may hold the newest version"};
-  for (const std::string& id : homes) {
+  for (const std::string& id : group.homes) {
     auto answer = co_await ask_home(node, state, name, id, Look::settled);
-    if (answer) co_return answer;
-    last = answer.error();
+    if (answer && !group.all_needed) co_return answer;
+    if (!answer && group.all_needed) co_return answer;
+    if (!answer)
+      last = answer.error();
+    else if (answer->record &&
+             (!newest.record || newest.record->generation < answer->record->generation))
+      newest = std::move(*answer);
   }
+  if (group.all_needed) co_return newest;
   co_return fail(std::move(last));
 }
 
@@ -103,7 +111,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
 
   std::vector<Task<Result<HomeAnswer>>> calls;
   calls.reserve(groups.size());
-  for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group.homes));
+  for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group));
   const auto answers = co_await gather(std::move(calls));
   for (const auto& answer : answers) {
     if (!answer || !answer->record) continue;
@@ -118,9 +126,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (node.view.state()->map.version != best.state->map.version) co_return std::optional<Newest>();
   const auto still = cluster::readers_of(map, node.id, digest, pieces, map_version_of(best.record));
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const bool needed = std::any_of(still.begin(), still.end(), [&](const auto& group) {
-      return group.homes == groups[i].homes;
-    });
+    const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
   }
   CO_TRY_OK(check_settled(best));
@@ -141,8 +147,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
   while (std::chrono::steady_clock::now() < patience) {
     // What a crash left half done is finished before anybody sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
-    if (look == Look::settled && pieces_of(node, name.bucket) > 1)
-      CO_TRY_OK(co_await settle_copies(node, name));
+    if (look == Look::settled) CO_TRY_OK(co_await settle_copies(node, name));
     if (node.owned.at_rest(name.uname)) {
       Newest own;
       CO_TRY(own.here, co_await node.store.find_all(name));
@@ -206,6 +211,11 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) 
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
 }
 
+Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  co_return co_await find_newest(node, wanted);
+}
+
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY(auto newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
@@ -215,7 +225,10 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
   CO_TRY(auto object, co_await node.store.open_object(wanted.name));
+  if (object && !unsettled_by(object->record()).empty())
+    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
   CO_TRY(const auto newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();

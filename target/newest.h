@@ -45,6 +45,8 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
 /// lock for writes; settle_copies() goes before that. unavailable when somebody who may hold the
 /// name cannot tell.
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted);
+/// settle_copies() and find_newest(): not under the name's lock.
+Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,
 /// unavailable while it lies elsewhere.
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
@@ -134,6 +137,31 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
   return out;
 }
 
+/// Until the newest map places the name there no more.
+Task<Status> while_home(TargetNode& node, std::string uname, std::size_t pieces, std::string id) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (node.owned.state()->map->current.is_home(id, cluster::placement_digest(uname), pieces)) {
+    timer.expires_after(kLookAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return fail(Errc::disconnected, "target t[{}] did not answer and is a home no more", id);
+}
+
+/// give_to(), which is given up when that is no home any more: a process that stands still holds up
+/// nobody for longer than its lease.
+Task<Status> give_while_home(TargetNode& node, const Piece& piece, std::string uname,
+                             std::size_t pieces, std::string id) {
+  const auto executor = co_await asio::this_coro::executor;
+  auto [order, given_threw, given, watch_threw, watched] =
+      co_await asio::experimental::make_parallel_group(
+          asio::co_spawn(executor, give_to(node, piece, id), asio::deferred),
+          asio::co_spawn(executor, while_home(node, std::move(uname), pieces, id), asio::deferred))
+          .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+  const bool gave = order.front() == 0;
+  if (gave && given_threw) std::rethrow_exception(given_threw);
+  co_return gave ? std::move(given) : std::move(watched);
+}
+
 /// Takes the mark from our record when it is still of this generation.
 Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation generation) {
   const auto held = co_await node.store.locks().acquire(name.key());
@@ -193,7 +221,7 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, std::size_t pie
   mark_unsettled(attribute.record, node.id);
   const Piece piece{std::move(attribute), nullptr, nullptr, object.get()};
   for (const std::string& id : without(homes_of(*map, name.uname, pieces), {node.id}))
-    CO_TRY_OK(co_await give_to(node, piece, id));
+    CO_TRY_OK(co_await give_while_home(node, piece, name.uname, pieces, id));
   if (node.view.state()->map.version != map->version)
     co_return fail(Errc::unavailable, "the cluster map changes; try again");
   co_return Status();
@@ -246,7 +274,8 @@ void mark_settled(io::ObjectRecord& record) {
 }
 
 Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                        std::size_t pieces, const Piece& piece) {
+                                        std::size_t pieces, cluster::Durability durability,
+                                        const Piece& piece) {
   Piece marked = piece;
   mark_unsettled(marked.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -259,14 +288,16 @@ Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name
     if (homes.empty() || homes.front() != node.id)
       co_return fail(Errc::unavailable, "{} has just got another owner: the outcome is unknown",
                      name.object);
-    const std::size_t required = copies_required(pieces);
+    const std::size_t required =
+        durability == cluster::Durability::strict ? pieces : copies_required(pieces);
     if (homes.size() < required)
       co_return fail(Errc::unavailable,
                      "object {} is to have {} copies, a write needs {} targets and {} are there",
                      name.object, pieces, required, homes.size());
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
-    for (const std::string& id : lacking) gifts.push_back(give_to(node, marked, id));
+    for (const std::string& id : lacking)
+      gifts.push_back(give_while_home(node, marked, name.uname, pieces, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -349,9 +380,16 @@ Task<Status> hear_settled(TargetNode& node, http::Request& request) {
   co_return co_await request.exchange.respond(http::Response(200));
 }
 
+Status vouches_for_copies(const TargetNode& node) {
+  if (node.owned.drive_set_is_known()) return {};
+  return fail(Errc::unavailable, "drives of this target were changed just now; try again");
+}
+
 Task<Status> settle_copies(TargetNode& node, ObjectName name) {
   constexpr int kAttemptsMax = 4;
   const std::size_t pieces = pieces_of(node, name.bucket);
+  if (pieces == 1) co_return Status();
+  CO_TRY_OK(vouches_for_copies(node));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto found, co_await node.store.find_all(name));
     if (found.empty()) co_return Status();

@@ -47,12 +47,17 @@ struct Piece {
 /// it durably. When the map changes meanwhile, the homes are those of the newest one. How many
 /// homes there are, this one included. Under the name's lock, before this node commits its own.
 /// unavailable when a home does not answer for some time, or the name gets another owner: then the
-/// outcome is unknown.
+/// outcome is unknown; and when there are too few homes, where strict durability wants all.
 Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                        std::size_t pieces, const Piece& piece);
+                                        std::size_t pieces, cluster::Durability durability,
+                                        const Piece& piece);
 /// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
 /// asks.
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
+
+/// unavailable while this node may have lost what it held, and the map does not say so yet: then it
+/// cannot tell for a name on which others have copies.
+Status vouches_for_copies(const TargetNode& node);
 
 /// Returns when what this node holds of the name is what all homes have: a record of which that is
 /// not known is asked for at its writer, or given to all homes. unavailable when that cannot be.

@@ -134,7 +134,7 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
 /// The newest version in this target's charge, which owns the name. bucket_not_found when the
 /// bucket is gone.
 Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(Newest found, co_await find_newest(node, wanted));
+  CO_TRY(Newest found, co_await find_settled(node, wanted));
   // A bucket that is being destroyed loses its records only after its entry is gone.
   if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",

@@ -29,7 +29,7 @@ class Rebalance final : public MoveWalk {
  private:
   [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                               const std::string& uname) const override;
-  void round_done() override { stayers_done_ = true; }
+  void round_done() override { first_round_ = false; }
   Task<Status> prepare(std::vector<WalkEntry>& entries) override;
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
   void given_up(const WalkEntry& entry, const Error& error) override;
@@ -39,13 +39,17 @@ class Rebalance final : public MoveWalk {
     return plan(entry.name.uname, api::node_copies_of(entry.bucket->props));
   }
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
-  Task<Status> offer_to(std::string id, std::vector<WalkEntry*> entries);
+  using Entries = std::vector<WalkEntry*>;
+  Task<Result<std::vector<std::size_t>>> offer_to(std::string id, const Entries& entries);
+  Task<Status> offer_ours(std::string id, Entries entries);
+  Task<Status> ask_for_others(std::string id, Entries entries);
   Task<Result<std::vector<std::size_t>>> offer_patiently(const Receiver& to, const Offer& offer);
   Task<Result<std::optional<Generation>>> send(const WalkEntry& entry);
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
   const std::shared_ptr<const cluster::Ownership> map_;
-  bool stayers_done_ = false;   // what stays here has been given to its other homes
+  /// What stays here has not been given to all of its other homes yet, nor have others done so.
+  bool first_round_ = true;
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
 
@@ -57,7 +61,7 @@ cluster::NamePlan Rebalance::plan(const std::string& uname, std::size_t pieces) 
 bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
                          const std::string& uname) const {
   const auto plan = this->plan(uname, api::node_copies_of(bucket.props));
-  return !plan.keep || (!stayers_done_ && !plan.send.empty());
+  return !plan.keep || (first_round_ && !plan.send.empty());
 }
 
 Result<Receiver> Rebalance::receiver(const std::string& id) const {
@@ -70,35 +74,38 @@ Result<Receiver> Rebalance::receiver(const std::string& id) const {
 
 /// Offers each entry to those who should have it. Entries of one page are of one bucket.
 Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
-  std::map<std::string, std::vector<WalkEntry*>> by_receiver;
+  std::map<std::string, Entries> ours;
+  std::map<std::string, Entries> others;
   for (WalkEntry& entry : entries) {
     const auto wanted = plan(entry);
     entry.given_up = wanted.send.empty();
     if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
-    for (const std::string& id : wanted.send) by_receiver[id].push_back(&entry);
+    for (const std::string& id : wanted.send) ours[id].push_back(&entry);
+    // Who was to give it to them may be away: in the next round it is given from here.
+    for (const std::string& id : wanted.confirm)
+      (first_round_ ? others : ours)[id].push_back(&entry);
   }
   std::vector<Task<Status>> offers;
-  for (auto& [id, theirs] : by_receiver) offers.push_back(offer_to(id, std::move(theirs)));
+  for (auto& [id, theirs] : ours) offers.push_back(offer_ours(id, std::move(theirs)));
+  for (auto& [id, theirs] : others) offers.push_back(ask_for_others(id, std::move(theirs)));
   const auto all = co_await gather(std::move(offers));
   for (const Status& each : all) CO_TRY_OK(each);
   co_return Status();
 }
 
-Task<Status> Rebalance::offer_to(std::string id, std::vector<WalkEntry*> entries) {
+/// Which of the entries that target lacks.
+Task<Result<std::vector<std::size_t>>> Rebalance::offer_to(std::string id, const Entries& entries) {
+  if (away_.contains(id)) co_return fail(Errc::unavailable, "target t[{}] did not answer", id);
+  CO_TRY(const Receiver to, receiver(id));
   Offer offer;
   offer.bucket = entries.front()->name.bucket;
   for (const WalkEntry* entry : entries)
     offer.names.push_back({entry->name.object, entry->record.kind, entry->record.generation});
-  auto wanted = [&]() -> Result<Receiver> {
-    if (away_.contains(id)) return fail(Errc::unavailable, "target t[{}] did not answer", id);
-    return receiver(id);
-  }();
-  Result<std::vector<std::size_t>> answer;
-  if (wanted) {
-    answer = co_await offer_patiently(*wanted, offer);
-  } else {
-    answer = fail(wanted.error());
-  }
+  co_return co_await offer_patiently(to, offer);
+}
+
+Task<Status> Rebalance::offer_ours(std::string id, Entries entries) {
+  const auto answer = co_await offer_to(id, entries);
   if (answer) {
     for (const std::size_t each : *answer) entries[each]->to.push_back(id);
     co_return Status();
@@ -111,6 +118,18 @@ Task<Status> Rebalance::offer_to(std::string id, std::vector<WalkEntry*> entries
     obs::log("target").warn("rebalance: names not taken target={} map={} err={}", id, map_->version,
                             why.message);
   note_failure(entries.size(), why);
+  co_return Status();
+}
+
+Task<Status> Rebalance::ask_for_others(std::string id, Entries entries) {
+  const auto answer = co_await offer_to(id, entries);
+  if (answer) {
+    for (const std::size_t each : *answer) entries[each]->awaited = true;
+    co_return Status();
+  }
+  const Error& why = answer.error();
+  if (why.code == Errc::cancelled || why.code == Errc::conflict) co_return fail(why);
+  for (WalkEntry* entry : entries) entry->awaited = true;
   co_return Status();
 }
 
@@ -141,6 +160,7 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
     given = *sent;
   }
   if (plan(entry).keep) co_return true;
+  if (entry.awaited) co_return false;
   CO_FAIL_POINT("move.before_erase");
   co_return co_await erase(entry.name, given);
 }

@@ -17,7 +17,8 @@ constexpr int kAttemptsMax = 3;  // copies again when the source was changed mea
 /// copied, so that two renames that cross cannot wait for each other.
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  // Without the lock: what others hold unsettled is given to this node as well.
+  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists())

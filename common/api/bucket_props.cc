@@ -100,7 +100,7 @@ constexpr std::array kLeaves{
     Leaf{"versioning.enabled", "true", Kind::boolean},
     Leaf{"versioning.validate_warm_get", "false"},
     Leaf{"versioning.synchronize", "false"},
-    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|", "|strict|owner|"},
+    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|", "|owner|"},
 };
 
 /// AIStore leaves these out where they have nothing to say.
@@ -279,15 +279,21 @@ bool is_left_out(const Leaf& leaf) {
 }  // namespace
 
 std::string_view to_string(Durability durability) noexcept {
-  return durability == Durability::nosync ? "nosync" : "full";
+  switch (durability) {
+    case Durability::nosync: return "nosync";
+    case Durability::strict: return "strict";
+    case Durability::full: break;
+  }
+  return "full";
 }
 
 Result<Durability> parse_durability(std::string_view text) {
   if (text == "full") return Durability::full;
   if (text == "nosync") return Durability::nosync;
-  if (text == "strict" || text == "owner")
+  if (text == "strict") return Durability::strict;
+  if (text == "owner")
     return fail(Errc::unsupported, "durability '{}' belongs to later work", text);
-  return fail(Errc::invalid_argument, "durability '{}' is neither full nor nosync", text);
+  return fail(Errc::invalid_argument, "durability '{}': it is full, nosync or strict", text);
 }
 
 json props_tree(const BucketProps& props) {

@@ -1,11 +1,12 @@
 """Copies on several nodes (docs/decisions/014): writes that are cut short at each step, and load while targets die."""
 
+import json
 import threading
 import time
 
 from disks import seeded
-from harness import attribute
-from harness.nodes import wait_until_home
+from harness import attribute, client
+from harness.nodes import stored_map, wait_until_home
 from harness.waiting import wait_until
 from load import Crowd
 from stage import Churn
@@ -87,3 +88,42 @@ def test_load_with_kills_loses_nothing(make_stage, seed):
         stage.look(judge, names, "two")
     stage.check(judge, names, "two")
     wait_until(lambda: all_homes_agree(cluster), 20, "all homes have the same")
+
+
+def test_load_while_drives_go_and_come_and_a_target_is_given_up(make_stage, seed):
+    rng = seeded(seed, "node losses")
+    stage = make_stage(targets=4, drives=2)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    make_bucket(cluster)
+    names = [f"n-{i:04}" for i in range(24)]
+    clients = [stage.client(f"c{i}", timeout=30) for i in range(3)]
+    crowd = Crowd(clients, Churn(seed, names, bucket="two", sizes=(0, 100, 70_000, 300_000))).start()
+
+    def call(method, path, action, value, node=None):
+        body = json.dumps({"action": action, "name": "", "value": value}).encode()
+        fields = {"Ais-Node-Id": cluster.nodes[node]["id"]} if node else {}
+        answer = client.request(method, cluster.endpoint + path, body, {"Content-Type": "application/json"} | fields, expect=False)
+        return answer.status == 200
+
+    def change(method, action, node, path):
+        wait_until(lambda: call(method, "/v1/reverse/daemon/mountpaths?dntres=true", action, str(path), node), 20, f"{action} {path}")
+
+    for node in ("t1", "t3"):
+        path = rng.choice(cluster.drives(node))
+        time.sleep(rng.uniform(0.2, 1))
+        change("DELETE", "detach-mp", node, path)
+        wait_until_home(cluster)
+        time.sleep(rng.uniform(0.2, 1))
+        change("PUT", "attach-mp", node, path)  # with what has been overwritten and deleted since
+        wait_until_home(cluster)
+    stage.kill("t2")
+    gone = cluster.nodes["t2"]["id"]
+    wait_until(lambda: call("PUT", "/v1/cluster", "rm-unsafe", {"sid": gone}), 20, "t2 is given up")
+    wait_until(lambda: gone not in [node["id"] for node in stored_map(cluster)["nodes"]], 20, "t2 is out")
+    wait_until_home(cluster)
+    time.sleep(rng.uniform(0.2, 1))
+    crowd.stop()
+    stage.look(judge, names, "two")
+    stage.check(judge, names, "two")
+    told = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two").json()["buckets"][0]
+    assert told["reduced"] == told["lost"] == 0, told
