@@ -1,6 +1,10 @@
-"""What has copies on other nodes outlives a node, or a drive of one, that is gone for good (faults.md N1, D1)."""
+"""What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (faults.md N1,
+D1, A4)."""
 
+import os
 import shutil
+import signal
+import time
 
 import disks
 import pytest
@@ -32,10 +36,10 @@ def start(make_stage, **options):
     return stage
 
 
-def readers(stage, seed):
+def readers(stage, seed, timeout=30):
     """Two that are redirected and two that are relayed: (what they read of each kind, the crowds)."""
     reading = [Reading(f"{seed}/{kind}", NAMES) for kind in ("direct", "relayed")]
-    return reading, [Crowd([stage.client(f"{kind}{i}", [url], timeout=30) for i in range(2)], work).start()
+    return reading, [Crowd([stage.client(f"{kind}{i}", [url], timeout=timeout) for i in range(2)], work).start()
                      for kind, url, work in zip(("d", "r"), (stage.cluster.endpoint, stage.cluster.relay), reading)]
 
 
@@ -78,6 +82,32 @@ def test_a_node_lost_with_its_drives_is_read_past_and_made_again_elsewhere(make_
     assert all(sorted(targets) == left for targets in copies_of(cluster, NAMES, left).values())
     assert judge.get("data", alone).status == 503
     stage.check(judge, [*NAMES, written], "two", only=lambda op: op.bucket == "two")
+
+
+def test_a_target_that_stands_still_is_read_past(make_stage, seed):
+    """A4: stopped for less than a lease, then for more. Whoever asks more than 3 s after it stopped is answered by others."""
+    rng = seeded(seed, "stopped target")
+    stage = start(make_stage, drives=1)
+    cluster, said = stage.cluster, []
+    for seconds in (rng.uniform(2.5, TERM - 0.5), TERM + 1):
+        target = rng.choice(cluster.targets())
+        found, crowds = readers(stage, f"{seed}/{seconds}", timeout=1)
+        try:
+            since = now_ns()
+            os.kill(cluster.pid(target), signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(cluster.pid(target), signal.SIGCONT)
+        finally:
+            for crowd in crowds:
+                crowd.stop()
+        gap = max(each.last_failure(since) for each in found)
+        said.append(f"{target} for {seconds:.1f} s; {sum(len(each.failures) for each in found)} of "
+                    f"{sum(each.count for each in found)} reads failed, the last one was begun after {gap:.2f} s")
+        assert 0 < gap <= scaled(3), [each.lines() for each in found]
+    print(f"injected: {'; '.join(said)}")
+    wait_until_home(cluster)
+    with stage.client("judge", timeout=30) as judge:
+        stage.check(judge, NAMES, "two")
 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")

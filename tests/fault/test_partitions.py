@@ -13,7 +13,8 @@ from test_nemesis import ERRORS, Work, judge
 
 NAMES = [f"n-{i:04}" for i in range(60)]
 OWN = "own"  # a bucket of the test's own calls, which no history has
-COPIED = "copied"  # one with copies on nodes, which has one
+OWN_COPIED = "own-copied"  # the same with copies on nodes
+COPIED = "copied"  # one with copies, which has a history
 
 
 def put_at(site, proxy, name, body=b"x" * 100):
@@ -24,11 +25,11 @@ def put_at(site, proxy, name, body=b"x" * 100):
         return 0
 
 
-def get_at(site, proxy, name, strict=False):
+def get_at(site, proxy, name, strict=False, bucket=OWN):
     """(status, whether it is marked as stale)"""
     headers = {"Cache-Control": "no-cache"} if strict else None
     try:
-        answer = http.request("GET", site.cluster.url(OWN, name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
+        answer = http.request("GET", site.cluster.url(bucket, name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
     except (OSError, http.ProtocolError):
         return 0, False
     return answer.status, "Tarn-Stale" in answer.headers
@@ -49,15 +50,19 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
     net, cluster = site.network, site.cluster
     cluster.expect_errors(ERRORS)
     cluster.create_bucket(OWN)
-    cluster.create_bucket(COPIED, ON_NODES)
+    for bucket in (COPIED, OWN_COPIED):
+        cluster.create_bucket(bucket, ON_NODES)
     mine = {target: cluster.names_owned_by(target, OWN, 2, "own") for target in cluster.targets()}
     for names in mine.values():
         assert cluster.put(OWN, names[0], b"x" * 100).status == 200
+    alone = rng.choice(["m4", "m5"])
+    (copied,) = cluster.names_owned_by(site.nodes_of(alone)[0], OWN_COPIED, 1)
+    assert cluster.put(OWN_COPIED, copied, b"x" * 100).status == 200
     crowds = [Crowd(site.clients(4, name=name), Work(seed, NAMES, bucket)).start()
               for name, bucket in (("c", "data"), ("m", COPIED))]
     seconds = {}
     try:
-        seconds["one of five"] = one_machine_alone(site, rng.choice(["m4", "m5"]), mine)
+        seconds["one of five"] = one_machine_alone(site, alone, mine, copied)
         seconds["two of five"] = a_minority_with_a_proxy(site, mine)
         seconds["one pair"] = two_that_do_not_see_each_other(site, mine)
         seconds["one way"] = a_machine_that_hears_nothing(site, rng.choice(["m2", "m3"]))
@@ -81,8 +86,9 @@ def faulty(site, break_it, look):
     return lost, heal_and_wait(site)
 
 
-def one_machine_alone(site, machine, mine):
-    """N2, 1 | n-1: what it owns is written elsewhere, and it refuses what comes with an old redirect."""
+def one_machine_alone(site, machine, mine, copied):
+    """N2, 1 | n-1: what it owns is written elsewhere, and it refuses what comes with an old redirect. `copied` is a name of it
+    that has a copy."""
     target = site.nodes_of(machine)[0]
     held, fresh = mine[target]
     old = site.cluster.put(OWN, fresh, b"late" * 25, follow=False)
@@ -96,6 +102,8 @@ def one_machine_alone(site, machine, mine):
         assert late.status == 503, late
         # It has one that nobody wrote elsewhere: not gone, and not to be had.
         assert get_at(site, "p1", held)[0] == 503
+        # What has a copy elsewhere is read there; nobody wrote it either.
+        assert get_at(site, "p1", copied, bucket=OWN_COPIED) == (200, False)
 
     return faulty(site, lambda: site.network.shut(machine, others), look)
 
