@@ -1,7 +1,9 @@
 #include "proxy/assign.h"
 
+#include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/base/encoding.h"
+#include "common/cluster/hand_over.h"
 
 namespace tarn::proxy {
 namespace {
@@ -25,6 +27,21 @@ std::string announced_length(const http::RequestHead& head, Passage passage) {
 bool wants_whole_for_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos &&
          !request.target.path.starts_with("/v1/");
+}
+
+/// Another home of an object, which answers in the place of its owner; `owner` when there is none.
+const cluster::Node* next_home(const cluster::ClusterState& state, const Answering& answering,
+                               const cluster::BucketRecord& bucket, std::string_view object,
+                               const cluster::Node* owner) {
+  const std::size_t pieces = api::node_copies_of(bucket.props);
+  if (pieces == 1) return owner;
+  const auto digest = cluster::placement_digest(bucket.placement_name(object));
+  const cluster::NodeSet& nodes = state.ownership->map->current;
+  for (const cluster::Home& home : nodes.homes(digest, pieces)) {
+    const cluster::Node* node = state.map.find(nodes.id(home.node));
+    if (node != nullptr && answering.contains(node->id)) return node;
+  }
+  return owner;
 }
 
 /// Refuses at the door what targets refuse as well, before a body travels.
@@ -113,6 +130,8 @@ Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
                                        Access access) {
   const cluster::Node* owner = cluster::owner_of(state.map, bucket.placement_name(object));
   if (owner == nullptr) return fail(Errc::unavailable, "the cluster has no storage target now");
+  if (!answering.contains(owner->id) && access == Access::read)
+    owner = next_home(state, answering, bucket, object, owner);
   if (!answering.contains(owner->id))
     return fail(Errc::unavailable, "target t[{}], which owns {}/{}, does not answer now", owner->id,
                 bucket.name.display(), object);

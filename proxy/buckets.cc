@@ -98,6 +98,9 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
   CopiesChange copies;
   const auto change = [&](const cluster::BucketProps& props) {
     auto next = wanted(props);
+    if (next)
+      if (const Status same = api::check_node_copies(props, *next); !same)
+        next = fail(same.error());
     copies.before = api::copies_of(props);
     if (next) copies.after = api::copies_of(*next);
     return next;
@@ -128,6 +131,11 @@ Task<Status> make_copies(const Services& services, http::Exchange& exchange, api
                          const json& value) {
   CO_TRY(const int copies, parse_copies(value));
   const auto change = [copies](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
+    if (api::node_copies_of(props) > 1)
+      return fail(
+          Errc::unsupported,
+          "make-n-copies of a bucket with copies on nodes belongs to later work: make a new "
+          "bucket and copy this one to it");
     return api::with_copies(props, copies);
   };
   const Status done = co_await change_props(services, exchange, name, change, true);

@@ -1,5 +1,8 @@
 #include "proxy/list.h"
 
+#include <algorithm>
+
+#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
@@ -69,6 +72,15 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
   co_return merge.take();
 }
 
+/// Other homes can list what a target has that is away.
+bool somebody_is_away(const Services& services, const KnownBucket& bucket) {
+  if (api::node_copies_of(bucket.record->props) == 1) return false;
+  const auto answering = services.suspects.answering();
+  const auto targets = bucket.state->map.placeable_targets();
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const auto* target) { return !answering->contains(target->id); });
+}
+
 }  // namespace
 
 Result<std::vector<const cluster::Node*>> targets_that_may_hold(
@@ -78,6 +90,40 @@ Result<std::vector<const cluster::Node*>> targets_that_may_hold(
     if (const cluster::Node* node = state.map.find(id)) out.push_back(node);
   if (out.empty()) return fail(Errc::unavailable, "no storage target has joined the cluster");
   return out;
+}
+
+Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::ClusterState& state,
+                                                           const Answering& answering,
+                                                           const cluster::BucketRecord& bucket) {
+  TRY(auto targets, targets_that_may_hold(state));
+  std::string away;
+  std::erase_if(targets, [&](const cluster::Node* target) {
+    if (answering.contains(target->id)) return false;
+    away = target->id;
+    return true;
+  });
+  const std::size_t pieces = api::node_copies_of(bucket.props);
+  // Who is no member any more is not waited for: what only it held is given up.
+  const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost) {
+    std::size_t missing = 0;
+    std::size_t silent = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::string& id = nodes.id(i);
+      if (!answering.contains(id) && state.map.find(id) != nullptr) ++silent;
+      const bool is_lost = std::find(lost.begin(), lost.end(), id) != lost.end();
+      if (!answering.contains(id) || is_lost) ++missing;
+    }
+    return silent == 0 || missing < std::min(pieces, nodes.size());
+  };
+  const cluster::Ownership map = cluster::ownership_of(state.map);
+  const bool complete = has_enough(map.current, {}) &&
+                        std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
+                          return has_enough(set.nodes, set.lost);
+                        });
+  if (!complete)
+    return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",
+                away);
+  return targets;
 }
 
 api::Query list_query(const cluster::ClusterState& state, const cluster::BucketRecord& bucket,
@@ -116,7 +162,8 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
   const BucketId id = bucket.record->id;
   const api::Bucket name = bucket.record->name;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    const bool moving = !bucket.state->map.past.empty() && request.target.empty();
+    const bool moving = request.target.empty() &&
+                        (!bucket.state->map.past.empty() || somebody_is_away(services, bucket));
     auto listed = moving ? list_while_moving(services, bucket, request)
                          : list_at_rest(services, bucket, request);
     auto page = co_await std::move(listed);

@@ -22,6 +22,12 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
 [[nodiscard]] Result<std::vector<const cluster::Node*>> targets_that_may_hold(
     const cluster::ClusterState& state);
 
+/// Those of them that answer, when that is enough for a complete list of the bucket: of a bucket
+/// with copies on n nodes, up to n - 1 of each set of owners may be away. unavailable, naming one.
+[[nodiscard]] Result<std::vector<const cluster::Node*>> targets_for_list(
+    const cluster::ClusterState& state, const Answering& answering,
+    const cluster::BucketRecord& bucket);
+
 /// The part of a list for one target's call: what all calls of it have in common.
 [[nodiscard]] api::Query list_query(const cluster::ClusterState& state,
                                     const cluster::BucketRecord& bucket, const ListRequest& request,

@@ -134,16 +134,14 @@ bool MovingList::fill(const Rows& heard) {
 
 Task<Result<api::MergedPage>> MovingList::page() {
   const cluster::ClusterState& state = *bucket_.state;
-  CO_TRY(const auto all, targets_that_may_hold(state));
   const auto answering = services_.suspects.answering();
-  for (const cluster::Node* target : all)
-    if (!answering->contains(target->id))
-      co_return fail(Errc::unavailable,
-                     "the list would be incomplete: target t[{}] does not answer now", target->id);
+  CO_TRY(const auto all, targets_for_list(state, *answering, *bucket_.record));
+  auto owners = state.map.placeable_targets();
+  std::erase_if(owners, [&](const auto* target) { return !answering->contains(target->id); });
   while (true) {
     Rows heard;
     CO_TRY_OK(co_await round(all, false, heard));
-    CO_TRY_OK(co_await round(state.map.placeable_targets(), true, heard));
+    CO_TRY_OK(co_await round(owners, true, heard));
     if (fill(heard) || !heard.bound) co_return std::move(page_);
     after_ = *heard.bound;
     // 0xFF is in no UTF-8 name: behind everything in the directory.

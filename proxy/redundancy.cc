@@ -1,5 +1,7 @@
 #include "proxy/redundancy.h"
 
+#include <map>
+
 #include <nlohmann/json.hpp>
 
 #include "common/api/copy_counts.h"
@@ -7,6 +9,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "proxy/assign.h"
+#include "proxy/list.h"
 #include "proxy/target_counts.h"
 
 namespace tarn::proxy {
@@ -14,8 +17,79 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kPageNames = 1000;
+constexpr std::string_view kRecordsPath = "/v1/internal/list-moving?";
+
+/// What has been heard of the copies of one name.
+struct Copies {
+  Generation newest;
+  bool live = false;
+  std::uint64_t nodes = 0;  ///< that have the newest version
+};
+
+/// A page of one target's records; the name behind which it has not said all.
+Result<std::optional<std::string>> take_records(const std::string& target, const std::string& body,
+                                                std::map<std::string, Copies>& into) {
+  try {
+    const json in = json::from_msgpack(body);
+    for (const json& record : in.at("records")) {
+      const json& numbers = record.at(1);
+      const Generation generation{numbers.at(0), numbers.at(1), numbers.at(2)};
+      Copies& copies = into[record.at(0).get<std::string>()];
+      if (copies.nodes > 0 && generation < copies.newest) continue;
+      if (copies.newest < generation) copies.nodes = 0;
+      copies.newest = generation;
+      copies.live = !record.at(2).get_binary().empty();
+      ++copies.nodes;
+    }
+    if (!in.at("more").get<bool>()) return std::optional<std::string>();
+    return std::optional(in.at("last").get<std::string>());
+  } catch (const json::exception& problem) {
+    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
+  }
+}
+
+/// Copies on nodes: the records of all targets that answer, compared by name.
+Task<Result<api::CopyCounts>> count_on_nodes(const Services& services,
+                                             const cluster::ClusterState& state,
+                                             const cluster::BucketRecord& bucket,
+                                             std::uint64_t wanted) {
+  const auto answering = services.suspects.answering();
+  CO_TRY(const auto targets, targets_for_list(state, *answering, bucket));
+  const ListRequest request;
+  api::CopyCounts counts;
+  std::string after;
+  while (true) {
+    std::vector<Task<Result<std::string>>> calls;
+    api::Query query = list_query(state, bucket, request, after, kPageNames);
+    query.set("own", "all");
+    for (const cluster::Node* target : targets)
+      calls.push_back(ask_for_list(services, *target, std::string(kRecordsPath) + query.encode()));
+    const auto answers = co_await gather(std::move(calls));
+    std::map<std::string, Copies> names;
+    std::optional<std::string> bound;  // behind it somebody has not said all
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      CO_TRY_OK(answers[i]);
+      CO_TRY(const auto last, take_records(targets[i]->id, *answers[i], names));
+      if (last && (!bound || *last < *bound)) bound = last;
+    }
+    for (const auto& [name, copies] : names)
+      if (copies.live && (!bound || name <= *bound)) counts.add(copies.nodes, wanted);
+    if (!bound) co_return counts;
+    after = *bound;
+  }
+}
+
 Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
                                 const cluster::BucketRecord& bucket) {
+  if (const int wanted = api::node_copies_of(bucket.props); wanted > 1) {
+    CO_TRY(json out,
+           co_await count_on_nodes(services, state, bucket, static_cast<std::uint64_t>(wanted)));
+    out["name"] = bucket.name.name;
+    out["provider"] = bucket.name.provider;
+    out["copies"] = wanted;
+    co_return out;
+  }
   api::Query query;
   query.set("bucket", std::to_string(raw(bucket.id)));
   query.set("bmd", std::to_string(state.bmd.version));

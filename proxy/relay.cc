@@ -4,9 +4,13 @@
 #include <optional>
 #include <span>
 
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
+#include "common/obs/log.h"
 #include "proxy/assign.h"
 
 namespace tarn::proxy {
@@ -57,6 +61,8 @@ constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
+constexpr std::chrono::seconds kGoOnMax{8};
+constexpr std::chrono::milliseconds kGoOnEvery{100};
 constexpr int kHopsMax = 4;  // as often as targets send a client on (target/send_on.cc)
 /// A target may sync for long before it acknowledges.
 constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
@@ -174,13 +180,92 @@ Task<Status> pass_small_answer(http::Exchange& exchange, http::ClientStream& str
   co_return sent;
 }
 
-Task<Status> pass_payload(http::Exchange& exchange, http::ClientStream& stream,
-                          const http::ClientResponse& head, PooledBuffer& buffer) {
-  CO_TRY_OK(co_await exchange.begin(answer_to_client(head), stream.content_length()));
+/// The part of an object that a client has not been sent yet.
+struct Rest {
+  std::uint64_t from = 0;
+  std::uint64_t behind = 0;
+  std::string etag;
+};
+
+/// Nothing: the answer does not say which part of which version it is.
+std::optional<Rest> rest_of(const http::ClientResponse& head, std::optional<std::uint64_t> length) {
+  Rest rest{0, length.value_or(0), std::string(head.field("ETag"))};
+  if (!length || !rest.etag.starts_with('"')) return std::nullopt;
+  if (head.status == 206) {
+    std::string_view range = head.field("Content-Range");
+    constexpr std::string_view kUnit = "bytes ";
+    if (!range.starts_with(kUnit)) return std::nullopt;
+    range.remove_prefix(kUnit.size());
+    const auto first = parse_u64(range.substr(0, range.find('-')));
+    if (!first) return std::nullopt;
+    rest.from = *first;
+    rest.behind += *first;
+  }
+  return rest;
+}
+
+/// A GET of the rest at whoever serves the object now, which must be the same version.
+Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& request,
+                                 const Wanted& wanted, const Rest& rest) {
+  CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
+  http::RequestHead head = request.head();
+  std::erase_if(head.fields, [](const http::Field& field) {
+    return iequals(field.name, "Range") || iequals(field.name, "If-Range") ||
+           iequals(field.name, "If-Match") || iequals(field.name, "If-None-Match");
+  });
+  head.fields.push_back({"Range", fmt::format("bytes={}-{}", rest.from, rest.behind - 1)});
+  head.fields.push_back({"If-Match", rest.etag});
+  const std::string owner = fmt::format("target t[{}]", assignment.target->id);
+  CO_TRY(Asked asked, co_await ask(services, head, assignment.url, owner));
+  if (asked.answer.status != 206)
+    co_return fail(Errc::unavailable, "{}, does not have the same version ({})", owner,
+                   asked.answer.status);
+  co_return std::move(asked);
+}
+
+/// What a reader has not been sent yet, all of it without `rest`, at whoever serves the object now.
+Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
+                              const Wanted& wanted, const Rest* rest) {
+  if (rest != nullptr) co_return co_await ask_for_rest(services, request, wanted, *rest);
+  CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
+  const std::string owner =
+      fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
+  co_return co_await ask(services, request.head(), assignment.url, owner);
+}
+
+/// Another home goes on where one has failed: tried until those who are gone are known to be.
+Task<Result<Asked>> go_on_elsewhere(const Services& services, http::Request& request,
+                                    const Wanted& wanted, const Rest* rest) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kGoOnMax;
   while (true) {
-    CO_TRY(const std::size_t got, co_await stream.read_some(buffer.span()));
-    if (got == 0) break;
-    CO_TRY_OK(co_await exchange.write(buffer.span().first(got)));
+    auto asked = co_await ask_again(services, request, wanted, rest);
+    if (asked || std::chrono::steady_clock::now() >= patience) co_return asked;
+    timer.expires_after(kGoOnEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+/// With `wanted`, what a target leaves unfinished is fetched from another home.
+Task<Status> pass_payload(const Services& services, http::Request& request, const Wanted* wanted,
+                          Asked& asked, PooledBuffer& buffer) {
+  http::Exchange& exchange = request.exchange;
+  auto rest = rest_of(asked.answer, asked.stream.content_length());
+  CO_TRY_OK(co_await exchange.begin(answer_to_client(asked.answer), asked.stream.content_length()));
+  while (true) {
+    const auto got = co_await asked.stream.read_some(buffer.span());
+    if (!got) {
+      if (wanted == nullptr || !rest || rest->from == rest->behind) co_return fail(got.error());
+      auto other = co_await go_on_elsewhere(services, request, *wanted, &*rest);
+      if (!other) co_return fail(got.error());
+      obs::log("relay").info("goes on elsewhere req={} object={} from={}", exchange.request_id(),
+                             wanted->display(), rest->from);
+      asked = std::move(*other);
+      continue;
+    }
+    if (*got == 0) break;
+    if (rest) rest->from += *got;
+    CO_TRY_OK(co_await exchange.write(buffer.span().first(*got)));
   }
   const Status ended = co_await exchange.finish();
   co_return ended;
@@ -197,9 +282,15 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
-  CO_TRY(Asked asked, co_await ask(services, head, assignment.url, owner));
-  http::ClientStream& stream = asked.stream;
-  http::ClientResponse& answer = asked.answer;
+  const auto* record = assignment.state->bmd.find(wanted.bucket);
+  const bool has_other_homes = access_of(head.method) == Access::read && record != nullptr &&
+                               api::node_copies_of(record->props) > 1;
+  auto asked = co_await ask(services, head, assignment.url, owner);
+  if (!asked && has_other_homes)
+    asked = co_await go_on_elsewhere(services, request, wanted, nullptr);
+  if (!asked) co_return fail(asked.error());
+  http::ClientStream& stream = asked->stream;
+  http::ClientResponse& answer = asked->answer;
 
   PooledBuffer buffer(PooledBuffer::kSmallBytes);
   if (answer.status < 200) {
@@ -212,7 +303,8 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
     const Status passed = co_await pass_small_answer(exchange, stream, answer, buffer);
     co_return passed;
   }
-  const Status passed = co_await pass_payload(exchange, stream, answer, buffer);
+  const Wanted* const again = has_other_homes ? &wanted : nullptr;
+  const Status passed = co_await pass_payload(services, request, again, *asked, buffer);
   co_return passed;
 }
 

@@ -7,6 +7,7 @@
 #include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
+#include "target/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
@@ -54,6 +55,13 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
     if (is_behind) return false;
   }
   return take_place(node, out);
+}
+
+/// A home of a name with copies on nodes answers readers as its owner does (docs/decisions/014).
+void read_at_home(const TargetNode& node, ObjectRequest& out) {
+  if (out.elsewhere == nullptr) return;
+  const std::size_t pieces = api::node_copies_of(out.bucket.props);
+  if (pieces > 1 && is_home(node, *out.state, out.name.uname, pieces)) out.elsewhere = nullptr;
 }
 
 /// What admit_now() could not do without asking the meta store.
@@ -110,12 +118,15 @@ Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedName
 
 Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out) {
   TRY(const bool admitted, admit_now(node, request, out));
-  if (admitted) TRY_OK(check_freshness(node, request, out));
-  return admitted;
+  if (!admitted) return false;
+  read_at_home(node, out);
+  TRY_OK(check_freshness(node, request, out));
+  return true;
 }
 
 Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out) {
   CO_TRY_OK(co_await catch_up(node, out));
+  read_at_home(node, out);
   co_return check_freshness(node, request, out);
 }
 

@@ -8,6 +8,7 @@
 #include "common/obs/log.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -128,7 +129,9 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("flush done req={} object={} bytes={}", request.exchange.request_id(),
                            wanted.display(), record->size);
-  co_return co_await request.exchange.respond(stored_response(*record));
+  CO_TRY_OK(co_await request.exchange.respond(stored_response(*record)));
+  co_await tell_homes(node, wanted.name, record->generation);
+  co_return Status();
 }
 
 }  // namespace

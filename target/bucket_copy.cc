@@ -17,6 +17,7 @@
 #include "target/copy_named.h"
 #include "target/job_stream.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/retry.h"
 
 namespace tarn::target {
@@ -186,6 +187,8 @@ Task<Status> CopyRun::patiently(Step step, const ObjectStore::Listed& entry) {
 }
 
 Task<Status> CopyRun::copy_one(const ObjectStore::Listed& entry) {
+  const auto shows = names_to_show(node_, node_.view.state(), order_.from);
+  if (shows && !shows(entry.name)) co_return Status();  // its owner copies it
   CO_FAIL_POINT("copy_bucket.object");
   CopiedObject copied{entry.record.size, node_.id};
   if (order_.what.dry_run) {

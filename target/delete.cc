@@ -5,6 +5,7 @@
 #include "common/obs/log.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
@@ -38,8 +39,14 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   tombstone.kind = io::ObjectRecord::Kind::tombstone;
   tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
-  CO_TRY_OK(
-      co_await node.store.remove(as_of_now(node, wanted.name), std::move(present), tombstone));
+  const ObjectName name = as_of_now(node, wanted.name);
+  if (const std::size_t pieces = pieces_of(node, name.bucket); pieces > 1) {
+    Piece piece;
+    piece.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};
+    CO_TRY_OK(co_await give_to_homes(node, name, pieces, cluster::Durability::full, piece));
+  }
+  CO_TRY_OK(co_await node.store.remove(name, std::move(present), tombstone));
+  co_await tell_homes(node, name, tombstone.generation);
   co_return Status();
 }
 
@@ -47,6 +54,8 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(co_await check_action(request, wanted));
+  // Without the lock: what others hold unsettled is given to this node as well.
+  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));

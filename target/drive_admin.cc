@@ -73,11 +73,21 @@ Result<std::shared_ptr<Drive>> DriveAdmin::find(const std::string& path) const {
 Task<Status> DriveAdmin::save(DriveList list) {
   CO_TRY_OK(co_await threads_.run(
       [this, &list]() -> Status { return save_drive_list(opener_.options.dir, list); }));
+  const std::uint64_t drive_set = list.drive_set;
   {
     const std::lock_guard lock(mutex_);
     list_ = std::move(list);
   }
+  hooks_.other_set(drive_set);
   co_return Status();
+}
+
+/// Other targets have what lies on a drive that goes, and newer than what is on one that comes.
+void DriveAdmin::note_change(DriveList& list) const {
+  const auto state = view_.state();
+  if (std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
+                  [](const auto& each) { return api::node_copies_of(each.second.props) > 1; }))
+    list.drive_set = other_drive_set();
 }
 
 /// Names of mirrored buckets change without a drive that is not in the set.
@@ -242,6 +252,7 @@ Task<Status> DriveAdmin::attach(std::string path) {
   }
   list.attached.insert(path);
   list.detached.erase(path);
+  note_change(list);
   drive->set_disabled(list.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(list)));
   if (any_mirrored())
@@ -289,6 +300,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   list.attached.erase(path);
   list.disabled.erase(path);
   list.detached.insert(path);
+  note_change(list);
   Status saved;
   if (any_mirrored()) saved = co_await store_.mirror().goes(path);
   if (saved) saved = co_await save(std::move(list));
@@ -362,6 +374,7 @@ Task<Status> DriveAdmin::enable(std::string path) {
     drive = opened.drive;
     if (any_mirrored())
       CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
+    note_change(list);
   }
   CO_TRY_OK(drive->usable());
   if (list.disabled.erase(path) > 0) CO_TRY_OK(co_await save(std::move(list)));

@@ -26,10 +26,12 @@ namespace tarn::target {
 class DriveAdmin {
  public:
   /// `in_service` is called, on the caller's loop, for each drive that came into the set, to look
-  /// after it; `changed` after each change of the set.
+  /// after it; `changed` after each change of the set; `other_set` (DriveList::drive_set) before
+  /// requests see a change after which this target is not to be believed that it has everything.
   struct Hooks {
     std::function<void(std::shared_ptr<Drive>)> in_service;
     std::function<void()> changed;
+    std::function<void(std::uint64_t)> other_set;
   };
   DriveAdmin(ObjectStore& store, cluster::ClusterView& view, DriveOpener opener, DriveList list,
              OpenedDrives::Identities identities, std::string node, Hooks hooks);
@@ -70,6 +72,7 @@ class DriveAdmin {
   Task<Result<Held>> count(Drive& drive);
   Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
   [[nodiscard]] bool any_mirrored() const;
+  void note_change(DriveList& list) const;
   Task<Status> refuse_if_used(Drive& drive, std::string what_then);
   Task<Status> wait_for_uploads(Drive& drive);
   Task<Status> wait_until_closed(std::string path);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/node_file.h"
+#include "common/base/random.h"
 
 namespace tarn::target {
 namespace {
@@ -23,6 +24,8 @@ std::vector<std::string> DriveList::apply_to(const std::vector<std::string>& fla
   return out;
 }
 
+std::uint64_t other_drive_set() { return 1 + random_u64() % 1'000'000'000; }
+
 Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
   TRY(const std::string text, load_node_text(directory, kFile));
   DriveList out;
@@ -32,6 +35,7 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
     in.at("attached").get_to(out.attached);
     in.at("detached").get_to(out.detached);
     in.at("disabled").get_to(out.disabled);
+    out.drive_set = in.value("set", std::uint64_t{0});
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "{} cannot be understood: {}", (directory / kFile).string(),
@@ -40,8 +44,10 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
 }
 
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
-  const nlohmann::json out{
-      {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
+  const nlohmann::json out{{"attached", list.attached},
+                           {"detached", list.detached},
+                           {"disabled", list.disabled},
+                           {"set", list.drive_set}};
   return save_node_text(directory, kFile, out.dump(1) + "\n");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -12,17 +13,24 @@ namespace tarn::target {
 /// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
 /// in `drives.json` of the target's directory:
 ///
-///   {"attached":[..],"detached":[..],"disabled":[..]}
+///   {"attached":[..],"detached":[..],"disabled":[..],"set":N}
 struct DriveList {
   std::set<std::string> attached;  ///< used although no --drive says so
   std::set<std::string> detached;  ///< not used, whatever --drive says
   std::set<std::string> disabled;  ///< out of service until they are enabled
+  /// Another random number each time drives went or came in a way that may have cost this target
+  /// what it had, or bring back what is no more (cluster::TargetWord). 0: none was chosen yet.
+  std::uint64_t drive_set = 0;
 
   bool operator==(const DriveList&) const = default;
 
   /// The drives to open, where `flags` are those of --drive.
   [[nodiscard]] std::vector<std::string> apply_to(const std::vector<std::string>& flags) const;
 };
+
+/// A number for DriveList::drive_set: random, above 0, and short, since the map has one for each
+/// target.
+[[nodiscard]] std::uint64_t other_drive_set();
 
 /// corrupt, naming the file, when it cannot be understood.
 [[nodiscard]] Result<DriveList> load_drive_list(const std::filesystem::path& directory);

@@ -2,10 +2,13 @@
 // answer conditions and ranges from the record, then send the bytes (sender.cc): from memory by
 // sendfile on the event loop, where the drive's threads have brought and verified them.
 
+#include <algorithm>
 #include <set>
 
+#include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/object_fields.h"
 #include "target/send_on.h"
 #include "target/sender.h"
@@ -81,10 +84,15 @@ Status named(Status result, const ObjectRequest& wanted) {
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
 }
 
+/// What is not known to be at all homes is not shown before it is (docs/decisions/014).
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
+  const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
+  if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
+  if (on_nodes && *object && !unsettled_by((*object)->record()).empty())
+    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   co_return object;
 }
 
@@ -92,13 +100,15 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
 bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
   const auto digest = cluster::placement_digest(wanted.name.uname);
-  return cluster::readers_of(*wanted.state->ownership->map, node.id, digest, 1, found).empty();
+  return cluster::readers_of(*wanted.state->ownership->map, node.id, digest,
+                             pieces_of(node, wanted.name.bucket), found)
+      .empty();
 }
 
 /// The holder of the newest version, when that is another target; else `object` is what there is.
 Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
                                                std::shared_ptr<OpenObject>& object) {
-  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   wanted.state = newest.state;
   object = nullptr;
   if (!newest.exists()) co_return nullptr;
@@ -116,15 +126,25 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   if (wanted.elsewhere != nullptr && !wanted.from_owner)
     co_return co_await send_on(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
+  if (object && !unsettled_by(object->record()).empty()) object = nullptr;
   if (!object) {
-    CO_TRY(object, co_await open_wanted(node, wanted));
+    auto opened = co_await open_wanted(node, wanted);
+    if (!opened) {
+      if (const auto* other = next_home(node, request, wanted); other != nullptr)
+        co_return co_await send_to_holder(node, request, wanted, *other);
+      co_return fail(opened.error());
+    }
+    object = std::move(*opened);
   }
   if (wanted.elsewhere != nullptr) {  // ours no more; the owner has found it here
     if (!object) co_return co_await send_on(node, request, wanted);
   } else if (!is_newest(*wanted.state, object.get()) &&
              !had_it_always(node, wanted, object.get())) {
-    CO_TRY(const cluster::Node* const holder, co_await look_around(node, wanted, object));
-    if (holder != nullptr) co_return co_await send_to_holder(node, request, wanted, *holder);
+    const auto holder = co_await look_around(node, wanted, object);
+    const cluster::Node* const other =
+        holder ? *holder : next_home(node, request, wanted);  // which may know it all by itself
+    if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+    if (!holder) co_return fail(holder.error());
   }
   if (!object) co_return fail(object_missing(wanted));
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));

@@ -3,6 +3,7 @@
 #include "common/base/encoding.h"
 #include "target/head_request.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/object_fields.h"
 #include "target/send_on.h"
 
@@ -61,7 +62,13 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   CO_TRY(const HeadRequest asked, parse_head_request(request.query()));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
-  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  const auto found = co_await find_settled(node, wanted);
+  if (!found) {
+    if (const auto* other = next_home(node, request, wanted); other != nullptr)
+      co_return co_await send_to_holder(node, request, wanted, *other);
+    co_return fail(found.error());
+  }
+  const Newest& newest = *found;
   if (!newest.exists()) co_return fail(object_missing(wanted));
   if (asked.outside_only)
     co_return fail(Errc::invalid_argument,

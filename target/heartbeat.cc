@@ -1,5 +1,6 @@
-// The stream by which a proxy knows that this target lives: a line a second, through the event loop
-// and the drives' queues. Its end, or its silence, makes the target a suspect.
+// The stream by which a proxy knows that this target lives: a line a second, and one at once when
+// that changes, through the event loop and the drives' queues. Its end, or its silence, makes the
+// target a suspect.
 
 #include <nlohmann/json.hpp>
 
@@ -8,11 +9,13 @@
 namespace tarn::target {
 namespace {
 
-constexpr auto kBeat = std::chrono::seconds(1);
+constexpr int kLooksABeat = 20;  // a line at least that often, each second
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
 
 /// Whether readers may be sent here. Not a question of the lease: without one a target serves what
 /// it has, marked as stale, and refuses writes itself.
 Status can_serve(const TargetNode& node) {
+  if (node.leaving) return fail(Errc::unavailable, "it is about to end");
   for (const auto& drive : node.store.drives())
     if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
@@ -23,15 +26,19 @@ Status can_serve(const TargetNode& node) {
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
-  while (true) {
-    const auto state = node.view.state();
+  bool said = false;
+  for (int look = 0;; look = (look + 1) % kLooksABeat) {
     const Status ready = can_serve(node);
-    nlohmann::json line{
-        {"ready", ready.has_value()}, {"map", state->map.version}, {"bmd", state->bmd.version}};
-    if (!ready) line["why"] = ready.error().message;
-    CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
-    // Whoever stops this target does not wait for the next beat.
-    if (!co_await request.exchange.pause(kBeat)) break;
+    if (look == 0 || ready.has_value() != said) {
+      const auto state = node.view.state();
+      said = ready.has_value();
+      nlohmann::json line{
+          {"ready", said}, {"map", state->map.version}, {"bmd", state->bmd.version}};
+      if (!ready) line["why"] = ready.error().message;
+      CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
+    }
+    // Whoever stops this target does not wait for the next look.
+    if (!co_await request.exchange.pause(kLookEvery)) break;
   }
   co_return co_await request.exchange.finish();
 }

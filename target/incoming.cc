@@ -7,6 +7,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
 #include "target/block_reader.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -123,7 +124,7 @@ Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted) {
   if (!names_a_version(head)) co_return Status();
-  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   co_return check_write_allowed(head, newest, wanted);
 }
 
@@ -131,7 +132,17 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            const OwnedNames::Write& write, WorkFile& file,
                                            const Digests& digests, api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
+  // Without the lock, which that needs.
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
+  co_return co_await commit_locked(node, wanted, write, file, digests, std::move(custom),
+                                   conditions);
+}
+
+Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectRequest& wanted,
+                                             const OwnedNames::Write& write, WorkFile& file,
+                                             const Digests& digests, api::CustomMetadata custom,
+                                             const http::RequestHead* conditions) {
   if (conditions != nullptr && names_a_version(*conditions)) {
     CO_TRY(const Newest newest, co_await find_newest(node, wanted));
     CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
@@ -171,8 +182,19 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
   io::ObjectRecord record = attribute.record;
+  const std::size_t pieces = pieces_of(node, name.bucket);
+  cluster::Durability durability = wanted.bucket.props.durability;
+  if (pieces > 1 && durability == cluster::Durability::nosync)
+    durability = cluster::Durability::full;  // others rely on what each home has
+  if (pieces > 1 && SAFETY("safety.copies_first")) {
+    const std::vector<std::uint32_t> sums = digests.blocks();
+    const Piece piece{attribute, &file, &sums, nullptr};
+    CO_TRY(const std::size_t homes, co_await give_to_homes(node, name, pieces, durability, piece));
+    if (homes < pieces) file.set_degraded();
+  }
+  CO_FAIL_POINT("copies.before_own");
   CO_TRY_OK(co_await node.store.publish(name, file, std::move(attribute), digests.blocks(),
-                                        std::move(present), wanted.bucket.props.durability));
+                                        std::move(present), durability));
   co_return record;
 }
 

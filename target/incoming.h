@@ -40,6 +40,11 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            const OwnedNames::Write& write, WorkFile& file,
                                            const Digests& digests, api::CustomMetadata custom,
                                            const http::RequestHead* conditions);
+/// The same when the caller holds the name's lock.
+Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectRequest& wanted,
+                                             const OwnedNames::Write& write, WorkFile& file,
+                                             const Digests& digests, api::CustomMetadata custom,
+                                             const http::RequestHead* conditions);
 /// If-Match and If-None-Match against the newest version (from find_newest).
 Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
                            const ObjectRequest& wanted);

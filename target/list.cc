@@ -1,14 +1,40 @@
 // One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
 
+#include <mutex>
+#include <set>
+
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
 
 constexpr std::uint64_t kLimitMax = 10'000;
+constexpr int kAttemptsMax = 4;
+
+/// A page in which nothing is shown that not all homes of its name have: that is settled first, and
+/// the page made anew.
+Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
+                                           ListPlan plan, std::string after, std::size_t limit) {
+  CO_TRY_OK(vouches_for_copies(node));
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    std::mutex mutex;
+    std::set<std::string> names;
+    plan.unsettled = [&](std::string_view name) {
+      const std::lock_guard lock(mutex);
+      names.emplace(name);
+    };
+    auto page = co_await list_page(node.store, plan, after, limit);
+    if (!page || names.empty()) co_return page;
+    for (const std::string& name : names)
+      CO_TRY_OK(co_await settle_copies(node, name_in(bucket, name)));
+  }
+  co_return fail(Errc::unavailable, "objects of bucket {} are being changed; try again",
+                 bucket.name.display());
+}
 
 }  // namespace
 
@@ -32,9 +58,13 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   if (query.get("fresh") == "1" && !node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now");
   const auto* record = state->bmd.find(plan.bucket);
+  plan.shows = names_to_show(node, state, plan.bucket);
   plan.spread = record != nullptr && api::copies_of(record->props) > 0;
-  CO_TRY(const auto page,
-         co_await list_page(node.store, std::move(plan), std::string(query.get("after")), *limit));
+  std::string after(query.get("after"));
+  auto listing = record != nullptr && api::node_copies_of(record->props) > 1
+                     ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
+                     : list_page(node.store, std::move(plan), std::move(after), *limit);
+  CO_TRY(const auto page, co_await std::move(listing));
   // By a newer map names may have moved away from here, to where the caller does not look.
   if (node.owned.state()->map->version != *map_version) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");

@@ -8,8 +8,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -38,9 +40,11 @@ struct Wanted {
   std::string self;
   std::string prefix;
   bool own = false;
+  bool all = false;  ///< both
   std::size_t limit = 0;
 
   [[nodiscard]] bool takes(std::string_view name) const {
+    if (all) return true;
     const auto digest = cluster::placement_digest(bucket->placement_name(name));
     return (cluster::writer_of(*state->ownership->map, digest) == self) == own;
   }
@@ -100,6 +104,21 @@ Task<Status> wait_for_lease(TargetNode& node) {
   co_return Status();
 }
 
+/// What not all homes may have is not listed before they have.
+Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, Records& records) {
+  for (auto& [name, found] : records) {
+    if (unsettled_by(found.record).empty()) continue;
+    const ObjectName whole = name_in(bucket, name);
+    CO_TRY_OK(co_await settle_copies(node, whole));
+    CO_TRY(const auto now, co_await node.store.find_all(whole));
+    if (now.empty() || !unsettled_by(now.front().record).empty())
+      co_return fail(Errc::unavailable, "object {} is being changed", name);
+    found.record = now.front().record;
+    found.drive = now.front().drive;
+  }
+  co_return Status();
+}
+
 json packed(const ListPlan& plan, const std::string& name, const Found& found) {
   const auto& g = found.record.generation;
   std::vector<std::uint8_t> entry;
@@ -137,6 +156,7 @@ Result<Asked> parse(const TargetNode& node, const api::Query& query) {
   out.wanted.self = node.id;
   out.wanted.prefix = query.get("prefix");
   out.wanted.own = query.get("own") == "1";
+  out.wanted.all = query.get("own") == "all";
   out.wanted.limit = *limit;
   out.plan.bucket = BucketId(*bucket);
   TRY(out.plan.fields, api::parse_list_fields(query.get("props")));
@@ -160,6 +180,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   if (!node.store.missing().empty())
     co_return fail(Errc::unavailable, "a list would be short: {}",
                    node.store.missing().begin()->second);
+  if (api::node_copies_of(wanted.bucket->props) > 1) CO_TRY_OK(vouches_for_copies(node));
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
       wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);
@@ -172,6 +193,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
       CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, records));
       if (last && (!bound || *last < *bound)) bound = last;
     }
+    CO_TRY_OK(co_await settle_all(node, *wanted.bucket, records));
     same_map = acts_on(node, asked.map_version);
   }
   if (!same_map) {

@@ -7,6 +7,7 @@
 
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -20,6 +21,11 @@ std::string_view directory_of(std::string_view name, const ListPlan& plan) {
   return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash + 1);
 }
 
+void note_unsettled(const ListPlan& plan, std::string_view name, const io::ObjectRecord& record) {
+  if (plan.unsettled && !unsettled_by(record).empty() && (!plan.shows || plan.shows(name)))
+    plan.unsettled(name);
+}
+
 /// One drive's page. Exact as long as no name lies on two drives.
 Task<Result<api::PackedPage>> pack_drive(Drive& drive, const ListPlan& plan, std::string after,
                                          std::size_t limit) {
@@ -31,14 +37,15 @@ Task<Result<api::PackedPage>> pack_drive(Drive& drive, const ListPlan& plan, std
   co_return page.take();
 }
 
-/// The way for drives of which one may hold an older version of a name than another.
-Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListPlan& plan,
-                                                 std::string after, std::size_t limit) {
-  CO_TRY(const auto page,
-         co_await store.list(plan.bucket, plan.prefix, std::move(after), limit, plan.by_directory));
-  api::MergedPage out;
-  out.more = page.more;
+/// Packs what the plan shows of a page of the store, up to `limit` entries.
+void add_entries(const ObjectStore::Page& page, const ListPlan& plan, std::size_t limit,
+                 api::MergedPage& out) {
   for (const auto& entry : page.entries) {
+    if (entry.drive != nullptr && plan.shows && !plan.shows(entry.name)) continue;
+    if (out.entries.size() == limit) {
+      out.more = true;
+      return;
+    }
     EntryPacker packer(plan, entry.drive == nullptr ? "" : location_text(plan.node, *entry.drive));
     if (entry.drive == nullptr) {
       packer.add_directory(entry.name);
@@ -49,6 +56,22 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
     out.entries.push_back(packed.entries.front());
     out.kept.push_back(std::move(packed.bytes));
   }
+}
+
+/// The way for drives of which one may hold an older version of a name than another.
+Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListPlan& plan,
+                                                 std::string after, std::size_t limit) {
+  api::MergedPage out;
+  do {
+    const auto seen = [&plan](std::string_view name, const io::ObjectRecord& record) {
+      note_unsettled(plan, name, record);
+    };
+    CO_TRY(const auto page,
+           co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory, seen));
+    out.more = page.more && !page.entries.empty();
+    if (out.more) after = page.entries.back().name;
+    add_entries(page, plan, limit, out);
+  } while (out.more && out.entries.size() < limit);
   co_return out;
 }
 
@@ -91,7 +114,9 @@ void EntryPacker::add_directory(std::string_view name) {
 }
 
 Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& record) {
+  note_unsettled(plan_, name, record);
   if (record.kind != io::ObjectRecord::Kind::object) return {};
+  if (plan_.shows && !plan_.shows(name)) return {};
   const auto directory = directory_of(name, plan_);
   const bool is_known = !directory.empty() && directory <= after_;
   if (packer_.size() == limit_ && !is_known) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/api/list_fields.h"
@@ -16,7 +17,10 @@ struct ListPlan {
   bool by_directory = false;  ///< names with a further '/' are folded into one entry "dir/"
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
-  std::string node;     ///< id of this target, for locations
+  std::string node;                             ///< id of this target, for locations
+  std::function<bool(std::string_view)> shows;  ///< names to list; empty: all
+  /// Told, on threads of drives, which of these names bear a version that not all homes may have.
+  std::function<void(std::string_view)> unsettled;
   bool spread = false;  ///< names may lie on several drives: the bucket is or was mirrored
 };
 

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -37,6 +39,7 @@
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
 #include "target/erase_all.h"
+#include "target/keep_copies.h"
 #include "target/list_moving.h"
 #include "target/mountpaths.h"
 #include "target/move_home.h"
@@ -54,6 +57,7 @@ constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr auto kCloseEvery = std::chrono::milliseconds(200);
+constexpr auto kIdleLook = std::chrono::milliseconds(10);
 
 spdlog::logger& log() { return obs::log("target"); }
 
@@ -100,7 +104,7 @@ class Target {
   explicit Target(const Options& options) : options_(options), loops_(options.threads) {}
 
   Status start();
-  void stop();
+  void stop();  ///< behind a start that succeeded
 
  private:
   http::Server::Options server_options(const char* name, const std::string& address);
@@ -116,6 +120,8 @@ class Target {
   Task<Status> enter_cluster();
   Task<Result<bool>> is_empty();
   Task<void> wait_until_owner();
+  void give_notice();
+  void hand_over(const std::future<void>& last_reader);
 
   const Options& options_;
   Clock& clock_ = system_clock();
@@ -146,8 +152,8 @@ class Target {
   std::optional<http::Server> public_;
   std::optional<http::Server> internal_;
   std::string id_;
+  std::uint64_t drive_set_ = 0;  // at the start
   std::atomic<bool> serves_{false};
-  std::atomic<bool> joined_{false};
 };
 
 cluster::Node Target::self(const std::string& id) const {
@@ -157,6 +163,7 @@ cluster::Node Target::self(const std::string& id) const {
   node.public_url = options_.advertise.empty() ? public_->url() : options_.advertise;
   node.internal_url = internal_->url();
   node.digest = cluster::placement_digest(id);
+  node.drive_set = drive_set_;
   return node;
 }
 
@@ -279,6 +286,11 @@ Status Target::start() {
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
   const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};
   TRY(DriveList drives, load_drive_list(options_.dir));
+  if (drives.drive_set == 0) {
+    drives.drive_set = other_drive_set();
+    TRY_OK(save_drive_list(options_.dir, drives));
+  }
+  drive_set_ = drives.drive_set;
   TRY(OpenedDrives opened, opener.open_all(drives, *view_->state()));
   id_ = opened.node_id;
   own_auth_.emplace(auth_key, id_, clock_);
@@ -292,6 +304,7 @@ Status Target::start() {
   TRY_OK(start_listeners());
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   owned_.emplace(id_, *view_, *membership_);
+  owned_->take_drive_set(drive_set_);
   membership_->acknowledge_with([this] { return owned_->word(); });
   membership_->empty_if([this] { return is_empty(); });
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
@@ -306,7 +319,8 @@ Status Target::start() {
       *config_});
   admin_.emplace(*store_, *view_, opener, std::move(drives), std::move(opened.identities), id_,
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
-                                   [this] { drives_changed(); }});
+                                   [this] { drives_changed(); },
+                                   [this](auto set) { owned_->take_drive_set(set); }});
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
     for (auto& route : cluster::node_routes(*context_)) routes.push_back(std::move(route));
     return routes;
@@ -321,7 +335,6 @@ Status Target::start() {
   // Before it joins: from then on it owns names.
   serves_ = true;
   TRY_OK(run_blocking(loop.executor(), membership_->join()));
-  joined_ = true;
   act_on_change(*store_, cluster::ClusterState(), view_->state());
   keeper_.spawn(loop.executor(), membership_->keep());
   tasks_.spawn(loop.executor(), view_->follow());
@@ -335,6 +348,7 @@ Status Target::start() {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
+  tasks_.spawn(loop.executor(), keep_copies(*node_));
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));
@@ -371,15 +385,29 @@ Status Target::write_node() const {
                                         internal_->url(), admin_->paths()});
 }
 
+/// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.
+void Target::give_notice() {
+  node_->leaving = true;
+  if (membership_->lease().valid()) std::this_thread::sleep_for(options_.shutdown_notice);
+}
+
+/// Others may have our names as soon as no write is under way, while long readers get their rest.
+void Target::hand_over(const std::future<void>& last_reader) {
+  while (!owned_->idle() && last_reader.wait_for(kIdleLook) != std::future_status::ready) {
+  }
+  keeper_.close(5);  // or it would take a new lease when the old one is given back
+  run_blocking(loops_.at(0).executor(), membership_->leave());
+}
+
 void Target::stop() {
   log().info("stopping node={}", id_);
-  if (public_) public_->stop(grace_.load());
-  keeper_.close(5);  // or it would take a new lease when the old one is given back
-  if (joined_) run_blocking(loops_.at(0).executor(), membership_->leave());
-  if (internal_) internal_->stop(std::chrono::seconds(2));
+  give_notice();
+  const auto last_reader = std::async(std::launch::async, [this] { public_->stop(grace_.load()); });
+  hand_over(last_reader);
+  last_reader.wait();
+  internal_->stop(std::chrono::seconds(2));
   tasks_.close(5);
-  if (store_)
-    for (const auto& drive : store_->drives()) drive->stop(5);
+  for (const auto& drive : store_->drives()) drive->stop(5);
   static_cast<void>(remove_node_file(options_.dir));
 }
 

@@ -43,7 +43,7 @@ class Mirror {
   Task<Result<std::shared_ptr<OpenObject>>> open(ObjectName name, std::set<const Drive*> except,
                                                  const Generation* generation);
   Task<Status> publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
-                       std::vector<std::uint32_t> checksums);
+                       std::vector<std::uint32_t> checksums, cluster::Durability durability);
   Task<Status> patch(ObjectName name, io::ObjectAttribute attribute);
   Task<Status> remove(ObjectName name, io::ObjectRecord tombstone);
   /// unavailable when so many drives are away that nothing can be written.
@@ -125,7 +125,7 @@ class Mirror {
                                                            const std::vector<std::uint32_t>& sums);
   Task<Status> prepare_all(std::vector<Prepared>& copies);
   Task<Status> commit_all(const ObjectName& name, std::vector<Prepared>& copies,
-                          const Survey& before, WorkFile& first);
+                          const Survey& before, WorkFile& first, std::size_t required);
 
   Task<Result<bool>> bring_up(const ObjectName& name, const Survey& survey, std::size_t to,
                               const Drive* bad, Repaired& done);

@@ -138,7 +138,7 @@ Task<Status> Mirror::prepare_all(std::vector<Prepared>& copies) {
 }
 
 Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& copies,
-                                const Survey& before, WorkFile& first) {
+                                const Survey& before, WorkFile& first, std::size_t required) {
   // Nobody sees the new version on one drive before all have it: a reader in this moment waits.
   const auto gate = co_await committing_.acquire(name.key());
   const OpenObjects::Change change(store_.open_, name.bucket, name.object);
@@ -178,7 +178,7 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
     first.set_degraded();
     disturb();
   }
-  if (committed < copies_required(name.copies))
+  if (committed < required)
     co_return fail(Errc::unavailable,
                    "only {} of {} copies of {} were committed: the outcome is unknown", committed,
                    name.copies, name.object);
@@ -187,7 +187,7 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
 }
 
 Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
-                             std::vector<std::uint32_t> checksums) {
+                             std::vector<std::uint32_t> checksums, cluster::Durability durability) {
   auto extra = co_await make_copies(name, file, attribute.record, checksums);
   auto before = co_await survey(name, Patience::writer);
   const auto publication_on = [&](Drive& drive, const io::FileName& its) {
@@ -201,7 +201,8 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
   copies.push_back({&file.drive(), &file, publication_on(file.drive(), file.name())});
   for (auto& each : extra)
     copies.push_back({&each->drive(), each.get(), publication_on(each->drive(), each->name())});
-  const std::size_t required = copies_required(name.copies);
+  const std::size_t required =
+      durability == cluster::Durability::strict ? name.copies : copies_required(name.copies);
   if (copies.size() < required)
     co_return fail(Errc::unavailable, "{} is to have {} copies, and {} drives take one now",
                    name.object, name.copies, copies.size());
@@ -221,7 +222,7 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
     co_return problem;
   }
   CO_FAIL_POINT("mirror.prepared");
-  const Status done = co_await commit_all(name, copies, before, file);
+  const Status done = co_await commit_all(name, copies, before, file, required);
   co_return done;
 }
 

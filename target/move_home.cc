@@ -52,7 +52,7 @@ class OneWalk {
 
   void log_end() const {
     const auto& counts = progress_.counts;
-    if (counts.error.empty() && counts.deleted == 0) return;
+    if (counts.error.empty() && counts.deleted == 0 && counts.objects == 0) return;
     obs::log("target").info("rebalance ended map={} objects={} bytes={} deleted={} clean={} err={}",
                             map_->version, counts.objects, counts.bytes, counts.deleted,
                             progress_.clean, counts.error);

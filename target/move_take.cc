@@ -12,6 +12,7 @@
 #include "target/incoming.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -112,13 +113,33 @@ Task<Status> expect_end(http::Exchange& exchange) {
   co_return fail(Errc::invalid_argument, "the copy is longer than its record says");
 }
 
+/// Whether a copy from `sender` is taken by the map that is known now (Moves::accepts).
+Status accepts(const TargetNode& node, const ObjectName& name, const cluster::CopySender& sender) {
+  const auto known = node.moves.map();
+  if (!known || known->version < sender.map_version)
+    return fail(Errc::unavailable, "t[{}] acts by map {}, which is not known here yet", sender.id,
+                sender.map_version);
+  if (cluster::accepts_copy(*known, node.id, cluster::placement_digest(name.uname),
+                            pieces_of(node, name.bucket), sender))
+    return {};
+  return fail(
+      Errc::conflict,
+      "t[{}] does not take a copy of {} from t[{}]: the sender acts by map {} and must be in "
+      "map {}, which must place the name here",
+      node.id, name.uname, sender.id, sender.map_version, known->version);
+}
+
 /// Publishes what came under the name's lock, unless something as new is there: then false.
 /// `file`: null for a tombstone.
 Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::CopySender& sender,
                               io::ObjectAttribute attribute, WorkFile* file,
                               const Digests& digests) {
   const auto held = co_await node.store.locks().acquire(name.key());
-  CO_TRY(const auto on_its_way, node.moves.begin_copy(name.uname, sender));
+  CO_TRY_OK(accepts(node, name, sender));
+  const auto on_its_way = node.owned.begin_copy(name.uname, pieces_of(node, name.bucket), sender);
+  if (!on_its_way)
+    co_return fail(Errc::conflict, "t[{}] does not take a copy of {} by map {} any more", node.id,
+                   name.uname, sender.map_version);
   if (node.view.state()->bmd.find(name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket {} does not exist any more", raw(name.bucket));
   name = as_of_now(node, std::move(name));
@@ -152,7 +173,7 @@ Task<Status> answer_offer(TargetNode& node, http::Request& request) {
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < offer.names.size(); ++i) {
     ObjectName name = name_in(bucket.bucket, offer.names[i].name);
-    CO_TRY_OK(node.moves.accepts(name.uname, sender));
+    CO_TRY_OK(accepts(node, name, sender));
     CO_TRY(const bool lacks, co_await is_wanted(node, std::move(name), offer.names[i].generation));
     if (lacks) wanted.push_back(i);
   }
@@ -167,8 +188,10 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY(io::ObjectAttribute attribute, co_await read_attribute_of(request.exchange));
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, attribute.bucket_id, bmd_version));
   CO_TRY_OK(api::check_object_name(attribute.name));
+  mark_settled(attribute.record);
+  if (request.query().get("unsettled") == "1") mark_unsettled(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);
-  CO_TRY_OK(node.moves.accepts(name.uname, sender));
+  CO_TRY_OK(accepts(node, name, sender));
   CO_TRY_OK(node.store.reachable(name));
   // Before the bytes travel: something newer may have come since the offer.
   CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation));

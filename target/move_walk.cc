@@ -56,6 +56,7 @@ Task<Status> MoveWalk::run() {
     if (progress_.counts.failed > 0)
       co_return fail(Errc::io, "{} names could not be moved, the first: {}",
                      progress_.counts.failed, first_error_);
+    round_done();
     if (handled_ > 0) {
       fruitless = 0;
       continue;
@@ -140,7 +141,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
     ++looked;
     page.last = name;
     std::string uname = bucket.placement_name(name);
-    if (!concerns(drive, uname, copies)) return {};
+    if (!concerns(drive, bucket, uname)) return {};
     if (only_count != nullptr && copies == 0) {
       ++only_count->names;
       only_count->bytes += record.size;
@@ -151,6 +152,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
                             {bucket.id, std::move(uname), std::string(name), copies},
                             std::move(record),
                             {},
+                            false,
                             false});
     return {};
   };

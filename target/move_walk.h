@@ -19,6 +19,7 @@ struct WalkEntry {
   // For whoever handles it:
   std::vector<std::string> to;  ///< who wants it
   bool given_up = false;        ///< nobody can take it now
+  bool awaited = false;         ///< others have not given it to all of its homes yet
 };
 
 /// A walk over all drives of a target that moves what does not belong where it lies: what rebalance
@@ -39,9 +40,11 @@ class MoveWalk {
 
  protected:
   /// Whether this record on `drive` has to be moved; of a name with several copies, whether the
-  /// name has. `copies`: as ObjectName has it. On the drive's threads: quick, and pure.
-  [[nodiscard]] virtual bool concerns(const Drive& drive, const std::string& uname,
-                                      std::uint8_t copies) const = 0;
+  /// name has. On the drive's threads: quick, and pure.
+  [[nodiscard]] virtual bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                                      const std::string& uname) const = 0;
+  /// Told when a look through everything has ended and nothing failed.
+  virtual void round_done() {}
   /// Shown all entries of a page before they are handled one by one.
   virtual Task<Status> prepare(std::vector<WalkEntry>& entries) = 0;
   /// Moves one. False: it is not what it was any more, the next look will tell. Errors of the walk

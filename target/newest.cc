@@ -11,6 +11,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -23,17 +24,10 @@ constexpr auto kRestEvery = 10ms;
 constexpr auto kRestMax = 2s;
 constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
 
-/// What another target says of a name.
-struct Answer {
-  std::string id;
-  std::optional<io::ObjectRecord> record;
-  std::vector<std::string> drives;
-};
-
-Result<Answer> read_answer(const std::string& id, const std::string& body) {
+Result<HomeAnswer> read_answer(const std::string& id, const std::string& body) {
   try {
     const json in = json::parse(body);
-    Answer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
+    HomeAnswer out{id, {}, in.at("drives").get<std::vector<std::string>>()};
     const auto bytes = unhex(in.at("record").get<std::string>());
     if (!bytes) return fail(Errc::corrupt, "target t[{}]: a record that is no hex", id);
     if (!bytes->empty()) {
@@ -43,36 +37,6 @@ Result<Answer> read_answer(const std::string& id, const std::string& body) {
   } catch (const json::exception& problem) {
     return fail(Errc::corrupt, "target t[{}]: {}", id, problem.what());
   }
-}
-
-/// Asks one target. When it acts on a newer map, that is in the view afterwards.
-Task<Result<Answer>> ask(TargetNode& node, std::shared_ptr<const cluster::ClusterState> state,
-                         ObjectName name, std::string id) {
-  const cluster::Node* other = state->map.find(id);
-  if (other == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
-  api::Query query;
-  query.set("bucket", std::to_string(raw(name.bucket)));
-  query.set("object", name.object);
-  query.set("uname", name.uname);
-  query.set("copies", std::to_string(name.copies));
-  query.set("map", std::to_string(state->map.version));
-  http::ClientRequest request;
-  request.target = std::string(kLookUpPath) + "?" + query.encode();
-  request.fields.push_back(
-      {std::string(security::NodeAuth::kHeader), node.auth.sign("GET", request.target)});
-  CO_TRY(http::Url address, http::parse_url(other->internal_url));
-  auto answer = co_await node.client.call(std::move(address), std::move(request), kLimits);
-  if (!answer)
-    co_return fail(Errc::unavailable,
-                   "target t[{}], which may hold the newest version of {}, does not answer: {}", id,
-                   name.object, answer.error().message);
-  // It acts on a newer map. So shall we: try_find() sees that and begins anew.
-  if (answer->status == 421) CO_TRY_OK(co_await node.view.at_least(state->map.version + 1, 0));
-  if (answer->status != 200)
-    co_return fail(Errc::unavailable,
-                   "target t[{}], which may hold the newest version of {}, cannot tell now ({})",
-                   id, name.object, answer->status);
-  co_return read_answer(id, answer->body);
 }
 
 void take_own(Newest& best) {
@@ -99,24 +63,55 @@ Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found
               node.store.missing().begin()->first);
 }
 
+/// Whoever asks has tried to settle it (node_copies.h), before it took the name's lock.
+Status check_settled(const Newest& found) {
+  if (!found.record || unsettled_by(*found.record).empty()) return {};
+  return fail(Errc::unavailable, "the newest version is on its way to all of its homes; try again");
+}
+
+/// The word of a group: the first that is heard, or the newest of all when each may have lost what
+/// it had.
+Task<Result<HomeAnswer>> ask_group(TargetNode& node,
+                                   std::shared_ptr<const cluster::ClusterState> state,
+                                   ObjectName name, cluster::ReadGroup group) {
+  HomeAnswer newest;
+  Error last{Errc::unavailable, "nobody is left who may hold the newest version"};
+  for (const std::string& id : group.homes) {
+    auto answer = co_await ask_home(node, state, name, id, Look::settled);
+    if (answer && !group.all_needed) co_return answer;
+    if (!answer && group.all_needed) co_return answer;
+    if (!answer)
+      last = answer.error();
+    else if (answer->record &&
+             (!newest.record || newest.record->generation < answer->record->generation))
+      newest = std::move(*answer);
+  }
+  if (group.all_needed) co_return newest;
+  co_return fail(std::move(last));
+}
+
 /// One attempt; nothing when the map changed meanwhile.
 Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectRequest& wanted) {
   Newest best;
   best.state = node.view.state();
   const cluster::Ownership& map = *best.state->ownership->map;
   const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
-  if (cluster::writer_of(map, digest) != node.id)
+  const std::size_t pieces = pieces_of(node, wanted.name.bucket);
+  if (!map.current.is_home(node.id, digest, pieces))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
   CO_TRY(best.here, co_await node.store.find_all(name));
   take_own(best);
-  const auto groups = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
-  if (groups.empty()) co_return std::optional(std::move(best));
+  const auto groups =
+      cluster::readers_of(map, node.id, digest, pieces, map_version_of(best.record));
+  if (groups.empty()) {
+    CO_TRY_OK(check_settled(best));
+    co_return std::optional(std::move(best));
+  }
 
-  std::vector<Task<Result<Answer>>> calls;
+  std::vector<Task<Result<HomeAnswer>>> calls;
   calls.reserve(groups.size());
-  for (const auto& group : groups)
-    calls.push_back(ask(node, best.state, name, group.homes.front()));
+  for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group));
   const auto answers = co_await gather(std::move(calls));
   for (const auto& answer : answers) {
     if (!answer || !answer->record) continue;
@@ -129,13 +124,12 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   CO_TRY(best.here, co_await node.store.find_all(name));
   take_own(best);
   if (node.view.state()->map.version != best.state->map.version) co_return std::optional<Newest>();
-  const auto still = cluster::readers_of(map, node.id, digest, 1, map_version_of(best.record));
+  const auto still = cluster::readers_of(map, node.id, digest, pieces, map_version_of(best.record));
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const bool needed = std::any_of(still.begin(), still.end(), [&](const auto& group) {
-      return group.homes == groups[i].homes;
-    });
+    const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
   }
+  CO_TRY_OK(check_settled(best));
   co_return std::optional(std::move(best));
 }
 
@@ -147,12 +141,13 @@ Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
 /// The record that this target has, when it acts on `map_version` and can tell. Nothing: it acts on
 /// a newer one.
 Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
-                                              std::uint64_t map_version) {
+                                              std::uint64_t map_version, Look look) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kRestMax;
   while (std::chrono::steady_clock::now() < patience) {
     // What a crash left half done is finished before anybody sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
+    if (look == Look::settled) CO_TRY_OK(co_await settle_copies(node, name));
     if (node.owned.at_rest(name.uname)) {
       Newest own;
       CO_TRY(own.here, co_await node.store.find_all(name));
@@ -168,6 +163,37 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
 }
 
 }  // namespace
+
+Task<Result<HomeAnswer>> ask_home(TargetNode& node,
+                                  std::shared_ptr<const cluster::ClusterState> state,
+                                  ObjectName name, std::string id, Look look) {
+  const cluster::Node* other = state->map.find(id);
+  if (other == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  api::Query query;
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("uname", name.uname);
+  query.set("copies", std::to_string(name.copies));
+  query.set("map", std::to_string(state->map.version));
+  if (look == Look::as_it_is) query.set("as_it_is", "1");
+  http::ClientRequest request;
+  request.target = std::string(kLookUpPath) + "?" + query.encode();
+  request.fields.push_back(
+      {std::string(security::NodeAuth::kHeader), node.auth.sign("GET", request.target)});
+  CO_TRY(http::Url address, http::parse_url(other->internal_url));
+  auto answer = co_await node.client.call(std::move(address), std::move(request), kLimits);
+  if (!answer)
+    co_return fail(Errc::unavailable,
+                   "target t[{}], which may hold the newest version of {}, does not answer: {}", id,
+                   name.object, answer.error().message);
+  // It acts on a newer map. So shall we: try_find() sees that and begins anew.
+  if (answer->status == 421) CO_TRY_OK(co_await node.view.at_least(state->map.version + 1, 0));
+  if (answer->status != 200)
+    co_return fail(Errc::unavailable,
+                   "target t[{}], which may hold the newest version of {}, cannot tell now ({})",
+                   id, name.object, answer->status);
+  co_return read_answer(id, answer->body);
+}
 
 bool is_newest(const cluster::ClusterState& state, const OpenObject* object) {
   const auto& past = state.map.past;
@@ -185,6 +211,11 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) 
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
 }
 
+Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  co_return co_await find_newest(node, wanted);
+}
+
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY(auto newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
@@ -194,7 +225,10 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
   CO_TRY(auto object, co_await node.store.open_object(wanted.name));
+  if (object && !unsettled_by(object->record()).empty())
+    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
   CO_TRY(const auto newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
@@ -219,7 +253,9 @@ Task<Status> look_up(TargetNode& node, http::Request& request) {
   // Whichever of us knows the newer state of the bucket.
   name = as_of_now(node, std::move(name));
   name.copies = std::max(name.copies, static_cast<std::uint8_t>(*copies));
-  CO_TRY(const auto own, co_await look_here(node, std::move(name), *map_version));
+  CO_TRY(const auto own,
+         co_await look_here(node, std::move(name), *map_version,
+                            query.get("as_it_is") == "1" ? Look::as_it_is : Look::settled));
   if (!own) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));

@@ -23,10 +23,30 @@ struct Newest {
   }
 };
 
+/// What another target says of a name.
+struct HomeAnswer {
+  std::string id;
+  std::optional<io::ObjectRecord> record;
+  std::vector<std::string> drives;
+};
+/// How a target looks before it answers.
+enum class Look : std::uint8_t {
+  settled,  ///< what it says is what all homes have
+  as_it_is
+};
+/// Asks one target, which answers when nothing of the name is on its way to its drives. unavailable
+/// when it does not, or acts on a newer map than `state`.
+Task<Result<HomeAnswer>> ask_home(TargetNode& node,
+                                  std::shared_ptr<const cluster::ClusterState> state,
+                                  ObjectName name, std::string id, Look look);
+
 /// Asks all that may have something newer than this target, and looks at itself last
-/// (docs/decisions/011); nobody when nothing moves. We must own the name. Under the name's lock for
-/// writes. unavailable when somebody who may hold the name cannot tell.
+/// (docs/decisions/011); nobody when nothing moves. We must be a home of the name. Under the name's
+/// lock for writes; settle_copies() goes before that. unavailable when somebody who may hold the
+/// name cannot tell.
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted);
+/// settle_copies() and find_newest(): not under the name's lock.
+Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,
 /// unavailable while it lies elsewhere.
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);

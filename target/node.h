@@ -31,6 +31,7 @@ struct TargetNode {
   OwnedNames& owned;
   Clock& clock;
   std::atomic<bool> verify_always = false;
+  std::atomic<bool> leaving = false;  ///< it is to end: proxies shall send nobody here any more
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};

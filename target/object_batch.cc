@@ -16,6 +16,7 @@
 #include "target/incoming.h"
 #include "target/job_stream.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -167,7 +168,7 @@ Task<Status> BatchRun::handle(std::uint32_t index) {
 Task<Status> BatchRun::count(const std::string& name) {
   if (batch_.copies) CO_TRY_OK(api::check_object_name(batch_.how.name_of_copy(name)));
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
-  CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
+  CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
   progress_.counts.add(newest.record->size);
   co_return Status();
@@ -187,6 +188,8 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
   CO_TRY(const ObjectRequest wanted,
          co_await find_own(node_, BucketId(batch_.bucket), batch_.names[index]));
   CO_TRY_OK(node_.store.reachable(wanted.name));
+  // Without the lock: what others hold unsettled is given to this node as well.
+  if (pieces_of(node_, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node_, wanted));
   // Not waited for here: all that wait come again together, and others need not wait for them.
   OwnedNames::Write write;
   if (node_.owned.begin(wanted.name.uname, write) != OwnedNames::Verdict::yes)

@@ -217,7 +217,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
                                   cluster::Durability durability) {
   if (name.copies > 0)
     co_return co_await mirror_.publish(std::move(name), file, std::move(attribute),
-                                       std::move(checksums));
+                                       std::move(checksums), durability);
   Drive& drive = file.drive();
   const auto set = set_.get();
   const bool foreign = set->paths[set->order(name).front()] != drive.path();
@@ -294,7 +294,7 @@ void ObjectStore::forget_bucket(BucketId bucket) {
 /// One page of every drive, merged. `next`: where the following call goes on.
 Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
-                                                       std::string& next) {
+                                                       std::string& next, const Seen& seen) {
   std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   for (const auto& drive : drives()) {
@@ -316,6 +316,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
   page.more = bound.has_value();
   for (auto& [name, newest] : merged) {
     if (bound && name > *bound) break;
+    if (seen) seen(name, newest.record);
     if (is_live(newest.record)) page.entries.push_back(std::move(newest));
   }
   if (bound) next = *bound;
@@ -324,7 +325,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
 
 Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::string prefix,
                                                   std::string after, std::size_t limit,
-                                                  bool by_directory) {
+                                                  bool by_directory, Seen seen) {
   const auto set = set_.get();
   if (!set->missing.empty())
     co_return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
@@ -332,7 +333,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::string p
   std::string from = std::move(after);
   while (true) {
     std::string next;
-    CO_TRY(auto part, co_await list_once(bucket, prefix, from, limit, next));
+    CO_TRY(auto part, co_await list_once(bucket, prefix, from, limit, next, seen));
     bool jumped = false;
     for (auto& entry : part.entries) {
       if (page.entries.size() == limit) {

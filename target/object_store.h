@@ -109,9 +109,11 @@ class ObjectStore {
   };
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
   /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never short:
-  /// unavailable when any drive is away.
+  /// unavailable when any drive is away. `seen` is told the newest record of each name that was
+  /// looked at, also of what is deleted.
+  using Seen = std::function<void(std::string_view name, const io::ObjectRecord&)>;
   Task<Result<Page>> list(BucketId bucket, std::string prefix, std::string after, std::size_t limit,
-                          bool by_directory);
+                          bool by_directory, Seen seen = {});
 
  private:
   Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
@@ -132,7 +134,7 @@ class ObjectStore {
   static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
                                                   std::map<std::string, std::string> missing);
   Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
-                               std::size_t limit, std::string& next);
+                               std::size_t limit, std::string& next, const Seen& seen);
 
   Snapshot<DriveSet> set_;
   std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them

@@ -25,6 +25,10 @@ Status parse_reserve(std::string_view text, SpaceLimits& limits) {
 
 void Options::bind(Settings& settings) {
   service.bind(settings);
+  settings.duration("shutdown.notice", shutdown_notice, std::chrono::seconds(0),
+                    std::chrono::minutes(1),
+                    "for how long, after SIGTERM, clients are still served whom proxies had sent "
+                    "here before they knew");
   settings.custom(
       "space.reserve", "1%", "size or percent",
       [this](std::string_view value) { return parse_reserve(value, space); },

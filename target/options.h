@@ -27,6 +27,7 @@ struct Options {
   std::size_t threads = 0;  ///< event loops; 0: one a core
 
   http::ServiceSettings service;
+  std::chrono::milliseconds shutdown_notice{1'000};
   SpaceLimits space;
   std::uint64_t high_watermark = 90;
   std::uint64_t out_of_space = 95;

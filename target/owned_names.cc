@@ -65,7 +65,17 @@ cluster::LiveRecord OwnedNames::word() {
   out.bmd_version = known->bmd.version;
   out.under_way = word.under_way;
   out.moved = word.moved;
+  out.drive_set = drive_set_;
   return out;
+}
+
+void OwnedNames::take_drive_set(std::uint64_t drive_set) {
+  if (drive_set_.exchange(drive_set) != drive_set) membership_.word_changed();
+}
+
+bool OwnedNames::drive_set_is_known() const {
+  const cluster::Node* self = view_.state()->map.find(membership_.self().id);
+  return self != nullptr && self->drive_set == drive_set_;
 }
 
 bool OwnedNames::only_ours_under_way() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -63,6 +64,12 @@ class OwnedNames {
   /// What is in force here now: the newest of all that this node knows.
   [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> state();
 
+  /// DriveList::drive_set, to be told to the cluster.
+  void take_drive_set(std::uint64_t drive_set);
+  /// Whether the map knows of the newest one. Until then this node vouches for no name of which
+  /// others have copies: it may have lost what it had.
+  [[nodiscard]] bool drive_set_is_known() const;
+
   /// What the cluster is told, to be given to the membership.
   [[nodiscard]] cluster::LiveRecord word();
   /// Whether all writes that are under way are of names of ours.
@@ -77,6 +84,7 @@ class OwnedNames {
 
   const cluster::ClusterView& view_;
   cluster::Membership& membership_;
+  std::atomic<std::uint64_t> drive_set_ = 0;
   std::mutex mutex_;  // guards all below
   cluster::HandOver hand_over_;
   std::vector<cluster::HandOver::WriteId> committing_;

@@ -5,9 +5,30 @@
 #include "common/obs/log.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
+namespace {
+
+/// All homes get the object once more, with its new metadata: there a change of what lies on a
+/// drive cannot wait for the others. The caller holds the name's lock.
+Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wanted,
+                                    api::CustomMetadata custom) {
+  CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
+  if (!from) co_return fail(object_missing(wanted));
+  CO_TRY(const auto file, co_await node.store.create(wanted.name, from->record().size));
+  Digests digests;
+  CO_TRY_OK(co_await copy_bytes(*from, *file, digests));
+  if (digests.xxh64() != from->record().xxh64)
+    co_return fail(Errc::corrupt, "{} does not match its checksum", wanted.display());
+  CO_TRY(const io::ObjectRecord record,
+         co_await commit_locked(node, wanted, wanted.write, *file, digests, std::move(custom),
+                                nullptr));
+  co_return record.generation;
+}
+
+}  // namespace
 
 Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
@@ -18,6 +39,9 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const api::Action asked, api::parse_action(body));
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
+  const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
+  // Without the lock: what others hold unsettled is given to this node as well.
+  if (on_nodes) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest found, co_await find_present(node, wanted));
   const Located& newest = found.here.front();
@@ -27,6 +51,13 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
                    newest.record.etag());
   if (!replace) custom = api::merged(newest.record.custom, custom);
   CO_TRY_OK(api::check_custom_metadata(custom));
+  if (on_nodes) {
+    CO_TRY(const Generation generation, co_await store_anew(node, wanted, std::move(custom)));
+    CO_TRY_OK(check_lease_before_reply(wanted.write));
+    CO_TRY_OK(co_await request.exchange.respond(http::Response(200)));
+    co_await tell_homes(node, wanted.name, generation);
+    co_return Status();
+  }
   const auto map_version = wanted.write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");

@@ -14,6 +14,7 @@
 #include "common/base/fail_point.h"
 #include "target/block_reader.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -123,15 +124,17 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
-  CO_TRY_OK(co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
-                                 terms.conditions));
+  CO_TRY(const io::ObjectRecord record,
+         co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
+                              terms.conditions));
+  co_await tell_homes(node, to.object.name, record.generation);
   co_return check_lease_before_reply(write);
 }
 
 /// The newest version in this target's charge, which owns the name. bucket_not_found when the
 /// bucket is gone.
 Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) {
-  CO_TRY(Newest found, co_await find_newest(node, wanted));
+  CO_TRY(Newest found, co_await find_settled(node, wanted));
   // A bucket that is being destroyed loses its records only after its entry is gone.
   if (node.view.state()->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",

@@ -137,7 +137,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
     if (unsynced_bytes_ > kUnsyncedBytesMax || unsynced_.size() > kUnsyncedFilesMax)
       publication.durability = cluster::Durability::full;
   }
-  if (publication.durability == cluster::Durability::full) return publish_now(file, publication);
+  if (publication.durability != cluster::Durability::nosync) return publish_now(file, publication);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   const auto mark = coming(publication);
@@ -268,12 +268,12 @@ Task<Status> Drive::make_durable(io::ObjectRecord record) {
 }
 
 Task<Status> Drive::publish(WorkFile& file, Publication publication) {
-  if (file.write_behind_ && publication.durability == cluster::Durability::full)
+  if (file.write_behind_ && publication.durability != cluster::Durability::nosync)
     CO_TRY_OK(co_await file.write_behind_->finish(file.fd_.get()));
   auto work = [&, this] {
-    return publication.durability == cluster::Durability::full
-               ? publish_now(file, publication)
-               : publish_unsynced(file, std::move(publication));
+    return publication.durability == cluster::Durability::nosync
+               ? publish_unsynced(file, std::move(publication))
+               : publish_now(file, publication);
   };
   co_return co_await threads_->run(work);
 }

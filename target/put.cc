@@ -6,6 +6,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
+#include "target/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
@@ -65,7 +66,9 @@ Task<Status> put_object(TargetNode& node, http::Request& request) {
                            wanted.name.object, stored.record.size);
   http::Response response = stored_response(stored.record);
   if (stored.degraded) response.set("Tarn-Durability", "degraded");
-  co_return co_await request.exchange.respond(std::move(response));
+  CO_TRY_OK(co_await request.exchange.respond(std::move(response)));
+  co_await tell_homes(node, wanted.name, stored.record.generation);
+  co_return Status();
 }
 
 }  // namespace tarn::target

@@ -7,12 +7,14 @@
 #include <map>
 #include <set>
 
+#include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/rebalance_plan.h"
 #include "common/obs/log.h"
 #include "target/move_copy.h"
 #include "target/move_walk.h"
+#include "target/node_copies.h"
 #include "target/retry.h"
 
 namespace tarn::target {
@@ -25,29 +27,41 @@ class Rebalance final : public MoveWalk {
       : MoveWalk(node, pace, progress), map_(std::move(map)) {}
 
  private:
-  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
-                              std::uint8_t copies) const override;
+  [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                              const std::string& uname) const override;
+  void round_done() override { first_round_ = false; }
   Task<Status> prepare(std::vector<WalkEntry>& entries) override;
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
   void given_up(const WalkEntry& entry, const Error& error) override;
 
-  [[nodiscard]] cluster::NamePlan plan(const std::string& uname) const;
+  [[nodiscard]] cluster::NamePlan plan(const std::string& uname, std::size_t pieces) const;
+  [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
+    return plan(entry.name.uname, api::node_copies_of(entry.bucket->props));
+  }
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
-  Task<Status> offer_to(std::string id, std::vector<WalkEntry*> entries);
+  using Entries = std::vector<WalkEntry*>;
+  Task<Result<std::vector<std::size_t>>> offer_to(std::string id, const Entries& entries);
+  Task<Status> offer_ours(std::string id, Entries entries);
+  Task<Status> ask_for_others(std::string id, Entries entries);
   Task<Result<std::vector<std::size_t>>> offer_patiently(const Receiver& to, const Offer& offer);
   Task<Result<std::optional<Generation>>> send(const WalkEntry& entry);
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
   const std::shared_ptr<const cluster::Ownership> map_;
+  /// What stays here has not been given to all of its other homes yet, nor have others done so.
+  bool first_round_ = true;
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
 
-cluster::NamePlan Rebalance::plan(const std::string& uname) const {
-  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), Moves::kPieces);
+cluster::NamePlan Rebalance::plan(const std::string& uname, std::size_t pieces) const {
+  return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), pieces);
 }
 
-bool Rebalance::concerns(const Drive&, const std::string& uname, std::uint8_t) const {
-  return !plan(uname).keep;
+/// A name that stays here may have new homes besides: they get it once.
+bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
+                         const std::string& uname) const {
+  const auto plan = this->plan(uname, api::node_copies_of(bucket.props));
+  return !plan.keep || (first_round_ && !plan.send.empty());
 }
 
 Result<Receiver> Rebalance::receiver(const std::string& id) const {
@@ -60,35 +74,38 @@ Result<Receiver> Rebalance::receiver(const std::string& id) const {
 
 /// Offers each entry to those who should have it. Entries of one page are of one bucket.
 Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
-  std::map<std::string, std::vector<WalkEntry*>> by_receiver;
+  std::map<std::string, Entries> ours;
+  std::map<std::string, Entries> others;
   for (WalkEntry& entry : entries) {
-    const auto wanted = plan(entry.name.uname);
+    const auto wanted = plan(entry);
     entry.given_up = wanted.send.empty();
     if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
-    for (const std::string& id : wanted.send) by_receiver[id].push_back(&entry);
+    for (const std::string& id : wanted.send) ours[id].push_back(&entry);
+    // Who was to give it to them may be away: in the next round it is given from here.
+    for (const std::string& id : wanted.confirm)
+      (first_round_ ? others : ours)[id].push_back(&entry);
   }
   std::vector<Task<Status>> offers;
-  for (auto& [id, theirs] : by_receiver) offers.push_back(offer_to(id, std::move(theirs)));
+  for (auto& [id, theirs] : ours) offers.push_back(offer_ours(id, std::move(theirs)));
+  for (auto& [id, theirs] : others) offers.push_back(ask_for_others(id, std::move(theirs)));
   const auto all = co_await gather(std::move(offers));
   for (const Status& each : all) CO_TRY_OK(each);
   co_return Status();
 }
 
-Task<Status> Rebalance::offer_to(std::string id, std::vector<WalkEntry*> entries) {
+/// Which of the entries that target lacks.
+Task<Result<std::vector<std::size_t>>> Rebalance::offer_to(std::string id, const Entries& entries) {
+  if (away_.contains(id)) co_return fail(Errc::unavailable, "target t[{}] did not answer", id);
+  CO_TRY(const Receiver to, receiver(id));
   Offer offer;
   offer.bucket = entries.front()->name.bucket;
   for (const WalkEntry* entry : entries)
     offer.names.push_back({entry->name.object, entry->record.kind, entry->record.generation});
-  auto wanted = [&]() -> Result<Receiver> {
-    if (away_.contains(id)) return fail(Errc::unavailable, "target t[{}] did not answer", id);
-    return receiver(id);
-  }();
-  Result<std::vector<std::size_t>> answer;
-  if (wanted) {
-    answer = co_await offer_patiently(*wanted, offer);
-  } else {
-    answer = fail(wanted.error());
-  }
+  co_return co_await offer_patiently(to, offer);
+}
+
+Task<Status> Rebalance::offer_ours(std::string id, Entries entries) {
+  const auto answer = co_await offer_to(id, entries);
   if (answer) {
     for (const std::size_t each : *answer) entries[each]->to.push_back(id);
     co_return Status();
@@ -101,6 +118,18 @@ Task<Status> Rebalance::offer_to(std::string id, std::vector<WalkEntry*> entries
     obs::log("target").warn("rebalance: names not taken target={} map={} err={}", id, map_->version,
                             why.message);
   note_failure(entries.size(), why);
+  co_return Status();
+}
+
+Task<Status> Rebalance::ask_for_others(std::string id, Entries entries) {
+  const auto answer = co_await offer_to(id, entries);
+  if (answer) {
+    for (const std::size_t each : *answer) entries[each]->awaited = true;
+    co_return Status();
+  }
+  const Error& why = answer.error();
+  if (why.code == Errc::cancelled || why.code == Errc::conflict) co_return fail(why);
+  for (WalkEntry* entry : entries) entry->awaited = true;
   co_return Status();
 }
 
@@ -123,11 +152,15 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
 
 Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   Generation given = entry.record.generation;
+  // Who gives a version away vouches for it.
+  if (!unsettled_by(entry.record).empty()) CO_TRY_OK(co_await settle_copies(node_, entry.name));
   if (!entry.to.empty()) {
     CO_TRY(const auto sent, co_await send(entry));
     if (!sent) co_return true;  // it is gone
     given = *sent;
   }
+  if (plan(entry).keep) co_return true;
+  if (entry.awaited) co_return false;
   CO_FAIL_POINT("move.before_erase");
   co_return co_await erase(entry.name, given);
 }
@@ -146,6 +179,8 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
     if (!object) co_return Sent();
     attribute.record = object->record();
   }
+  if (!unsettled_by(attribute.record).empty())
+    co_return fail(Errc::unavailable, "{} is being changed", entry.name.object);
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));

@@ -5,6 +5,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -16,6 +17,8 @@ constexpr int kAttemptsMax = 3;  // copies again when the source was changed mea
 /// copied, so that two renames that cross cannot wait for each other.
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
+  // Without the lock: what others hold unsettled is given to this node as well.
+  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists())

@@ -22,8 +22,8 @@ class Resilver final : public MoveWalk {
   Task<Status> clear_marks();
 
  private:
-  [[nodiscard]] bool concerns(const Drive& drive, const std::string& uname,
-                              std::uint8_t copies) const override;
+  [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                              const std::string& uname) const override;
   Task<Status> prepare(std::vector<WalkEntry>&) override { co_return Status(); }
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
 
@@ -34,8 +34,9 @@ class Resilver final : public MoveWalk {
 };
 
 /// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h).
-bool Resilver::concerns(const Drive& drive, const std::string& uname, std::uint8_t copies) const {
-  if (copies > 0) return false;
+bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                        const std::string& uname) const {
+  if (api::copies_of(bucket.props) > 0) return false;
   const Drive* home = node_.store.home_of(uname);
   return home != nullptr && home != &drive;
 }

@@ -3,6 +3,7 @@
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -49,6 +50,8 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"POST", "/v1/internal/objects",
        "delete or copy these objects of a bucket; a line on progress", bind(node, take_batch)},
       {"DELETE", "/v1/internal/objects", "stop that", bind(node, stop_job)},
+      {"POST", "/v1/internal/copies/settled", "all homes have this version of a name",
+       bind(node, hear_settled)},
       {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",

@@ -1,7 +1,10 @@
 #include "target/send_on.h"
 
+#include <algorithm>
+
 #include "common/api/request_path.h"
 #include "common/base/encoding.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -51,6 +54,19 @@ Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectReque
 Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                             const cluster::Node& holder) {
   co_return co_await send_to(node, request, wanted, holder, true);
+}
+
+const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
+                               const ObjectRequest& wanted) {
+  const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
+                              pieces_of(node, wanted.name.bucket));
+  const auto here = std::find(homes.begin(), homes.end(), node.id);
+  if (here == homes.end() || homes.size() < 2) return nullptr;
+  const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
+  if (hops + 1 >= homes.size()) return nullptr;
+  const auto next = here + 1 == homes.end() ? homes.begin() : here + 1;
+  const cluster::Node* found = wanted.state->map.find(*next);
+  return found != nullptr && wanted.state->live.contains(*next) ? found : nullptr;
 }
 
 }  // namespace tarn::target

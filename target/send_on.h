@@ -11,6 +11,10 @@ Task<Status> send_on(TargetNode& node, http::Request& request, const ObjectReque
 /// We own the name, and its newest version still lies at `holder`: sends a reader there.
 Task<Status> send_to_holder(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                             const cluster::Node& holder);
+/// Another home of the name (docs/decisions/014), for a reader whom this one cannot serve; null:
+/// there is none, or it has been at all of them.
+[[nodiscard]] const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
+                                             const ObjectRequest& wanted);
 
 /// In the query of such a URL: how often the client was sent on, and that the owner did it.
 inline constexpr std::string_view kHops = "hops";

@@ -10,7 +10,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/proc_files.h"
-#include "target/node.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -20,14 +20,18 @@ namespace {
 constexpr std::size_t kSlice = 100'000;
 constexpr std::size_t kPageEntries = 10'000;
 
-Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std::string prefix) {
+using Shows = std::function<bool(std::string_view)>;  // empty: all names
+
+Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std::string prefix,
+                                             Shows shows) {
   api::BucketSummary sum;
   std::string after;
   for (bool more = true; more;) {
     more = false;
     std::size_t seen = 0;
     const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-      if (record.kind == io::ObjectRecord::Kind::object) sum.add_object(record.size);
+      if (record.kind == io::ObjectRecord::Kind::object && (!shows || shows(name)))
+        sum.add_object(record.size);
       more = ++seen == kSlice;
       if (more) after = std::string(name);
       return {.stop = more, .skip_to = {}};
@@ -39,12 +43,13 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
 
 /// When a name may lie on two drives, the newest version counts: only a merged list knows it.
 Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketId bucket,
-                                                     std::string prefix) {
+                                                     std::string prefix, Shows shows) {
   api::BucketSummary sum;
   std::string after;
   for (bool more = true; more;) {
     CO_TRY(const auto page, co_await store.list(bucket, prefix, after, kPageEntries, false));
-    for (const auto& entry : page.entries) sum.add_object(entry.record.size);
+    for (const auto& entry : page.entries)
+      if (!shows || shows(entry.name)) sum.add_object(entry.record.size);
     more = page.more && !page.entries.empty();
     if (more) after = page.entries.back().name;
   }
@@ -62,14 +67,15 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
 }
 
 Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix,
-                                       bool is_spread) {
+                                       bool is_spread, Shows shows) {
   if (!store.missing().empty())
     co_return fail(Errc::unavailable, "a summary would be short: {}",
                    store.missing().begin()->second);
   if (is_spread || store.may_hold_foreign())
-    co_return co_await count_by_generation(store, bucket, prefix);
+    co_return co_await count_by_generation(store, bucket, prefix, std::move(shows));
   std::vector<Task<Result<api::BucketSummary>>> counts;
-  for (const auto& drive : store.drives()) counts.push_back(count_drive(*drive, bucket, prefix));
+  for (const auto& drive : store.drives())
+    counts.push_back(count_drive(*drive, bucket, prefix, shows));
   const auto parts = co_await gather(std::move(counts));
   api::BucketSummary sum;
   for (const auto& part : parts) {
@@ -90,8 +96,9 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
   CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
   const auto* record = state->bmd.find(BucketId(*bucket));
   const bool is_spread = record != nullptr && api::copies_of(record->props) > 0;
-  CO_TRY(api::BucketSummary sum, co_await count(node.store, BucketId(*bucket),
-                                                std::string(query.get("prefix")), is_spread));
+  CO_TRY(api::BucketSummary sum,
+         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix")), is_spread,
+                        names_to_show(node, state, BucketId(*bucket))));
   sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));

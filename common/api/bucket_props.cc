@@ -90,7 +90,7 @@ constexpr std::array kLeaves{
     Leaf{"mirror.copies", "2", Kind::integer, 2, 32},
     Leaf{"mirror.burst_buffer", "512", Kind::integer, 0, kMany},
     Leaf{"mirror.enabled", "false", Kind::boolean},
-    Leaf{"mirror.domain", R"("drive")", Kind::word, 0, 0, "|drive|", "|node|"},
+    Leaf{"mirror.domain", R"("drive")", Kind::word, 0, 0, "|drive|node|"},
     Leaf{"lru.dont_evict_time", R"("2h0m")", Kind::duration},
     Leaf{"lru.capacity_upd_time", R"("10m")", Kind::duration},
     Leaf{"lru.batch_size", "32768", Kind::integer, 1024, 1'000'000},
@@ -100,7 +100,7 @@ constexpr std::array kLeaves{
     Leaf{"versioning.enabled", "true", Kind::boolean},
     Leaf{"versioning.validate_warm_get", "false"},
     Leaf{"versioning.synchronize", "false"},
-    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|", "|strict|owner|"},
+    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|", "|owner|"},
 };
 
 /// AIStore leaves these out where they have nothing to say.
@@ -261,6 +261,16 @@ Status take_part(const std::string& path, const json& wanted, BucketProps& props
   return {};
 }
 
+bool on_nodes(const BucketProps& props) {
+  const auto domain = props.others.find("mirror.domain");
+  return domain != props.others.end() && domain->second == R"("node")";
+}
+
+std::uint8_t number_of_copies(const BucketProps& props) {
+  const auto number = props.others.find("mirror.copies");
+  return number == props.others.end() ? 2 : static_cast<std::uint8_t>(std::stoi(number->second));
+}
+
 bool is_left_out(const Leaf& leaf) {
   return std::find(kLeftOutWhenDefault.begin(), kLeftOutWhenDefault.end(), leaf.path) !=
          kLeftOutWhenDefault.end();
@@ -269,15 +279,21 @@ bool is_left_out(const Leaf& leaf) {
 }  // namespace
 
 std::string_view to_string(Durability durability) noexcept {
-  return durability == Durability::nosync ? "nosync" : "full";
+  switch (durability) {
+    case Durability::nosync: return "nosync";
+    case Durability::strict: return "strict";
+    case Durability::full: break;
+  }
+  return "full";
 }
 
 Result<Durability> parse_durability(std::string_view text) {
   if (text == "full") return Durability::full;
   if (text == "nosync") return Durability::nosync;
-  if (text == "strict" || text == "owner")
+  if (text == "strict") return Durability::strict;
+  if (text == "owner")
     return fail(Errc::unsupported, "durability '{}' belongs to later work", text);
-  return fail(Errc::invalid_argument, "durability '{}' is neither full nor nosync", text);
+  return fail(Errc::invalid_argument, "durability '{}': it is full, nosync or strict", text);
 }
 
 json props_tree(const BucketProps& props) {
@@ -298,15 +314,29 @@ Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
     return fail(Errc::invalid_argument, "bucket properties must be an object, not {}",
                 dump(wanted));
   TRY_OK(take_part("", wanted, props));
-  if (props.others.contains("mirror.enabled")) props.others[kSpreadKey] = "true";
+  if (props.others.contains("mirror.enabled") && !on_nodes(props))
+    props.others[kSpreadKey] = "true";
   return props;
 }
 
 std::uint8_t copies_of(const BucketProps& props) {
   if (props.others.empty() || !props.others.contains(kSpreadKey)) return 0;
-  if (!props.others.contains("mirror.enabled")) return 1;
-  const auto number = props.others.find("mirror.copies");
-  return number == props.others.end() ? 2 : static_cast<std::uint8_t>(std::stoi(number->second));
+  if (!props.others.contains("mirror.enabled") || on_nodes(props)) return 1;
+  return number_of_copies(props);
+}
+
+std::uint8_t node_copies_of(const BucketProps& props) {
+  if (props.others.empty() || !on_nodes(props)) return 1;
+  return props.others.contains("mirror.enabled") ? number_of_copies(props) : 1;
+}
+
+Status check_node_copies(const BucketProps& before, const BucketProps& after) {
+  if (node_copies_of(before) == node_copies_of(after)) return {};
+  return fail(
+      Errc::unsupported,
+      "the bucket has objects with copies on {} nodes each: another number belongs to later "
+      "work. Make a new bucket and copy this one to it",
+      node_copies_of(before));
 }
 
 BucketProps reset_props(const BucketProps& props, BucketProps defaults) {

@@ -13,9 +13,9 @@ namespace tarn::api {
 
 /// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
 /// `nosync`: in the memory of the operating system, so that it survives the end of the process
-/// only.
-enum class Durability : std::uint8_t { full, nosync };
-/// "full", "nosync": as it stands in properties and in the meta store.
+/// only. `strict`: full, and in as many copies as the bucket is to have, or it is refused.
+enum class Durability : std::uint8_t { full, nosync, strict };
+/// "full", "nosync", "strict": as it stands in properties and in the meta store.
 [[nodiscard]] std::string_view to_string(Durability durability) noexcept;
 /// invalid_argument for other words, unsupported for those of later work.
 [[nodiscard]] Result<Durability> parse_durability(std::string_view text);

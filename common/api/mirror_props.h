@@ -9,6 +9,12 @@ namespace tarn::api {
 /// The most copies that a bucket may ask for.
 inline constexpr int kCopiesMax = 32;
 
+/// On how many nodes an object has a copy (docs/decisions/014): 1 unless `mirror.domain` is node.
+[[nodiscard]] std::uint8_t node_copies_of(const BucketProps& props);
+
+/// Of a change of properties: unsupported when it changes what copies on nodes there are.
+[[nodiscard]] Status check_node_copies(const BucketProps& before, const BucketProps& after);
+
 /// How many copies of an object lie on drives of its target. 0: the bucket has never been mirrored,
 /// so an object is looked for on the drive where its name belongs. 1: it once was, so copies may
 /// lie anywhere.

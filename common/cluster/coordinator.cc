@@ -56,6 +56,19 @@ std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
   return step;
 }
 
+/// A target whose drives are others than the map knows may have lost what it held.
+std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
+  for (const TargetWord& word : state.live) {
+    const Member* member = state.map->find(word.id);
+    if (member == nullptr || word.drive_set == 0 || word.drive_set == member->drive_set) continue;
+    CoordinatorStep step = step_from(state);
+    step.publish = with_loss(*state.map, word.id, word.drive_set);
+    step.present.push_back(word.id);
+    return step;
+  }
+  return std::nullopt;
+}
+
 /// Members that have gone for good: away too long, or decommissioned and empty, or given up with
 /// what they hold. Who is live has the settled map in force, so it knows what is to become of it.
 std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
@@ -93,6 +106,7 @@ std::optional<CoordinatorStep> forget_sets(const OwnershipState& state) {
 std::optional<CoordinatorStep> next_step(const OwnershipState& state, const AbsentFor& absent_for,
                                          const AbsenceLimits& limits) {
   if (auto step = publish_changes(state, absent_for, limits)) return step;
+  if (auto step = publish_loss(state)) return step;
   if (state.settled < state.map->version) {
     if (!may_settle(state)) return std::nullopt;
     CoordinatorStep step = step_from(state);

@@ -23,6 +23,9 @@ struct TargetWord {
   std::vector<std::string> under_way;
   /// The map version under which it holds no name that is not its own (rebalance_plan.h).
   std::uint64_t moved = 0;
+  /// A number that is another one each time its drives have gone or come in a way that may have
+  /// cost it what it held; 0: it says nothing of that.
+  std::uint64_t drive_set = 0;
 };
 
 /// All that the cluster agrees on about ownership, as the meta store had it at one revision.

@@ -46,9 +46,11 @@ bool admit(Smap& map, const Node& node) {
     wanted.flags = have.flags & ~(kDown | kOut);
     wanted.weight = have.weight;
     wanted.drives = have.drives;
-    changed = have.flags != wanted.flags || have.role != wanted.role ||
-              have.public_url != wanted.public_url || have.relay_url != wanted.relay_url ||
-              have.internal_url != wanted.internal_url;
+    // That it is another one is the coordinator's to publish, with what follows from it.
+    if (have.drive_set != 0) wanted.drive_set = have.drive_set;
+    changed = have.drive_set != wanted.drive_set || have.flags != wanted.flags ||
+              have.role != wanted.role || have.public_url != wanted.public_url ||
+              have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
   }
   // A target that joins moves names, whatever was said before.
   if (found == map.nodes.end() && node.role == Role::target) map.rebalance = {};

@@ -15,24 +15,26 @@ NodeSet owning(const std::vector<Member>& members) {
   return out;
 }
 
-NodeSet without(const NodeSet& set, std::string_view id, const std::vector<Member>& members) {
-  NodeSet out;
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    if (set.id(i) == id) continue;
-    const auto member = std::find_if(members.begin(), members.end(),
-                                     [&](const Member& m) { return m.id == set.id(i); });
-    if (member != members.end()) out.add(set.id(i), member->digest, set.weight(i), set.drives(i));
+bool has(const std::vector<std::string>& ids, std::string_view id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+/// From now on nobody believes that `id` has what it had.
+void lose(Ownership& map, std::string_view id) {
+  for (PastSet& set : map.past) {
+    if (!set.nodes.contains(id)) continue;
+    const auto at = std::lower_bound(set.lost.begin(), set.lost.end(), id);
+    if (at == set.lost.end() || *at != id) set.lost.emplace(at, id);
   }
-  return out;
 }
 
 /// Of equal sets the newest stays: it says all that the older ones say.
 void forget_repeated(Ownership& map) {
   std::vector<PastSet> kept;
   for (PastSet& set : map.past) {
-    const bool repeated = set.nodes.empty() || set.nodes == map.current ||
+    const bool repeated = set.nodes.empty() || (set.nodes == map.current && set.lost.empty()) ||
                           std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
-                            return newer.nodes == set.nodes;
+                            return newer.nodes == set.nodes && newer.lost == set.lost;
                           });
     if (!repeated) kept.push_back(std::move(set));
   }
@@ -60,7 +62,7 @@ Ownership with_members(const Ownership& map, std::vector<Member> members) {
   next.members = std::move(members);
   next.current = owning(next.members);
   next.past = map.past;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.current});
+  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}});
   forget_repeated(next);
   return next;
 }
@@ -95,7 +97,18 @@ std::optional<Ownership> without_member(const Ownership& map, std::string_view i
   std::vector<Member> members = map.members;
   std::erase_if(members, [&](const Member& member) { return member.id == id; });
   Ownership next = with_members(map, std::move(members));
-  for (PastSet& set : next.past) set.nodes = without(set.nodes, id, map.members);
+  lose(next, id);
+  forget_repeated(next);
+  return next;
+}
+
+Ownership with_loss(const Ownership& map, std::string_view id, std::uint64_t drive_set) {
+  Ownership next = map;
+  ++next.version;
+  for (Member& member : next.members)
+    if (member.id == id) member.drive_set = drive_set;
+  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}});
+  lose(next, id);
   forget_repeated(next);
   return next;
 }
@@ -104,17 +117,46 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
   return map.current.owner(name_digest);
 }
 
+std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+                                    std::size_t pieces) {
+  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+  std::erase_if(out, [&](const std::string& id) { return has(set.lost, id); });
+  return out;
+}
+
+namespace {
+
+/// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
+ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
+                   std::uint64_t name_digest, std::size_t pieces) {
+  ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
+  const bool is_sure = !out.homes.empty();
+  out.all_needed = !is_sure;
+  if (is_sure && has(out.homes, self)) out.homes.clear();
+  if (is_sure) return out;
+  // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
+  if (pieces > 1)
+    out.homes = may_hold_any(map);
+  else
+    for (const std::string& id : ids_of(set.nodes, set.nodes.homes(name_digest, pieces)))
+      if (map.find(id) != nullptr) out.homes.push_back(id);
+  std::erase(out.homes, self);
+  return out;
+}
+
+}  // namespace
+
 std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                   std::uint64_t name_digest, std::size_t pieces,
                                   std::uint64_t found) {
   std::vector<ReadGroup> out;
   for (const PastSet& set : map.past) {
     if (found > set.last) break;  // sets are sorted: all further ones are older still
-    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
-    if (std::find(homes.begin(), homes.end(), self) != homes.end()) continue;
-    const bool asked = std::any_of(out.begin(), out.end(),
-                                   [&](const ReadGroup& group) { return group.homes == homes; });
-    if (!asked) out.push_back({set.last, homes});
+    ReadGroup group = group_of(map, set, self, name_digest, pieces);
+    const bool asked = std::any_of(out.begin(), out.end(), [&](const ReadGroup& newer) {
+      return newer.homes == group.homes && newer.all_needed == group.all_needed;
+    });
+    if (!group.homes.empty() && !asked) out.push_back(std::move(group));
   }
   return out;
 }
@@ -122,7 +164,8 @@ std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
 std::vector<std::string> may_hold_any(const Ownership& map) {
   std::vector<std::string> out;
   const auto take = [&](const NodeSet& set) {
-    for (std::size_t i = 0; i < set.size(); ++i) out.push_back(set.id(i));
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if (map.find(set.id(i)) != nullptr) out.push_back(set.id(i));
   };
   take(map.current);
   for (const PastSet& set : map.past) take(set.nodes);
@@ -135,12 +178,12 @@ bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64
                         std::size_t pieces, bool others_confirmed) {
   if (!SAFETY("safety.keep_tombstones")) return true;
   const auto present = ids_of(map.current, map.current.homes(name_digest, pieces));
-  if (std::find(present.begin(), present.end(), self) == present.end()) return false;
+  if (!has(present, self)) return false;
   if (!others_confirmed) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
     const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
     return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
-      return std::find(present.begin(), present.end(), home) != present.end();
+      return has(present, home) || map.find(home) == nullptr;
     });
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ struct Member {
   double weight = 1.0;
   std::uint32_t drives = 1;
   std::uint64_t flags = 0;
+  /// What of its drives this map knows (TargetWord::drive_set).
+  std::uint64_t drive_set = 0;
 
   [[nodiscard]] bool owns() const {
     return (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
@@ -43,15 +46,20 @@ struct Member {
 struct PastSet {
   std::uint64_t last = 0;
   NodeSet nodes;
+  /// Those of `nodes` that may have lost what they held: they are no members any more, or a drive
+  /// of theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
+  std::vector<std::string> lost;
+
+  bool operator==(const PastSet& other) const = default;
 };
 
 /// The part of the cluster map that says whose a name is. Immutable once published.
 ///
 /// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
 /// all below `version`; no two sets are equal. A past set stays until each of its members has said
-/// that it holds no name that is not its own: so whatever was acknowledged lies at a home of
-/// `current` or of some past set, and what a past set took has a generation whose map version is at
-/// most its `last`.
+/// that it holds no name that is not its own, and that it has given away what others shall have: so
+/// whatever was acknowledged lies at each home of `current` or of some past set, unless that has
+/// lost it, and what a past set took has a generation whose map version is at most its `last`.
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
@@ -69,10 +77,16 @@ struct Ownership {
                                                   std::uint64_t set, std::uint64_t clear);
 /// A target joins, or comes with another weight or number of drives; its flags are as given.
 [[nodiscard]] Ownership with_member(const Ownership& map, Member member);
-/// The map without `id`, also in past sets: what only it held is given up. It is fenced by that: a
-/// target that is not in the map may join only when it is empty. Nothing when it is not a member.
+/// The map without `id`, which past sets have as lost: what only it held is given up. It is fenced
+/// by that: a target that is not in the map may join only when it is empty. Nothing when it is not
+/// a member.
 [[nodiscard]] std::optional<Ownership> without_member(const Ownership& map, std::string_view id);
-/// The map without the past sets of which `done` (called with an id) is true for every member.
+/// The map in which member `id` owns what it did, and is not believed to have anything that it had
+/// until now; `drive_set` is what it says of its drives.
+[[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
+                                  std::uint64_t drive_set);
+/// The map without the past sets of which `done` (called with an id) is true for all who are still
+/// members; where somebody has lost what it had, for all that may hold any name.
 /// Nothing when there is no such set.
 template <class Done>
 [[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
@@ -84,16 +98,25 @@ template <class Done>
 struct ReadGroup {
   /// A record whose generation has a higher map version than this is newer than anything here.
   std::uint64_t last = 0;
-  /// What was acknowledged lies on each of them: the word of one is enough. In HRW order.
+  /// In HRW order.
   std::vector<std::string> homes;
+  /// What was acknowledged lies on each of them, so the word of one is enough; or, when all are
+  /// needed, on none for certain, because each may have lost it.
+  bool all_needed = false;
+
+  bool operator==(const ReadGroup&) const = default;
 };
-/// Whom the owner must ask before it vouches for an answer, newest set first: those past sets in
-/// which `self` has no home of the name. `found`: the map version of the best generation seen so
-/// far, 0 for none; groups that cannot have anything newer are left out. Empty: what `self` has is
-/// the answer, a miss as well.
+/// Whom a home must ask before it vouches for an answer, newest set first: those past sets in
+/// which `self` has no home of the name, or has lost what it had. `found`: the map version of the
+/// best generation seen so far, 0 for none; groups that cannot have anything newer are left out.
+/// Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                                 std::uint64_t name_digest, std::size_t pieces,
                                                 std::uint64_t found);
+
+/// The homes of a name in a past set that have not lost what they had. In HRW order.
+[[nodiscard]] std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+                                                  std::size_t pieces);
 
 /// All that may hold any name: who must answer before a list is complete. Sorted.
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
@@ -118,11 +141,12 @@ struct CopySender {
 
 template <class Done>
 std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done) {
+  const std::vector<std::string> all = may_hold_any(map);
   Ownership next = map;
   std::erase_if(next.past, [&](const PastSet& set) {
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
-      if (!done(set.nodes.id(i))) return false;
-    return true;
+      if (map.find(set.nodes.id(i)) != nullptr && !done(set.nodes.id(i))) return false;
+    return set.lost.empty() || std::all_of(all.begin(), all.end(), done);
   });
   if (next.past.size() == map.past.size()) return std::nullopt;
   ++next.version;

@@ -26,6 +26,7 @@ Member member_from(const json& in) {
   out.weight = in.value("weight", 1.0);
   out.drives = in.value("drives", std::uint32_t{1});
   out.flags = in.value("flags", std::uint64_t{0});
+  out.drive_set = in.value("drive_set", std::uint64_t{0});
   if (!(out.weight > 0)) throw std::invalid_argument(out.id + " has a weight that is not above 0");
   if (out.drives == 0) throw std::invalid_argument(out.id + " has no drive");
   return out;
@@ -46,6 +47,7 @@ json set_json(const PastSet& past, const NodeSet& current) {
     if (!has_same(current, past.nodes, i))
       out["with"].push_back(
           node_json(past.nodes.id(i), past.nodes.weight(i), past.nodes.drives(i)));
+  if (!past.lost.empty()) out["lost"] = past.lost;
   return out;
 }
 
@@ -63,6 +65,7 @@ PastSet set_from(const json& in, const NodeSet& current, const std::vector<Membe
       throw std::invalid_argument(member.id + " is twice in a past set");
     out.nodes.add(std::move(member.id), member.digest, member.weight, member.drives);
   }
+  out.lost = in.value("lost", std::vector<std::string>());
   return out;
 }
 
@@ -105,6 +108,7 @@ std::string encode(const Ownership& map) {
   for (const Member& member : map.members) {
     json entry = node_json(member.id, member.weight, member.drives);
     if (member.flags != 0) entry["flags"] = member.flags;
+    if (member.drive_set != 0) entry["drive_set"] = member.drive_set;
     members.push_back(std::move(entry));
   }
   return json{{"version", map.version}, {"members", std::move(members)}, {"past", past_json(map)}}

@@ -14,9 +14,9 @@ namespace tarn::cluster {
 /// one, so that its size hardly depends on how many there are.
 ///
 ///   {"version":9,"members":[{"id":"t1"},{"id":"t2","weight":2.0,"drives":24,"flags":4}],
-///    "past":[{"last":8,"without":["t1"],"with":[{"id":"t3"}]}]}
+///    "past":[{"last":8,"without":["t1"],"with":[{"id":"t3"}],"lost":["t3"]}]}
 ///
-/// Left out: a weight of 1, one drive, no flags.
+/// Left out: a weight of 1, one drive, no flags, no drive_set, and that nobody lost anything.
 [[nodiscard]] std::string encode(const Ownership& map);
 /// corrupt, with what is wrong, when that is not what encode() makes of a map.
 [[nodiscard]] Result<Ownership> decode_ownership(const std::string& text);

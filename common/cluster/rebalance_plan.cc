@@ -26,23 +26,46 @@ Ids minus(const Ids& from, const Ids& other) {
 }
 
 enum class Leaver : std::uint8_t { alive, down, gone };
-Leaver leaver_state(const Ownership& map, const std::string& id) {
+Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string& id) {
   const Member* member = map.find(id);
-  if (member == nullptr || (member->flags & kOut) != 0) return Leaver::gone;
+  if (member == nullptr || (member->flags & kOut) != 0 || has(set.lost, id)) return Leaver::gone;
   return (member->flags & kDown) != 0 ? Leaver::down : Leaver::alive;
 }
 
 /// Who gives the name to the i-th new home: the i-th home that leaves; the first that stays when
-/// that one is gone; nobody when it is only down. Empty: nobody.
-std::string sender(const Ownership& map, const Ids& leavers, const Ids& stayers, std::size_t i) {
+/// that one is gone, or there were fewer homes than now; the first that leaves when none stays;
+/// nobody when it is only down. Empty: nobody.
+std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers, const Ids& stayers,
+                   std::size_t i) {
   if (i < leavers.size()) {
-    switch (leaver_state(map, leavers[i])) {
+    switch (leaver_state(map, set, leavers[i])) {
       case Leaver::alive: return leavers[i];
       case Leaver::down: return "";
       case Leaver::gone: break;
     }
   }
-  return stayers.empty() ? "" : stayers.front();
+  if (!stayers.empty()) return stayers.front();
+  for (const std::string& id : leavers)
+    if (leaver_state(map, set, id) == Leaver::alive) return id;
+  return "";
+}
+
+/// Those of the homes `present` to which `self` gives the name because of one past set.
+Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
+              std::uint64_t digest, std::size_t pieces, const Ids& present) {
+  const Ids before = homes_in(set.nodes, digest, pieces);
+  const Ids sure = sure_homes(set, digest, pieces);
+  // Whoever has it still, was given it meanwhile, or has it back with a drive, gives it to all.
+  const bool is_lost = has(before, self) && has(set.lost, self);
+  if (pieces > 1 && (sure.empty() || is_lost)) return minus(present, {self});
+  if (!has(sure, self)) return {};
+  Ids out;
+  const Ids stayers = minus(sure, minus(sure, present));
+  const Ids leavers = minus(before, stayers);
+  const Ids fresh = minus(present, sure);
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    if (sender(map, set, leavers, stayers, i) == self) out.push_back(fresh[i]);
+  return out;
 }
 
 }  // namespace
@@ -56,18 +79,13 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
   }
   const Ids present = homes_in(map.current, name_digest, pieces);
   plan.keep = has(present, self);
-  for (const PastSet& set : map.past) {
-    const Ids before = homes_in(set.nodes, name_digest, pieces);
-    if (!has(before, self)) continue;
-    const Ids leavers = minus(before, present);
-    const Ids stayers = minus(before, leavers);
-    const Ids fresh = minus(present, before);
-    for (std::size_t i = 0; i < fresh.size(); ++i)
-      if (sender(map, leavers, stayers, i) == self && !has(plan.send, fresh[i]))
-        plan.send.push_back(fresh[i]);
-  }
+  for (const PastSet& set : map.past)
+    for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
+      if (!has(plan.send, id)) plan.send.push_back(std::move(id));
+  if (plan.keep) return plan;
   // A stray, or one whose place nobody takes: the owner judges it by its generation.
-  if (!plan.keep && plan.send.empty() && !present.empty()) plan.send.push_back(present.front());
+  if (plan.send.empty() && !present.empty()) plan.send.push_back(present.front());
+  plan.confirm = minus(present, plan.send);
   return plan;
 }
 

@@ -14,12 +14,15 @@ namespace tarn::cluster {
 struct NamePlan {
   bool keep = false;              ///< it is a home
   std::vector<std::string> send;  ///< homes that may lack it; we are the one who gives it to them
+  /// When it is not kept: the other homes, which others give it to. All must have it before it goes
+  /// here: somebody who asks us hears that we have nothing, and believes it.
+  std::vector<std::string> confirm;
 };
 
 /// The plan of `self` for one name under `map`; nothing moves because a target is merely down. What
-/// is not kept goes once all of `send` have it, durably, under the same map version, and no write
-/// of it is under way here. Pure; a fresh plan is made from the newest map whenever that changes,
-/// so overlapping changes converge to the last one.
+/// is not kept goes once all of `send` and `confirm` have it, durably, under the same map version,
+/// and no write of it is under way here. Pure; a fresh plan is made from the newest map whenever
+/// that changes, so overlapping changes converge to the last one.
 [[nodiscard]] NamePlan plan_name(const Ownership& map, std::string_view self,
                                  std::uint64_t name_digest, std::size_t pieces);
 

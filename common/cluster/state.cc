@@ -36,6 +36,7 @@ json node_json(const Node& node) {
            {"weight", node.weight}};
   if (!node.relay_url.empty()) out["relay_url"] = node.relay_url;
   if (node.drives != 1) out["drives"] = node.drives;
+  if (node.drive_set != 0) out["drive_set"] = node.drive_set;
   return out;
 }
 
@@ -53,6 +54,7 @@ Node node_from(const json& in) {
   node.drives = in.value("drives", std::uint32_t{1});
   if (node.drives == 0) throw std::invalid_argument("node " + node.id + " has no drive");
   node.digest = placement_digest(node.id);
+  node.drive_set = in.value("drive_set", std::uint64_t{0});
   return node;
 }
 
@@ -87,7 +89,7 @@ Ownership ownership_of(const Smap& map) {
   out.version = map.version;
   for (const auto& [id, node] : map.nodes) {
     if (node.role != Role::target) continue;
-    out.members.push_back({id, node.digest, node.weight, node.drives, node.flags});
+    out.members.push_back({id, node.digest, node.weight, node.drives, node.flags, node.drive_set});
     if (node.placeable()) out.current.add(id, node.digest, node.weight, node.drives);
   }
   out.past = map.past;
@@ -103,6 +105,7 @@ void take_ownership(Smap& map, const Ownership& next) {
     node.flags = member.flags;
     node.weight = member.weight;
     node.drives = member.drives;
+    node.drive_set = member.drive_set;
   }
   map.past = next.past;
   map.version = next.version;

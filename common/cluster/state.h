@@ -33,8 +33,9 @@ struct Node {
   std::string internal_url;  ///< node to node
   std::uint64_t flags = 0;   ///< those of a Member (ownership.h)
   double weight = 1.0;
-  std::uint32_t drives = 1;  ///< between how many drives pieces of one object may be spread
-  std::uint64_t digest = 0;  ///< placement_digest(id)
+  std::uint32_t drives = 1;     ///< between how many drives pieces of one object may be spread
+  std::uint64_t digest = 0;     ///< placement_digest(id)
+  std::uint64_t drive_set = 0;  ///< as a Member has it
 
   /// Whether placement may choose it.
   [[nodiscard]] bool placeable() const {

@@ -87,6 +87,7 @@ std::string encode(const LiveRecord& record) {
            {"bmd", record.bmd_version}};
   if (!record.under_way.empty()) out["under_way"] = record.under_way;
   if (record.moved != 0) out["moved"] = record.moved;
+  if (record.drive_set != 0) out["drive_set"] = record.drive_set;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -99,6 +100,7 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     in.at("bmd").get_to(out.bmd_version);
     out.under_way = in.value("under_way", std::vector<std::string>());
     out.moved = in.value("moved", std::uint64_t{0});
+    out.drive_set = in.value("drive_set", std::uint64_t{0});
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
@@ -114,7 +116,8 @@ std::shared_ptr<const OwnershipState> ownership_state(
   out->settled = settled;
   for (const auto& [id, record] : live)
     if (record.role == Role::target)
-      out->live.push_back({id, record.map_version, record.under_way, record.moved});
+      out->live.push_back(
+          {id, record.map_version, record.under_way, record.moved, record.drive_set});
   return out;
 }
 

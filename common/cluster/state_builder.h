@@ -22,6 +22,7 @@ struct LiveRecord {
   // Of targets, as TargetWord has them.
   std::vector<std::string> under_way = {};
   std::uint64_t moved = 0;
+  std::uint64_t drive_set = 0;
 
   bool operator==(const LiveRecord&) const = default;
 };

@@ -10,6 +10,7 @@ import socket
 import threading
 import urllib.parse
 
+from harness.client import MOST_HOPS
 from harness.waiting import scaled
 from history import Op, describe_body, now_ns, value_bytes
 
@@ -207,7 +208,7 @@ class Client:
         self._turn += 1
         base = self.endpoints[self._turn % len(self.endpoints)]
         address, target = (base.hostname, base.port), path
-        for _ in range(3):
+        for _ in range(1 + MOST_HOPS):
             fields = dict(headers or {})
             fields["Host"] = f"{address[0]}:{address[1]}"
             if body is not None:

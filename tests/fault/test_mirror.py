@@ -5,8 +5,8 @@ import time
 
 import disks
 import pytest
+from copies import redundancy, wait_full
 from disks import seeded
-from harness import client as http
 from harness.waiting import wait_until
 from history import value_bytes
 from load import Crowd
@@ -27,26 +27,6 @@ DELETE_POINTS = ("delete.before_tombstone=kill@2", "delete.before_unlink=kill@1"
 
 def make_bucket(cluster, copies=2, name="m"):
     return cluster.create_bucket(name, {"mirror": {"enabled": True, "copies": copies}})
-
-
-def redundancy(cluster, bucket="m"):
-    answer = http.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket={bucket}")
-    assert answer.status == 200, answer
-    return answer.json()["buckets"][0]
-
-
-def wait_full(cluster, objects, bucket="m", seconds=30):
-    """Until every object has all its copies, counted from the indexes."""
-    seen = []
-
-    def full():
-        seen[:] = [redundancy(cluster, bucket)]
-        return (seen[0]["full"], seen[0]["reduced"], seen[0]["lost"]) == (objects, 0, 0)
-
-    try:
-        wait_until(full, seconds, "all copies are there")
-    except AssertionError:
-        raise AssertionError(f"wanted {objects} full, last seen {seen}") from None
 
 
 def paths_of(cluster, name, bucket="m"):

@@ -4,6 +4,7 @@ import random
 import re
 import time
 
+from copies import ON_NODES, wait_full
 from harness import attribute
 from harness.bulk import put_many
 from harness.nodes import give_names_to, stored_map, wait_until_home
@@ -61,21 +62,29 @@ def test_clients_go_on_while_names_move(make_stage, seed):
     stage.start(*cluster.targets(), fail_points={target: SLOW for target in cluster.targets()})
     wait_until_home(cluster)
     work = RetryingWork(seed, NAMES)
-    crowd = Crowd([stage.client(f"c{i}") for i in range(6)], work).start()
+    cluster.create_bucket("copied", ON_NODES)
+    copied = RetryingWork(seed, NAMES, "copied")
+    crowds = [Crowd([stage.client(f"{name}{i}") for i in range(count)], each).start()
+              for name, count, each in (("c", 4, work), ("m", 3, copied))]
     said = []
     try:
         # G1 and G6: join, drain, return; every call has an answer, at the second try at the latest.
         normal = timed(said, "join", cluster, lambda: cluster.add_target())
         timed(said, "drain", cluster, lambda: give_names_to(cluster, "t2", "t3", "t4"))
         timed(said, "return", cluster, lambda: give_names_to(cluster, *cluster.targets()))
-        failures, calls = list(work.failures), len(stage.recorder.ops())
+        failures, calls = work.failures + copied.failures, len(stage.recorder.ops())
         # G2: a target dies at random progress.
         crashed(said, stage, rng, normal)
     finally:
-        crowd.stop()
+        for crowd in crowds:
+            crowd.stop()
+    with stage.client("judge") as client:
+        stage.check(client, NAMES, "copied")
+    wait_full(cluster, len(cluster.names("copied")), "copied")
+    cluster.destroy_bucket("copied")
     overlapping(said, stage)
     print("injected: " + "; ".join(said))
-    print(f"detected: {calls} calls while names moved, {work.retries} tried again, {len(failures)} of them in vain")
+    print(f"detected: {calls} calls while names moved, {work.retries + copied.retries} tried again, {len(failures)} of them in vain")
     assert calls > 300 and not failures, failures[:5]
     assert sorted(cluster.names("still")) == OBJECTS
     with stage.client("judge") as client:

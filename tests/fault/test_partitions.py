@@ -4,6 +4,7 @@ owns what another one owns."""
 import random
 import time
 
+from copies import ON_NODES
 from harness import client as http
 from harness.waiting import wait_until
 from load import Crowd
@@ -13,6 +14,8 @@ from test_nemesis import ERRORS, Work, judge
 NAMES = [f"n-{i:04}" for i in range(60)]
 LOOK = 2  # seconds for those who look once in a while: proxies, targets, this test with calls that wait
 OWN = "own"  # a bucket of the test's own calls, which no history has
+OWN_COPIED = "own-copied"  # the same with copies on nodes
+COPIED = "copied"  # one with copies, which has a history
 
 
 def put_at(site, proxy, name, body=b"x" * 100):
@@ -23,11 +26,11 @@ def put_at(site, proxy, name, body=b"x" * 100):
         return 0
 
 
-def get_at(site, proxy, name, strict=False):
+def get_at(site, proxy, name, strict=False, bucket=OWN):
     """(status, whether it is marked as stale)"""
     headers = {"Cache-Control": "no-cache"} if strict else None
     try:
-        answer = http.request("GET", site.cluster.url(OWN, name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
+        answer = http.request("GET", site.cluster.url(bucket, name, site.cluster.url_of(proxy)), headers=headers, timeout=4)
     except (OSError, http.ProtocolError):
         return 0, False
     return answer.status, "Tarn-Stale" in answer.headers
@@ -48,22 +51,30 @@ def test_partitions_stop_the_minority_and_nobody_else(make_site, seed):
     net, cluster = site.network, site.cluster
     cluster.expect_errors(ERRORS)
     cluster.create_bucket(OWN)
+    for bucket in (COPIED, OWN_COPIED):
+        cluster.create_bucket(bucket, ON_NODES)
     mine = {target: cluster.names_owned_by(target, OWN, 2, "own") for target in cluster.targets()}
     for names in mine.values():
         assert cluster.put(OWN, names[0], b"x" * 100).status == 200
-    crowd = Crowd(site.clients(6), Work(seed, NAMES)).start()
+    alone = rng.choice(["m4", "m5"])
+    (copied,) = cluster.names_owned_by(site.nodes_of(alone)[0], OWN_COPIED, 1)
+    assert cluster.put(OWN_COPIED, copied, b"x" * 100).status == 200
+    crowds = [Crowd(site.clients(4, name=name), Work(seed, NAMES, bucket)).start()
+              for name, bucket in (("c", "data"), ("m", COPIED))]
     seconds = {}
     try:
-        seconds["one of five"] = one_machine_alone(site, rng.choice(["m4", "m5"]), mine)
+        seconds["one of five"] = one_machine_alone(site, alone, mine, copied)
         seconds["two of five"] = a_minority_with_a_proxy(site, mine)
         seconds["one pair"] = two_that_do_not_see_each_other(site, mine)
         seconds["one way"] = a_machine_that_hears_nothing(site, rng.choice(["m2", "m3"]))
         seconds["swizzle"] = links_cut_one_by_one(site, rng)
     finally:
-        crowd.stop()
+        for crowd in crowds:
+            crowd.stop()
     print("injected: " + ", ".join(f"{what}: {lost} packets" for what, (lost, _) in seconds.items())
           + "; detected: at home again after " + ", ".join(f"{each:.1f} s" for _, each in seconds.values()))
     judge(site, NAMES)
+    judge(site, NAMES, COPIED, copies=2)
     assert net.touched() and all(lost > 0 for lost, _ in seconds.values())
 
 
@@ -76,8 +87,9 @@ def faulty(site, break_it, look):
     return lost, heal_and_wait(site)
 
 
-def one_machine_alone(site, machine, mine):
-    """N2, 1 | n-1: what it owns is written elsewhere, and it refuses what comes with an old redirect."""
+def one_machine_alone(site, machine, mine, copied):
+    """N2, 1 | n-1: what it owns is written elsewhere, and it refuses what comes with an old redirect. `copied` is a name of it
+    that has a copy."""
     target = site.nodes_of(machine)[0]
     held, fresh = mine[target]
     old = site.cluster.put(OWN, fresh, b"late" * 25, follow=False)
@@ -91,6 +103,8 @@ def one_machine_alone(site, machine, mine):
         assert late.status == 503, late
         # It has one that nobody wrote elsewhere: not gone, and not to be had.
         assert get_at(site, "p1", held)[0] == 503
+        # What has a copy elsewhere is read there; nobody wrote it either.
+        assert get_at(site, "p1", copied, bucket=OWN_COPIED) == (200, False)
 
     return faulty(site, lambda: site.network.shut(machine, others), look)
 

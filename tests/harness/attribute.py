@@ -3,6 +3,8 @@
 import os
 import struct
 
+from harness.checksums import crc32c
+
 
 class _Reader:
     def __init__(self, data):
@@ -43,6 +45,28 @@ def decode(data):
     out["pairs"] = {reader.text(): reader.text() for _ in range(reader.number())}
     assert reader.at == len(data) - 4, "something else before the checksum"
     return out
+
+
+def _varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def with_generation(data, generation):
+    """The attribute of the same object as another change made it."""
+    reader = _Reader(data)
+    reader.bytes(1), reader.fixed()
+    for _ in range(5):
+        reader.text()
+    reader.bytes(2)
+    begin = reader.at
+    for _ in range(3):
+        reader.number()
+    made = data[:begin] + b"".join(map(_varint, generation)) + data[reader.at:-4]
+    return made + struct.pack("<I", crc32c(made))
 
 
 def generation_of(path):

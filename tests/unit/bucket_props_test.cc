@@ -107,15 +107,14 @@ TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[ap
 
 TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
   for (const char* text :
-       {R"({"mirror": {"domain": "node"}})", R"({"ec": {"enabled": true}})",
-        R"({"lru": {"enabled": true}})", R"({"rate_limit": {"frontend": {"enabled": true}}})",
+       {R"({"ec": {"enabled": true}})", R"({"lru": {"enabled": true}})",
+        R"({"rate_limit": {"frontend": {"enabled": true}}})",
         R"({"rate_limit": {"backend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
         R"({"features": 2})", R"({"checksum": {"type": "md5"}})",
         R"({"checksum": {"enable_read_range": true}})", R"({"write_policy": {"md": "delayed"}})",
         R"({"versioning": {"synchronize": true}})", R"({"chunks": {"objsize_limit": "1GiB"}})",
-        R"({"durability": "strict"})", R"({"durability": "owner"})",
-        R"({"extra": {"aws": {"endpoint": "http://x"}}})"}) {
+        R"({"durability": "owner"})", R"({"extra": {"aws": {"endpoint": "http://x"}}})"}) {
     INFO(text);
     CHECK(problem(text, Errc::unsupported).find("later work") != std::string::npos);
   }
@@ -123,6 +122,20 @@ TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][p
   CHECK(change(R"({"mirror": {"enabled": false}, "access": "18446744073709551615", "features": 0,
                    "backend_bck": {"name": "", "provider": ""}, "write_policy": {"data": ""}})")
             .value() == BucketProps{});
+}
+
+TEST_CASE("bucket properties: copies on nodes are none on drives, and their number stays",
+          "[api][props]") {
+  const auto two = change(R"({"mirror": {"enabled": true, "domain": "node"}})").value();
+  CHECK(node_copies_of(two) == 2);
+  CHECK(copies_of(two) == 0);
+  CHECK(node_copies_of(BucketProps{}) == 1);
+  const auto three =
+      change(R"({"mirror": {"enabled": true, "domain": "node", "copies": 3}})").value();
+  CHECK(node_copies_of(three) == 3);
+  CHECK(check_node_copies(two, two));
+  CHECK(check_node_copies(two, three).error().code == Errc::unsupported);
+  CHECK(check_node_copies(two, reset_props(two, {})).error().code == Errc::unsupported);
 }
 
 TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over its drives",

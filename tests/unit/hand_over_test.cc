@@ -195,6 +195,32 @@ TEST_CASE("coordinator: down, out, back, fenced", "[ownership]") {
   CHECK_FALSE(fenced->publish->find("t1"));
 }
 
+TEST_CASE("coordinator: who has other drives than the map knows may have lost what it held",
+          "[ownership]") {
+  const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
+  const Ownership map = map_of({"t1", "t2"});
+  const auto words = [&](std::uint64_t drive_set) {
+    return std::vector<TargetWord>{{"t1", map.version, {}, 0, 0},
+                                   {"t2", map.version, {}, 0, drive_set}};
+  };
+  CHECK_FALSE(next_step(*state_of(map, map.version, 5, words(0)), never, {}));
+  const auto step = next_step(*state_of(map, map.version, 5, words(9)), never, {});
+  REQUIRE((step && step->publish));
+  CHECK(step->present == std::vector<std::string>{"t2"});
+  CHECK(step->publish->find("t2")->drive_set == 9);
+  REQUIRE(step->publish->past.size() == 1);
+  CHECK(step->publish->past.front().lost == std::vector<std::string>{"t2"});
+  // Once, until they are others again; it is forgotten when all have moved.
+  const Ownership next = *step->publish;
+  std::vector<TargetWord> now = {{"t1", next.version, {}, next.version, 0},
+                                 {"t2", next.version, {}, 0, 9}};
+  CHECK_FALSE(next_step(*state_of(next, next.version, 6, now), never, {}));
+  now[1].moved = next.version;
+  const auto last = next_step(*state_of(next, next.version, 7, now), never, {});
+  REQUIRE((last && last->publish));
+  CHECK(last->publish->past.empty());
+}
+
 TEST_CASE("simulation: the checker takes registers and nothing else", "[ownership]") {
   using simulation::linearizable;
   using simulation::Operation;

@@ -132,12 +132,92 @@ TEST_CASE("ownership: copies of an older map and of fenced nodes are refused", "
   CHECK_FALSE(accepts_copy(after, "t2", moved, 1, {"t1", after.version}));
   const auto fenced = without_member(after, "t1").value();
   CHECK_FALSE(fenced.find("t1"));
-  for (const PastSet& set : fenced.past) CHECK_FALSE(set.nodes.contains("t1"));
+  for (const PastSet& set : fenced.past)
+    CHECK(set.lost ==
+          (set.nodes.contains("t1") ? std::vector<std::string>{"t1"} : std::vector<std::string>{}));
   CHECK_FALSE(accepts_copy(fenced, "t3", moved, 1, {"t1", fenced.version}));
+}
+
+TEST_CASE("ownership: a past set names the homes that names had, whoever is removed since",
+          "[ownership]") {
+  const Ownership all = map_of({"t1", "t2", "t3", "t4"});
+  const Ownership less = without_member(all, "t1").value();
+  REQUIRE(less.past.size() == 1);
+  CHECK(may_hold_any(less) == std::vector<std::string>{"t2", "t3", "t4"});
+  int moved = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto before = all.current.homes(digest_of(i), 2);
+    const std::string owner = all.current.id(before[0].node);
+    const std::string second = all.current.id(before[1].node);
+    if (owner != "t1" && second != "t1") continue;
+    const std::string& other = owner == "t1" ? second : owner;
+    const auto now = less.current.homes(digest_of(i), 2);
+    for (const Home& home : now) {
+      const std::string self = less.current.id(home.node);
+      const auto groups = readers_of(less, self, digest_of(i), 2, 0);
+      if (self == other) {
+        CHECK(groups.empty());
+        CHECK(plan_name(less, self, digest_of(i), 2).send.size() == 1);
+        continue;
+      }
+      ++moved;
+      REQUIRE(groups.size() == 1);
+      CHECK(groups.front() == ReadGroup{less.past.front().last, {other}, false});
+      CHECK(plan_name(less, self, digest_of(i), 2).send.empty());
+    }
+    // Of one copy, what only it held is given up.
+    if (owner == "t1")
+      CHECK(readers_of(less, less.current.owner(digest_of(i)), digest_of(i), 1, 0).empty());
+  }
+  CHECK(moved > 50);
+  // The set goes when all that are left have moved, and not before.
+  CHECK_FALSE(without_done_sets(less, [](const std::string& id) { return id != "t3"; }));
+  CHECK(without_done_sets(less, [](const std::string& id) { return id != "t1"; })
+            .value()
+            .past.empty());
+  // It comes back empty, and is asked for nothing.
+  const Ownership again = with_member(less, member("t1"));
+  REQUIRE_FALSE(again.past.empty());
+  CHECK(again.past.back().lost == std::vector<std::string>{"t1"});
+}
+
+TEST_CASE("ownership: who has lost a drive asks others, and is given what it had", "[ownership]") {
+  const Ownership all = map_of({"t1", "t2", "t3"});
+  const Ownership lost = with_loss(all, "t2", 77);
+  CHECK(lost.version == all.version + 1);
+  CHECK(lost.find("t2")->drive_set == 77);
+  CHECK(lost.current == all.current);
+  REQUIRE(lost.past.size() == 1);
+  int given = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (!all.current.is_home("t2", digest_of(i), 2)) continue;
+    const auto groups = readers_of(lost, "t2", digest_of(i), 2, 0);
+    REQUIRE(groups.size() == 1);
+    REQUIRE(groups.front().homes.size() == 1);
+    const std::string& other = groups.front().homes.front();
+    CHECK_FALSE(groups.front().all_needed);
+    CHECK(readers_of(lost, other, digest_of(i), 2, 0).empty());
+    CHECK(plan_name(lost, other, digest_of(i), 2).send == std::vector<std::string>{"t2"});
+    ++given;
+  }
+  CHECK(given > 30);
+  // Both homes have lost something: no word is enough.
+  const Ownership both = with_loss(lost, "t1", 78);
+  for (int i = 0; i < 100; ++i) {
+    if (both.current.is_home("t3", digest_of(i), 2)) continue;
+    const auto groups = readers_of(both, "t1", digest_of(i), 2, 0);
+    REQUIRE(groups.size() == 2);  // what was written in between, and before
+    CHECK(groups.front() == ReadGroup{lost.version, {"t2"}, false});
+    CHECK(groups.back() == ReadGroup{all.version, {"t2", "t3"}, true});
+  }
+  const auto done = without_done_sets(both, [](const std::string&) { return true; });
+  REQUIRE(done);
+  CHECK(done->past.empty());
 }
 
 TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
   Ownership map = map_of({"t1", "t2", "t3"});
+  map = with_loss(map, "t3", 12345);
   map = with_member(map, member("t4", 2.5, 24));
   map = with_flags(map, "t2", kDown, 0).value();
   map = with_flags(map, "t1", kMaintenance, 0).value();
@@ -149,6 +229,7 @@ TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
   for (std::size_t i = 0; i < map.past.size(); ++i) {
     CHECK(again->past[i].last == map.past[i].last);
     CHECK(again->past[i].nodes == map.past[i].nodes);
+    CHECK(again->past[i].lost == map.past[i].lost);
   }
   CHECK(encode(*again) == encode(map));
   for (const char* wrong :
@@ -194,6 +275,20 @@ TEST_CASE("rebalance: nothing moves when a node is down, copies are made when it
     rebuilt += senders;
   }
   CHECK(rebuilt > 100);
+}
+
+TEST_CASE("rebalance: a copy that was alone is given to all homes that there are now",
+          "[ownership]") {
+  Ownership now = map_of({"t1", "t2", "t3"});
+  now.past.clear();
+  NodeSet alone;
+  alone.add("t2", placement_digest("t2"), 1.0, 1);
+  now.past.push_back({now.version - 1, alone});
+  for (int i = 0; i < 100; ++i) {
+    const auto plan = plan_name(now, "t2", digest_of(i), 2);
+    CHECK(plan.keep == now.current.is_home("t2", digest_of(i), 2));
+    CHECK(plan.send.size() == (plan.keep ? 1 : 2));
+  }
 }
 
 }  // namespace

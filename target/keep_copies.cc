@@ -1,0 +1,77 @@
+#include "target/keep_copies.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/mirror_props.h"
+#include "common/obs/log.h"
+#include "target/node_copies.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLookEvery = 500ms;
+constexpr auto kTryAgainAfter = 2s;
+/// Records that one visit to a drive's thread looks at.
+constexpr std::size_t kSlice = 50'000;
+constexpr std::size_t kNamesMax = 1000;
+
+/// Settles what is marked on one drive. False: something could not be.
+Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
+                                const cluster::BucketRecord& bucket) {
+  bool all = true;
+  std::string after;
+  for (bool more = true; more;) {
+    more = false;
+    std::size_t seen = 0;
+    std::vector<std::string> marked;
+    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
+      after = std::string(name);
+      if (!unsettled_by(record).empty()) marked.push_back(after);
+      more = ++seen == kSlice || marked.size() == kNamesMax;
+      return {.stop = more, .skip_to = {}};
+    };
+    const std::string from = after;
+    CO_TRY_OK(co_await drive.walk(bucket.id, "", from, visit));
+    for (std::string& name : marked) {
+      const Status settled = co_await settle_copies(node, name_in(bucket, std::move(name)));
+      all = all && settled;
+    }
+  }
+  co_return all;
+}
+
+Task<bool> settle_everything(TargetNode& node) {
+  bool all = true;
+  const auto state = node.view.state();
+  for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::node_copies_of(bucket.props) == 1) continue;
+    for (const auto& drive : node.store.drives()) {
+      const auto done = co_await settle_drive(node, *drive, bucket);
+      all = all && done && *done;
+    }
+  }
+  co_return all;
+}
+
+}  // namespace
+
+Task<void> keep_copies(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::uint64_t done = 0;  // by that version of the map
+  auto not_before = std::chrono::steady_clock::now();
+  while (true) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    const auto state = node.owned.state();
+    const std::uint64_t version = state->map->version;
+    if (version == done || state->settled < version || !node.membership.lease().valid()) continue;
+    if (std::chrono::steady_clock::now() < not_before) continue;
+    const bool all = co_await settle_everything(node);
+    if (all) done = version;
+    not_before = std::chrono::steady_clock::now() + kTryAgainAfter;
+  }
+}
+
+}  // namespace tarn::target

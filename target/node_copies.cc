@@ -1,0 +1,414 @@
+// Copies on nodes: the owner's way of a new version to all homes, and how a home finds out whether
+// what it holds is what all have.
+
+#include "target/node_copies.h"
+
+#include <algorithm>
+#include <set>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/mirror_props.h"
+#include "common/api/status.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/base/hash.h"
+#include "common/obs/log.h"
+#include "target/block_reader.h"
+#include "target/mirror_plan.h"
+#include "target/move_copy.h"
+#include "target/move_format.h"
+#include "target/newest.h"
+#include "target/peer_copy.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+/// No header and no JSON of a client carries such a key (api::check_custom_metadata).
+constexpr std::string_view kMark = "\x01unsettled";
+/// A home that dies is out of the map when its lease has ended; the write then goes on without it.
+constexpr auto kHomesMax = 8s;
+constexpr auto kLookAgain = 50ms;
+constexpr std::size_t kAnswerBytes = 4096;
+constexpr http::CallLimits kTellLimits{.connect = 1s, .total = 4s};
+
+spdlog::logger& log() { return obs::log("copies"); }
+
+http::ClientRequest signed_call(const TargetNode& node, http::Method method, std::string target) {
+  http::ClientRequest request;
+  request.method = method;
+  request.target = std::move(target);
+  request.fields.push_back({std::string(security::NodeAuth::kHeader),
+                            node.auth.sign(http::to_string(method), request.target)});
+  return request;
+}
+
+/// The block at `at` of a work file, most of it still in memory, compared with the checksum that
+/// was taken when it came.
+Task<Status> read_back(const Piece& piece, std::span<std::byte> into, std::uint64_t at) {
+  CO_TRY_OK(co_await piece.file->drive().read_back(*piece.file, into, at));
+  if (crc32c(into) == (*piece.checksums)[at / kBlockBytes]) co_return Status();
+  co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
+                 piece.file->drive().path());
+}
+
+/// Sends the blocks. Ends early when the receiver has answered.
+Task<Status> send_blocks(http::ClientStream& stream, const Piece& piece) {
+  const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+  const std::uint64_t size = piece.attribute.record.size;
+  std::optional<BlockReader> blocks;
+  if (piece.object != nullptr) blocks.emplace(*piece.object);
+  for (std::uint64_t at = 0; at < size && !stream.answer_ready(); at += kBlockBytes) {
+    const auto bytes = buffer.span().first(std::min(kBlockBytes, size - at));
+    if (blocks) {
+      CO_TRY_OK(co_await blocks->next(buffer.span()));
+    } else {
+      CO_TRY_OK(co_await read_back(piece, bytes, at));
+    }
+    const auto checksum = little_endian(crc32c(bytes));
+    Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
+    if (sent) sent = co_await stream.write(bytes);
+    if (!sent) co_return Status();  // the receiver may have said why: its answer tells
+  }
+  co_return Status();
+}
+
+/// Ok: the home has this version, or a newer one, durably.
+Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
+  const auto state = node.view.state();
+  const cluster::Node* home = state->map.find(id);
+  if (home == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  const std::string prelude = copy_prelude(piece.attribute);
+  const std::uint64_t size = piece.attribute.record.size;
+  auto request = signed_call(node, http::Method::put,
+                             fmt::format("{}?map={}&bmd={}&unsettled=1", kCopyPath,
+                                         state->map.version, state->bmd.version));
+  CO_FAIL_POINT("copies.send");
+  auto opened = co_await node.client.open(std::move(address), std::move(request),
+                                          copy_length(prelude, size), transfer_limits(size));
+  if (!opened)
+    co_return fail(Errc::disconnected, "target t[{}] did not answer: {}", id,
+                   opened.error().message);
+  http::ClientStream stream = std::move(*opened);
+  const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
+  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, piece));
+  if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
+  const auto answer = co_await stream.read_head();
+  if (!answer)
+    co_return fail(Errc::disconnected, "target t[{}] did not answer: {}", id,
+                   answer.error().message);
+  const std::string text = co_await read_text(stream, kAnswerBytes);
+  if (answer->status == 200) co_return Status();
+  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", id,
+                 api::error_message_of(text));
+}
+
+/// Whether no former home may still answer readers by an older map: all live targets have put the
+/// present one in force, or the former homes are homes still.
+bool former_homes_know(const cluster::OwnershipState& state, const std::string& uname,
+                       std::size_t pieces) {
+  const auto homes = homes_of(*state.map, uname, pieces);
+  const auto digest = cluster::placement_digest(uname);
+  return std::all_of(state.map->past.begin(), state.map->past.end(), [&](const auto& set) {
+    if (state.settled > set.last) return true;
+    for (std::size_t i = 0; i < set.nodes.size(); ++i)
+      if (set.nodes.is_home(set.nodes.id(i), digest, pieces) &&
+          std::find(homes.begin(), homes.end(), set.nodes.id(i)) == homes.end())
+        return false;
+    return true;
+  });
+}
+
+std::vector<std::string> without(const std::vector<std::string>& ids,
+                                 const std::set<std::string>& others) {
+  std::vector<std::string> out;
+  for (const std::string& id : ids)
+    if (!others.contains(id)) out.push_back(id);
+  return out;
+}
+
+/// Until the newest map places the name there no more.
+Task<Status> while_home(TargetNode& node, std::string uname, std::size_t pieces, std::string id) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (node.owned.state()->map->current.is_home(id, cluster::placement_digest(uname), pieces)) {
+    timer.expires_after(kLookAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return fail(Errc::disconnected, "target t[{}] did not answer and is a home no more", id);
+}
+
+/// give_to(), which is given up when that is no home any more: a process that stands still holds up
+/// nobody for longer than its lease.
+Task<Status> give_while_home(TargetNode& node, const Piece& piece, std::string uname,
+                             std::size_t pieces, std::string id) {
+  const auto executor = co_await asio::this_coro::executor;
+  auto [order, given_threw, given, watch_threw, watched] =
+      co_await asio::experimental::make_parallel_group(
+          asio::co_spawn(executor, give_to(node, piece, id), asio::deferred),
+          asio::co_spawn(executor, while_home(node, std::move(uname), pieces, id), asio::deferred))
+          .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+  const bool gave = order.front() == 0;
+  if (gave && given_threw) std::rethrow_exception(given_threw);
+  co_return gave ? std::move(given) : std::move(watched);
+}
+
+/// Takes the mark from our record when it is still of this generation.
+Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation generation) {
+  const auto held = co_await node.store.locks().acquire(name.key());
+  CO_TRY(auto found, co_await node.store.find_all(name));
+  if (found.empty() || found.front().record.generation != generation ||
+      unsettled_by(found.front().record).empty())
+    co_return Status();
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(name.bucket);
+  if (bucket == nullptr) co_return Status();
+  io::ObjectRecord record = found.front().record;
+  mark_settled(record);
+  if (record.kind == io::ObjectRecord::Kind::tombstone)
+    co_return co_await node.store.remove(name, std::move(found), std::move(record));
+  Drive& drive = *found.front().drive;
+  io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
+  co_return co_await node.store.patch(name, drive, std::move(attribute));
+}
+
+enum class WritersWord : std::uint8_t {
+  all_have_it,
+  gave_up,  ///< it does not go on with it, or cannot
+  unknown
+};
+
+/// What the writer of a version says of it.
+Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::string writer,
+                             Generation generation) {
+  const auto state = node.view.state();
+  const cluster::Node* other = state->map.find(writer);
+  // Without its lease it commits nothing and acknowledges nothing any more.
+  if (other == nullptr || !state->live.contains(writer)) co_return WritersWord::gave_up;
+  if (writer == node.id)
+    co_return node.owned.at_rest(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
+  const auto said = co_await ask_home(node, state, name, writer, Look::as_it_is);
+  if (!said) co_return WritersWord::unknown;
+  const auto& record = said->record;
+  if (!record || record->generation < generation) co_return WritersWord::gave_up;
+  if (unsettled_by(*record).empty()) co_return WritersWord::all_have_it;
+  co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
+}
+
+/// Gives what we hold to all present homes that lack it.
+Task<Status> give_ours(TargetNode& node, const ObjectName& name, std::size_t pieces,
+                       io::ObjectRecord record) {
+  const auto state = node.view.state();
+  const auto map = state->ownership->map;
+  const auto* bucket = state->bmd.find(name.bucket);
+  if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
+  io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
+  std::shared_ptr<OpenObject> object;
+  if (attribute.record.kind == io::ObjectRecord::Kind::object) {
+    CO_TRY(object, co_await node.store.open_object(name));
+    if (!object || object->record().generation != attribute.record.generation)
+      co_return fail(Errc::unavailable, "object {} is being changed", name.object);
+  }
+  mark_unsettled(attribute.record, node.id);
+  const Piece piece{std::move(attribute), nullptr, nullptr, object.get()};
+  for (const std::string& id : without(homes_of(*map, name.uname, pieces), {node.id}))
+    CO_TRY_OK(co_await give_while_home(node, piece, name.uname, pieces, id));
+  if (node.view.state()->map.version != map->version)
+    co_return fail(Errc::unavailable, "the cluster map changes; try again");
+  co_return Status();
+}
+
+}  // namespace
+
+std::size_t pieces_of(const TargetNode& node, BucketId bucket) {
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(bucket);
+  return record == nullptr ? 1 : api::node_copies_of(record->props);
+}
+
+std::vector<std::string> homes_of(const cluster::Ownership& map, const std::string& uname,
+                                  std::size_t pieces) {
+  std::vector<std::string> out;
+  for (const auto& home : map.current.homes(cluster::placement_digest(uname), pieces))
+    if (home.drive == 0) out.push_back(map.current.id(home.node));
+  return out;
+}
+
+bool is_home(const TargetNode& node, const cluster::ClusterState& state, const std::string& uname,
+             std::size_t pieces) {
+  return state.ownership->map->current.is_home(node.id, cluster::placement_digest(uname), pieces);
+}
+
+std::function<bool(std::string_view)> names_to_show(
+    const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket) {
+  const auto* record = state->bmd.find(bucket);
+  if (record == nullptr || api::node_copies_of(record->props) == 1) return {};
+  return [state = std::move(state), record, self = node.id](std::string_view name) {
+    const auto digest = cluster::placement_digest(record->placement_name(name));
+    return cluster::writer_of(*state->ownership->map, digest) == self;
+  };
+}
+
+std::string_view unsettled_by(const io::ObjectRecord& record) {
+  for (const auto& [key, value] : record.custom)
+    if (key == kMark) return value;
+  return {};
+}
+
+void mark_unsettled(io::ObjectRecord& record, std::string_view writer) {
+  mark_settled(record);
+  record.custom.emplace_back(kMark, writer);
+}
+
+void mark_settled(io::ObjectRecord& record) {
+  std::erase_if(record.custom, [](const auto& pair) { return pair.first == kMark; });
+}
+
+Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
+                                        std::size_t pieces, cluster::Durability durability,
+                                        const Piece& piece) {
+  Piece marked = piece;
+  mark_unsettled(marked.attribute.record, node.id);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kHomesMax;
+  std::set<std::string> have{node.id};
+  Error last{Errc::unavailable, "former homes of the name have not heard of the newest map yet"};
+  while (true) {
+    const auto state = node.owned.state();
+    const auto homes = homes_of(*state->map, name.uname, pieces);
+    if (homes.empty() || homes.front() != node.id)
+      co_return fail(Errc::unavailable, "{} has just got another owner: the outcome is unknown",
+                     name.object);
+    const std::size_t required =
+        durability == cluster::Durability::strict ? pieces : copies_required(pieces);
+    if (homes.size() < required)
+      co_return fail(Errc::unavailable,
+                     "object {} is to have {} copies, a write needs {} targets and {} are there",
+                     name.object, pieces, required, homes.size());
+    std::vector<Task<Status>> gifts;
+    const auto lacking = without(homes, have);
+    for (const std::string& id : lacking)
+      gifts.push_back(give_while_home(node, marked, name.uname, pieces, id));
+    const auto given = co_await gather(std::move(gifts));
+    bool all = true;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i]) {
+        have.insert(lacking[i]);
+      } else {
+        all = false;
+        last = given[i].error();
+      }
+    }
+    const auto now = node.owned.state();
+    if (all && now->map->version == state->map->version &&
+        former_homes_know(*now, name.uname, pieces))
+      co_return homes.size();
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
+                     last.message);
+    timer.expires_after(kLookAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+namespace {
+
+Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generation, std::string id) {
+  const auto state = node.view.state();
+  const cluster::Node* home = state->map.find(id);
+  if (home == nullptr) co_return Status();
+  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  api::Query query;
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("generation", fmt::format("{}.{}.{}", generation.map_version, generation.incarnation,
+                                      generation.counter));
+  auto request =
+      signed_call(node, http::Method::post, std::string(kSettledPath) + "?" + query.encode());
+  const auto answer =
+      co_await node.client.call(std::move(address), std::move(request), kTellLimits);
+  if (!answer || answer->status != 200)
+    log().info("home not told target={} object={} err={}", id, name.object,
+               answer ? answer->body : answer.error().message);
+  co_return Status();
+}
+
+std::optional<Generation> parse_generation(std::string_view text) {
+  std::array<std::uint64_t, 3> numbers{};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto dot = text.find('.');
+    if ((dot == std::string_view::npos) != (i + 1 == numbers.size())) return std::nullopt;
+    const auto number = parse_u64(text.substr(0, dot));
+    if (!number) return std::nullopt;
+    numbers[i] = *number;
+    text.remove_prefix(dot == std::string_view::npos ? text.size() : dot + 1);
+  }
+  return Generation{numbers[0], numbers[1], numbers[2]};
+}
+
+}  // namespace
+
+Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation) {
+  const auto map = node.owned.state()->map;
+  std::vector<Task<Status>> calls;
+  for (const std::string& id :
+       without(homes_of(*map, name.uname, pieces_of(node, name.bucket)), {node.id}))
+    calls.push_back(tell(node, name, generation, id));
+  co_await gather(std::move(calls));
+}
+
+Task<Status> hear_settled(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto generation = parse_generation(query.get("generation"));
+  const std::string object(query.get("object"));
+  if (!bucket || !generation || object.empty())
+    co_return fail(Errc::invalid_argument, "settled: bucket, object and generation are required");
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(BucketId(*bucket));
+  if (record == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
+  CO_TRY_OK(co_await clear_mark(node, name_in(*record, object), *generation));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+Status vouches_for_copies(const TargetNode& node) {
+  if (node.owned.drive_set_is_known()) return {};
+  return fail(Errc::unavailable, "drives of this target were changed just now; try again");
+}
+
+Task<Status> settle_copies(TargetNode& node, ObjectName name) {
+  constexpr int kAttemptsMax = 4;
+  const std::size_t pieces = pieces_of(node, name.bucket);
+  if (pieces == 1) co_return Status();
+  CO_TRY_OK(vouches_for_copies(node));
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto found, co_await node.store.find_all(name));
+    if (found.empty()) co_return Status();
+    const io::ObjectRecord record = found.front().record;
+    const std::string writer(unsettled_by(record));
+    if (writer.empty()) co_return Status();
+    const WritersWord word = co_await ask_writer(node, name, writer, record.generation);
+    if (word == WritersWord::unknown)
+      co_return fail(Errc::unavailable,
+                     "target t[{}] does not say whether all homes of {} have its newest version",
+                     writer, name.object);
+    if (word == WritersWord::gave_up) {
+      CO_TRY_OK(co_await give_ours(node, name, pieces, record));
+      log().info("version given to all homes object={} writer={}", name.object, writer);
+    }
+    CO_TRY_OK(co_await clear_mark(node, name, record.generation));
+    if (word == WritersWord::gave_up) co_await tell_homes(node, name, record.generation);
+  }
+  co_return fail(Errc::unavailable, "object {} is being changed again and again", name.object);
+}
+
+}  // namespace tarn::target

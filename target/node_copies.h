@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+// Copies of one object on several nodes (docs/decisions/014). Each home has the object once, on the
+// drive where it would lie if it were the only copy.
+
+/// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most.
+[[nodiscard]] std::size_t pieces_of(const TargetNode& node, BucketId bucket);
+/// Whether this node is a home of the name by `state`.
+[[nodiscard]] bool is_home(const TargetNode& node, const cluster::ClusterState& state,
+                           const std::string& uname, std::size_t pieces);
+/// Ids of the homes of a name, the owner's first. Fewer than `pieces` when there are not so many
+/// targets.
+[[nodiscard]] std::vector<std::string> homes_of(const cluster::Ownership& map,
+                                                const std::string& uname, std::size_t pieces);
+
+/// Which names of a bucket this node shows and counts, so that each appears once: those that it
+/// owns. Empty: all that it has, since nobody else has them.
+[[nodiscard]] std::function<bool(std::string_view)> names_to_show(
+    const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket);
+
+/// Who wrote a record that not all homes may have yet; empty: all have it. Kept among the custom
+/// metadata of the record, under a key that no client can send.
+[[nodiscard]] std::string_view unsettled_by(const io::ObjectRecord& record);
+void mark_unsettled(io::ObjectRecord& record, std::string_view writer);
+void mark_settled(io::ObjectRecord& record);
+
+/// A version on its way to the other homes: of a file that is not published yet, of an object, or,
+/// when both are null, of a tombstone.
+struct Piece {
+  io::ObjectAttribute attribute;
+  WorkFile* file = nullptr;
+  const std::vector<std::uint32_t>* checksums = nullptr;  ///< of the file
+  OpenObject* object = nullptr;
+};
+/// Gives the version to all homes of the name but this node, which owns it; returns when each has
+/// it durably. When the map changes meanwhile, the homes are those of the newest one. How many
+/// homes there are, this one included. Under the name's lock, before this node commits its own.
+/// unavailable when a home does not answer for some time, or the name gets another owner: then the
+/// outcome is unknown; and when there are too few homes, where strict durability wants all.
+Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
+                                        std::size_t pieces, cluster::Durability durability,
+                                        const Piece& piece);
+/// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
+/// asks.
+Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
+
+/// unavailable while this node may have lost what it held, and the map does not say so yet: then it
+/// cannot tell for a name on which others have copies.
+Status vouches_for_copies(const TargetNode& node);
+
+/// Returns when what this node holds of the name is what all homes have: a record of which that is
+/// not known is asked for at its writer, or given to all homes. unavailable when that cannot be.
+Task<Status> settle_copies(TargetNode& node, ObjectName name);
+
+Task<Status> hear_settled(TargetNode& node, http::Request& request);  // internal
+
+inline constexpr const char* kSettledPath = "/v1/internal/copies/settled";
+
+}  // namespace tarn::target

@@ -1,0 +1,143 @@
+"""What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (faults.md N1,
+D1, A4)."""
+
+import os
+import shutil
+import signal
+import time
+
+import disks
+import pytest
+from copies import ON_NODES, Reading, copies_of, files_of, put_all, wait_full
+from disks import seeded
+from harness.nodes import stored_map, wait_until_home
+from harness.waiting import scaled, wait_until
+from history import now_ns
+from load import Crowd
+from machines import TERM
+from stage import DRIVE_ERRORS
+
+NAMES = [f"o-{i:04}" for i in range(90)]
+SINGLE = [f"s-{i:04}" for i in range(30)]
+OUT, DOWN = 1 << 17, 1 << 16
+
+
+def flags_of(cluster, target):
+    (flags,) = [node["flags"] for node in stored_map(cluster)["nodes"] if node["id"] == cluster.nodes[target]["id"]]
+    return flags
+
+
+def start(make_stage, **options):
+    """A stage of three targets with NAMES in a bucket that has each object on two of them."""
+    stage = make_stage(targets=3, **options)
+    stage.cluster.create_bucket("two", ON_NODES)
+    put_all([stage.client(f"f{i}") for i in range(8)], "two", NAMES, 20_000)
+    wait_until_home(stage.cluster)
+    return stage
+
+
+def readers(stage, seed, timeout=30):
+    """Two that are redirected and two that are relayed: (what they read of each kind, the crowds)."""
+    reading = [Reading(f"{seed}/{kind}", NAMES) for kind in ("direct", "relayed")]
+    return reading, [Crowd([stage.client(f"{kind}{i}", [url], timeout=timeout) for i in range(2)], work).start()
+                     for kind, url, work in zip(("d", "r"), (stage.cluster.endpoint, stage.cluster.relay), reading)]
+
+
+def test_a_node_lost_with_its_drives_is_read_past_and_made_again_elsewhere(make_stage, seed):
+    """N1: killed, and its drives destroyed. Reads go on within 3 s and writes when its lease has ended; nothing moves before it
+    is out; then all copies are made again."""
+    rng = seeded(seed, "lost node")
+    stage = start(make_stage, drives=1, settings={"target.out_after": "5s"})
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    lost = rng.choice(cluster.targets())
+    left = [target for target in cluster.targets() if target != lost]
+    put_all([judge], "data", SINGLE, 3000)
+    (alone, *_), (written, *_) = (cluster.names_owned_by(lost, bucket, 1, "of") for bucket in ("data", "two"))
+    assert judge.put("data", alone, 100).status == 200
+    before = files_of(cluster, set(NAMES))
+    (direct, relayed), crowds = readers(stage, seed)
+    try:
+        since = now_ns()
+        stage.kill(lost)
+        for drive in cluster.drives(lost):
+            shutil.rmtree(drive)
+        wait_until(lambda: judge.put("two", written, 5000).status == 200, TERM + 6, "a write of a name of the lost node")
+        write_gap = (now_ns() - since) / 1e9
+        remain = {path: about for path, about in before.items() if path.exists()}
+        moved = files_of(cluster, set(NAMES)) != remain
+        assert not moved or flags_of(cluster, lost) & OUT, "something was made again for a target that is merely down"
+        assert judge.get("data", alone).status == 503, "a single copy of a lost node is not gone for good"
+        wait_until(lambda: flags_of(cluster, lost) & OUT, 15, "the lost node is out")
+        wait_full(cluster, len(NAMES) + 1, "two")
+    finally:
+        for crowd in crowds:
+            crowd.stop()
+    read_gap = direct.last_failure(since)
+    print(f"injected: {lost} and {len(before) - len(remain)} copies lost; detected: last failed read after {read_gap:.2f} s "
+          f"({len(direct.failures)} of {direct.count}; {len(relayed.failures)} of {relayed.count} relayed), first write after "
+          f"{write_gap:.2f} s, all copies again after {(now_ns() - since) / 1e9:.1f} s")
+    assert direct.last_failure(since) <= scaled(3), direct.lines()
+    assert write_gap <= scaled(TERM + 1)
+    assert not relayed.failures, relayed.lines()
+    assert all(sorted(targets) == left for targets in copies_of(cluster, NAMES, left).values())
+    assert judge.get("data", alone).status == 503
+    stage.check(judge, [*NAMES, written], "two", only=lambda op: op.bucket == "two")
+
+
+def test_a_target_that_stands_still_is_read_past(make_stage, seed):
+    """A4: stopped for less than a lease, then for more. Whoever asks more than 3 s after it stopped is answered by others."""
+    rng = seeded(seed, "stopped target")
+    stage = start(make_stage, drives=1)
+    cluster, said = stage.cluster, []
+    for seconds in (rng.uniform(2.5, TERM - 0.5), TERM + 1):
+        target = rng.choice(cluster.targets())
+        found, crowds = readers(stage, f"{seed}/{seconds}", timeout=1)
+        try:
+            since = now_ns()
+            os.kill(cluster.pid(target), signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(cluster.pid(target), signal.SIGCONT)
+        finally:
+            for crowd in crowds:
+                crowd.stop()
+        gap = max(each.last_failure(since) for each in found)
+        said.append(f"{target} for {seconds:.1f} s; {sum(len(each.failures) for each in found)} of "
+                    f"{sum(each.count for each in found)} reads failed, the last one was begun after {gap:.2f} s")
+        assert 0 < gap <= scaled(3), [each.lines() for each in found]
+    print(f"injected: {'; '.join(said)}")
+    wait_until_home(cluster)
+    with stage.client("judge", timeout=30) as judge:
+        stage.check(judge, NAMES, "two")
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_yanked_drive_hides_nothing_that_has_a_copy_elsewhere(make_stage, lab, seed):
+    """D1: a drive of a target with two fails from one moment to the next. It is out within 5 s; what lay on it is read from the
+    other nodes, and with the drive back all copies are there."""
+    rng = seeded(seed, "yanked drive")
+    stage = start(make_stage, drives=2, faulty=True)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DRIVE_ERRORS)
+    target, place = rng.choice(cluster.targets()), rng.choice([0, 1])
+    drive, path = stage.disks[target][place], cluster.drives(target)[place]
+    (direct, relayed), crowds = readers(stage, seed)
+    try:
+        since = now_ns()
+        drive.kill()
+        wait_until(lambda: cluster.metric(target, "tarn_drive_up", drive=str(path)) == 0, 5, "the drive is out")
+        seconds = (now_ns() - since) / 1e9
+        stage.look(judge, NAMES, "two")
+    finally:
+        for crowd in crowds:
+            crowd.stop()
+    print(f"injected: a drive of {target} yanked; detected: out after {seconds:.2f} s, the last of {len(direct.failures)} failed "
+          f"reads of {direct.count} after {direct.last_failure(since):.2f} s, {len(relayed.failures)} of {relayed.count} relayed")
+    assert direct.last_failure(since) <= scaled(5), direct.lines()
+    assert not relayed.failures, relayed.lines()
+    stage.kill(target)
+    drive.close()
+    lab.fault_fs(f"{target}again", directory=drive.directory, mountpoint=drive.mountpoint)
+    stage.start(target)
+    wait_until_home(cluster)
+    wait_full(cluster, len(NAMES), "two")
+    stage.check(judge, NAMES, "two")

@@ -1,0 +1,129 @@
+"""Copies on several nodes (docs/decisions/014): writes that are cut short at each step, and load while targets die."""
+
+import json
+import threading
+import time
+
+from disks import seeded
+from harness import attribute, client
+from harness.nodes import stored_map, wait_until_home
+from harness.waiting import wait_until
+from load import Crowd
+from stage import Churn
+
+MIB = 1024 * 1024
+TARGETS = ("t1", "t2", "t3")
+# Where a write is cut short at the owner, and at another home.
+OWNER = ("copies.send=kill", "copies.before_own=kill", "put.before_attribute=kill", "put.before_index=kill",
+         "put.before_reply=kill")
+HOME = ("move.received=kill", "put.before_index=kill", "move.before_reply=kill")
+
+
+def make_bucket(cluster, name="two"):
+    cluster.create_bucket(name, {"mirror": {"enabled": True, "domain": "node"}})
+    wait_until_home(cluster)
+
+
+def homes_of(cluster, name):
+    return [target for target in TARGETS if name in attribute.objects(cluster.drives(target))]
+
+
+def all_homes_agree(cluster):
+    """Each name lies on two targets, in one version that is known to be everywhere."""
+    found = {}
+    for target in TARGETS:
+        for name, said in attribute.objects(cluster.drives(target)).items():
+            found.setdefault(name, []).append(str(said))
+    return all(len(each) == 2 and each[0] == each[1] for each in found.values())
+
+
+def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
+    rng = seeded(seed, "node copies")
+    stage = make_stage(targets=3, drives=1)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    make_bucket(cluster)
+    names = []
+    steps = [("owner", point) for point in OWNER] + [("home", point) for point in HOME]
+    for number, (who, point) in enumerate(steps):
+        name = f"n-{number:04}"
+        names.append(name)
+        assert judge.put("two", name, rng.choice((0, 100, 70_000, MIB + 7))).status == 200
+        owner = cluster.owner("two", name)
+        (home,) = [target for target in homes_of(cluster, name) if target != owner]
+        dies = owner if who == "owner" else home
+        stage.kill(dies)
+        stage.start(dies, fail_points={dies: point})
+        wait_until_home(cluster)
+        writer = stage.client(f"w{number}", timeout=30)
+        thread = threading.Thread(target=writer.put, args=("two", name, rng.choice((1, 5000, MIB))), daemon=True)
+        thread.start()
+        stage.wait_gone(dies)
+        stage.look(judge, [name], "two", seconds=20)  # by then its lease has ended
+        thread.join()
+        stage.start(dies)
+        wait_until_home(cluster)
+        stage.look(judge, [name], "two")
+    stage.check(judge, names, "two")
+    wait_until(lambda: all_homes_agree(cluster), 10, "all homes have the same")
+    print(f"injected: {len(steps)} kills between steps")
+
+
+def test_load_with_kills_loses_nothing(make_stage, seed):
+    rng = seeded(seed, "node load")
+    stage = make_stage(targets=3, drives=1)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    make_bucket(cluster)
+    names = [f"n-{i:04}" for i in range(12)]
+    for number in range(4):
+        clients = [stage.client(f"r{number}c{i}", timeout=30) for i in range(3)]
+        crowd = Crowd(clients, Churn(f"{seed}/{number}", names, bucket="two", sizes=(0, 100, 70_000, 300_000))).start()
+        time.sleep(rng.uniform(0.5, 1.5))
+        dies = rng.choice(TARGETS)
+        stage.kill(dies)
+        time.sleep(rng.uniform(0.5, 7))  # its names are written elsewhere, or it is back before that
+        stage.start(dies)
+        time.sleep(rng.uniform(0.5, 2))
+        crowd.stop()
+        wait_until_home(cluster)
+        stage.look(judge, names, "two")
+    stage.check(judge, names, "two")
+    wait_until(lambda: all_homes_agree(cluster), 20, "all homes have the same")
+
+
+def test_load_while_drives_go_and_come_and_a_target_is_given_up(make_stage, seed):
+    rng = seeded(seed, "node losses")
+    stage = make_stage(targets=4, drives=2)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    make_bucket(cluster)
+    names = [f"n-{i:04}" for i in range(24)]
+    clients = [stage.client(f"c{i}", timeout=30) for i in range(3)]
+    crowd = Crowd(clients, Churn(seed, names, bucket="two", sizes=(0, 100, 70_000, 300_000))).start()
+
+    def call(method, path, action, value, node=None):
+        body = json.dumps({"action": action, "name": "", "value": value}).encode()
+        fields = {"Ais-Node-Id": cluster.nodes[node]["id"]} if node else {}
+        answer = client.request(method, cluster.endpoint + path, body, {"Content-Type": "application/json"} | fields, expect=False)
+        return answer.status == 200
+
+    def change(method, action, node, path):
+        wait_until(lambda: call(method, "/v1/reverse/daemon/mountpaths?dntres=true", action, str(path), node), 20, f"{action} {path}")
+
+    for node in ("t1", "t3"):
+        path = rng.choice(cluster.drives(node))
+        time.sleep(rng.uniform(0.2, 1))
+        change("DELETE", "detach-mp", node, path)
+        wait_until_home(cluster)
+        time.sleep(rng.uniform(0.2, 1))
+        change("PUT", "attach-mp", node, path)  # with what has been overwritten and deleted since
+        wait_until_home(cluster)
+    stage.kill("t2")
+    gone = cluster.nodes["t2"]["id"]
+    wait_until(lambda: call("PUT", "/v1/cluster", "rm-unsafe", {"sid": gone}), 20, "t2 is given up")
+    wait_until(lambda: gone not in [node["id"] for node in stored_map(cluster)["nodes"]], 20, "t2 is out")
+    wait_until_home(cluster)
+    time.sleep(rng.uniform(0.2, 1))
+    crowd.stop()
+    stage.look(judge, names, "two")
+    stage.check(judge, names, "two")
+    told = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two").json()["buckets"][0]
+    assert told["reduced"] == told["lost"] == 0, told

@@ -1,0 +1,344 @@
+"""Buckets whose objects have copies on several nodes: `mirror.domain: node`."""
+
+import hashlib
+import json
+import os
+import socket
+import struct
+import time
+import urllib.parse
+
+import pytest
+from harness import attribute, client
+from harness.checksums import crc32c
+from harness.nodes import call, give_names_to, stored_map, wait_until_home
+from harness.waiting import scaled, wait_until
+
+LEASE_SECONDS = 4
+MIB = 1 << 20
+JSON = {"Content-Type": "application/json"}
+ON_NODES = {"mirror": {"enabled": True, "domain": "node"}}
+TARGETS = ("t1", "t2", "t3")
+
+
+def act(cluster, action, node=None, **value):
+    """AIStore's action on a node (its name), or on a rebalance."""
+    value |= {"sid": cluster.nodes[node]["id"]} if node else {}
+    body = json.dumps({"action": action, "name": "", "value": value}).encode()
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, expect=False)
+    assert answer.status == 200, answer
+
+
+def drives_action(cluster, node, method, action, path):
+    body = json.dumps({"action": action, "name": "", "value": str(path)}).encode()
+    answer = client.request(method, f"{cluster.endpoint}/v1/reverse/daemon/mountpaths?dntres=true", body,
+                            {"Ais-Node-Id": cluster.nodes[node]["id"], **JSON}, expect=False)
+    assert answer.status == 200, answer
+
+
+def read_all(cluster, bodies, gone=(), seconds=10):
+    """Every name is read right, in the end, and is never said not to exist before that; a list has them all."""
+    def read(name, body):
+        answer = cluster.get("two", name, expect=False)
+        assert answer.status in (200, 503), f"{name}: {answer}"
+        assert answer.status == 503 or answer.body == body, f"{name} is another version"
+        return answer.status == 200
+
+    def is_gone(name):
+        answer = cluster.get("two", name, expect=False)
+        assert answer.status in (404, 503), f"{name} is back: {answer}"
+        return answer.status == 404
+
+    for name, body in bodies.items():
+        wait_until(lambda: read(name, body), seconds, f"{name} is read")
+    for name in gone:
+        wait_until(lambda: is_gone(name), seconds, f"{name} is gone")
+    wait_until(lambda: cluster.list_page("two").status == 200, seconds, "a list is answered")
+    assert sorted(cluster.names("two")) == sorted(bodies)
+
+
+def files_of(cluster, bucket="two"):
+    """{name: {target: what its file says}} of all that lies anywhere."""
+    found = {}
+    for target in (name for name in cluster.nodes if name.startswith("t")):
+        for name, said in attribute.objects(cluster.drives(target)).items():
+            if said["bucket"] == bucket:
+                found.setdefault(name, {})[target] = said
+    return found
+
+
+def wait_agree(cluster, names, copies=2, seconds=5):
+    """Until each name, and nothing else, lies on `copies` targets, the same version on each, known to all as settled."""
+    wrong = []
+
+    def agree():
+        found = files_of(cluster)
+        wrong[:] = sorted(set(names) ^ found.keys()) + [
+            each for each in found.values() if len(each) != copies or len({str(said) for said in each.values()}) != 1]
+        return not wrong
+
+    try:
+        wait_until(agree, seconds, "all homes have the same")
+    except AssertionError:
+        raise AssertionError(f"homes differ: {wrong}") from None
+
+
+@pytest.fixture
+def three(make_cluster):
+    cluster = make_cluster(targets=3, drives=1)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    return cluster
+
+
+def fill(cluster, count=12):
+    bodies = {f"dir{i % 2}/n-{i}": os.urandom(size) for i, size in zip(range(count), [0, 1, 4096, 70_000] * count)}
+    bodies |= {"large": os.urandom(3 * MIB + 77)}
+    for name, body in bodies.items():
+        answer = cluster.put("two", name, body, headers={"Ais-Custom-Md": "color=red"})
+        assert answer.status == 200 and "Tarn-Durability" not in answer.headers
+    return bodies
+
+
+def test_an_object_lies_on_two_nodes_and_is_one(three):
+    bodies = fill(three)
+    wait_agree(three, bodies)
+    assert sorted(three.names("two")) == sorted(bodies)
+    assert sorted(three.names("two", pagesize=5)) == sorted(bodies)
+    bodies["large"] += b"again"
+    assert three.put("two", "large", bodies["large"]).status == 200
+    assert client.request("PATCH", three.url("two", "dir0/n-0"), json.dumps({"value": {"weight": "3"}}).encode(), JSON).status == 200
+    assert three.delete("two", "dir1/n-1").status == 200
+    del bodies["dir1/n-1"]
+    assert three.get("two", "dir1/n-1").status == 404
+    assert sorted(three.names("two")) == sorted(bodies)
+    for name, body in bodies.items():
+        assert three.get("two", name).body == body
+    wait_agree(three, bodies)
+    pairs = [said["pairs"] for said in files_of(three)["dir0/n-0"].values()]
+    assert pairs == [{"color": "red", "weight": "3"}] * 2
+    refused = three.put("two", "large", b"x", headers={"If-None-Match": "*"})
+    assert refused.status == 412
+
+
+def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three):
+    bodies = fill(three)
+    wait_agree(three, bodies)
+    owned = [name for name in bodies if three.owner("two", name) == "t1"]
+    assert len(owned) >= 2
+    three.kill("t1")
+    begun = time.monotonic()
+    for base in [three.url_of("p1", kind) for kind in ("public", "relay")]:
+        for name in owned:
+            wait_until(lambda: client.request("GET", three.url("two", name, base), expect=False).status == 200, 5, "it is read")
+            assert client.request("GET", three.url("two", name, base)).body == bodies[name]
+    seconds = time.monotonic() - begun
+    print(f"first good reads of all {len(owned)} names of a killed target, twice: {seconds:.2f} s")
+    assert seconds < scaled(3)
+    wait_until(lambda: three.list_page("two").status == 200, 5, "a list is answered")
+    assert sorted(three.names("two")) == sorted(bodies)
+
+    bodies[owned[0]] = b"written meanwhile"
+    wait_until(lambda: three.put("two", owned[0], bodies[owned[0]]).status == 200, LEASE_SECONDS + 6, "a write is taken")
+    assert three.delete("two", owned[1]).status == 200
+    del bodies[owned[1]]
+    assert sorted(three.names("two")) == sorted(bodies)
+    three.start("t1")
+    wait_until(lambda: three.list_page("two").status == 200, 5, "a list is answered")
+    assert sorted(three.names("two")) == sorted(bodies)
+    for name, body in bodies.items():
+        assert three.get("two", name).body == body
+    assert three.get("two", owned[1]).status == 404
+    wait_until_home(three)
+    wait_agree(three, bodies, seconds=10)
+
+
+def test_names_move_with_all_their_copies(three):
+    bodies = fill(three)
+    give_names_to(three, "t2", "t3")
+    wait_until_home(three)
+    wait_agree(three, bodies)
+    assert not any("t1" in each for each in files_of(three).values())
+    for name, body in bodies.items():
+        assert three.get("two", name).body == body
+    give_names_to(three, *TARGETS)
+    wait_until_home(three)
+    wait_agree(three, bodies)
+    assert any("t1" in each for each in files_of(three).values())
+    for name, body in bodies.items():
+        assert three.get("two", name).body == body
+
+
+def test_with_one_target_left_a_write_is_degraded(three):
+    give_names_to(three, "t2")
+    wait_until_home(three)
+    answer = three.put("two", "lonely", b"one copy")
+    assert answer.status == 200 and answer.headers["Tarn-Durability"] == "degraded"
+    give_names_to(three, *TARGETS)
+    wait_until_home(three)
+    wait_agree(three, ["lonely"])
+
+
+def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
+    body = os.urandom(48 * MIB)
+    assert three.put("two", "large", body).status == 200
+    wait_agree(three, ["large"])
+    parts = urllib.parse.urlsplit(three.url_of("p1", "relay"))
+    with client.RawConnection((parts.hostname, parts.port), timeout=30) as connection:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        connection.send_head("GET", "/two/large", {})
+        got = bytearray(connection.socket.recv(1 << 16))
+        three.kill(three.owner("two", "large"))
+        head = got.index(b"\r\n\r\n") + 4
+        while len(got) < head + len(body):
+            piece = connection.socket.recv(1 << 20)
+            assert piece, f"cut after {len(got)} bytes"
+            got += piece
+    assert got.startswith(b"HTTP/1.1 200")
+    assert len(three.logs["p1"].matching("goes on elsewhere")) == 1
+    assert hashlib.sha256(body).digest() == hashlib.sha256(got[head:]).digest()
+
+
+def redundancy(cluster):
+    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two")
+    assert answer.status == 200, answer
+    return {key: answer.json()["buckets"][0][key] for key in ("full", "reduced", "at_risk", "lost", "copies")}
+
+
+def test_copies_are_counted_wherever_they_lie(three):
+    bodies = fill(three)
+    count = len(bodies)
+    assert redundancy(three) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    on_t1 = sum("t1" in each for each in files_of(three).values())
+    three.kill("t1")
+    wait_until(lambda: redundancy(three)["reduced"] == on_t1, 5, "what lies on the killed target is not counted")
+    assert redundancy(three) == {"full": count - on_t1, "reduced": on_t1, "at_risk": on_t1, "lost": 0, "copies": 2}
+
+
+def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_cluster):
+    cluster = make_cluster(targets=4, drives=1)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    bodies = fill(cluster, 40)
+    wait_agree(cluster, bodies)
+    first = [name for name, each in files_of(cluster).items() if each.keys() == {"t1", "t2"}]
+    assert first, "some names lie on both"
+    # What t1 holds has other homes, which do not get it; then its other holder dies, and is out for good.
+    act(cluster, "start-maintenance", "t1", skip_rebalance=True)
+    read_all(cluster, bodies)
+    cluster.kill("t2")
+    act(cluster, "rm-unsafe", "t2")
+    wait_until(lambda: cluster.nodes["t2"]["id"] not in [node["id"] for node in stored_map(cluster)["nodes"]], 20, "t2 is out")
+    assert stored_map(cluster)["past"], "names have not moved"
+    read_all(cluster, bodies)
+    bodies[first[0]] = b"written meanwhile"
+    wait_until(lambda: cluster.put("two", first[0], bodies[first[0]], expect=False).status == 200, 10, "a write is taken")
+    read_all(cluster, bodies)
+    # Copies that were lost with it are made again.
+    act(cluster, "start", Kind="rebalance")
+    wait_until_home(cluster)
+    read_all(cluster, bodies)
+    count = len(bodies)
+    assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    for each in files_of(cluster).values():
+        assert each.keys() - {"t2"} == {"t3", "t4"}
+
+
+def test_copies_lost_with_a_drive_are_made_again(make_cluster):
+    cluster = make_cluster(targets=3, drives=2)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    bodies = fill(cluster, 30)
+    wait_agree(cluster, bodies)
+    path = cluster.drives("t1")[0]
+    there = sorted(attribute.objects([path]))
+    assert len(there) >= 4, there
+    drives_action(cluster, "t1", "DELETE", "detach-mp", path)
+    read_all(cluster, bodies)
+    wait_until_home(cluster)
+    count = len(bodies)
+    assert redundancy(cluster) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
+    read_all(cluster, bodies)
+    # It comes back with what has been deleted and overwritten since.
+    deleted, changed = there[:2], there[2:4]
+    for name in deleted:
+        assert cluster.delete("two", name).status == 200
+        del bodies[name]
+    for name in changed:
+        bodies[name] = os.urandom(99)
+        assert cluster.put("two", name, bodies[name]).status == 200
+    drives_action(cluster, "t1", "PUT", "attach-mp", path)
+    read_all(cluster, bodies, gone=deleted)
+    wait_until_home(cluster)
+    read_all(cluster, bodies, gone=deleted)
+    assert redundancy(cluster)["full"] == len(bodies)
+
+
+def test_a_list_shows_what_all_homes_have(three):
+    """A record whose writer died before it could say that all homes have it comes to one home only, and is listed there."""
+    (name,) = three.names_owned_by("t1", "two", 1)
+    assert three.put("two", name, b"before").status == 200
+    wait_agree(three, [name])
+    (other,) = files_of(three)[name].keys() - {"t1"}
+    (raw,) = [raw for raw in attribute.data_files(three.drives("t1")).values() if attribute.decode(raw)["name"] == name]
+    assert three.delete("two", name).status == 200
+    gone = stored_map(three)["version"]
+    # A generation above all, as a later write has it: its first number is the version of the map.
+    newer = attribute.with_generation(raw, (gone, 1 << 50, 1))
+    sent = call(three, "t1", "PUT", f"/v1/internal/move/copy?map={gone}&bmd=1&unsettled=1",
+                struct.pack("<I", len(newer)) + newer + struct.pack("<I", crc32c(b"before")) + b"before",
+                three.nodes[other]["id"])
+    assert sent.status == 200 and sent.json() == {"stored": True}, sent
+    assert files_of(three)[name].keys() == {"t1"}
+    assert three.names("two") == [name]
+    assert files_of(three)[name].keys() == {"t1", other}
+    three.kill("t1")
+    wait_until(lambda: three.get("two", name, expect=False).body == b"before", 5, "the other home has it")
+
+
+def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
+    three.create_bucket("strict", ON_NODES | {"durability": "strict"})
+    assert three.put("strict", "whole", b"two copies").status == 200
+    give_names_to(three, "t2")
+    wait_until_home(three)
+    refused = three.put("strict", "half", b"one copy", expect=False)
+    assert refused.status == 503 and "a write needs 2 targets and 1 are there" in refused.text, refused
+    assert three.delete("strict", "whole").status == 200, "what takes no room is done all the same"
+    give_names_to(three, *TARGETS)
+    wait_until_home(three)
+    assert three.put("strict", "half", b"two copies").status == 200
+
+
+def test_a_process_that_stands_still_holds_up_writes_for_its_lease(three):
+    """It answers nothing and closes nothing: writes of which it is a home wait until it is out of the map, not for its answer."""
+    names = three.names_owned_by("t1", "two", 6)
+    for name in names:
+        assert three.put("two", name, b"before").status == 200
+    wait_agree(three, names)
+    held = [name for name, each in files_of(three).items() if "t2" in each]
+    assert held
+    three.stop("t2")
+    try:
+        begun = time.monotonic()
+        wait_until(lambda: three.put("two", held[0], b"after", expect=False).status == 200, LEASE_SECONDS + 8, "it is written")
+        seconds = time.monotonic() - begun
+        print(f"a write of which a home stands still: {seconds:.1f} s")
+        assert seconds < scaled(LEASE_SECONDS + 4)
+        assert three.get("two", held[0]).body == b"after"
+    finally:
+        three.cont("t2")
+    wait_until_home(three)
+    wait_agree(three, names, seconds=10)
+    assert three.get("two", held[0]).body == b"after"
+
+
+def test_new_buckets_get_copies_on_nodes_when_the_cluster_says_so(three):
+    answer = client.request("PUT", f"{three.endpoint}/v1/cluster/set-config?mirror.enabled=true&mirror.domain=node", b"", expect=False)
+    assert answer.status == 200, answer
+    three.create_bucket("later")
+    assert three.put("later", "one", b"twice").status == 200
+    wait_until(lambda: len(files_of(three, "later")["one"]) == 2, 5, "it lies on two nodes")
+    changed = three.bucket_action("PATCH", "later", "set-bprops", {"mirror": {"copies": 3}})
+    assert changed.status == 501 and "Make a new bucket and copy this one to it" in changed.text, changed
+    made = three.bucket_action("POST", "later", "make-n-copies", 3)
+    assert made.status == 501 and "copy this one to it" in made.text, made

@@ -1,0 +1,298 @@
+// What is decided about copies on nodes (ownership.h, rebalance_plan.h), carried out on a cluster
+// of plain maps while targets go down, leave, lose drives and come back in random order: no home
+// that answers says less than what was acknowledged, as long as anybody has it, and at rest all
+// homes have it.
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/cluster/ownership.h"
+#include "common/cluster/rebalance_plan.h"
+#include "tests/unit/ownership_fixture.h"
+
+namespace tarn::cluster {
+namespace {
+
+constexpr int kNames = 12;
+constexpr int kTargetsMax = 6;
+
+struct Version {
+  std::uint64_t map = 0;
+  std::uint64_t counter = 0;
+
+  auto operator<=>(const Version&) const = default;
+};
+
+struct Target {
+  bool alive = true;
+  std::uint64_t moved = 0;
+  std::map<int, Version> has;
+};
+
+/// One cluster. Every step is complete before the next one: what happens within a write or a move
+/// is the business of others.
+class World {
+ public:
+  World(std::uint32_t seed, std::size_t pieces) : random_(seed), pieces_(pieces) {
+    for (int i = 0; i < kNames; ++i)
+      digests_.push_back(placement_digest("ais/@#/data/" + std::to_string(i)));
+    for (int i = 0; i < 3; ++i) join();
+    map_.past.clear();
+  }
+
+  void step();
+  /// Everything that is there comes back, and all names move home. False: they never do.
+  bool rest();
+  /// What is wrong; empty: nothing.
+  [[nodiscard]] std::string check();
+  [[nodiscard]] std::string check_at_rest() const;
+
+ private:
+  int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
+  /// A member, "" when chance hits none.
+  std::string pick_target() {
+    const int at = pick(kTargetsMax);
+    return at < static_cast<int>(map_.members.size()) ? map_.members[at].id : "";
+  }
+  [[nodiscard]] std::vector<std::string> homes(int name) const {
+    std::vector<std::string> out;
+    for (const Home& home : map_.current.homes(digests_[name], pieces_))
+      if (home.drive == 0) out.push_back(map_.current.id(home.node));
+    return out;
+  }
+  [[nodiscard]] Version held(const std::string& id, int name) const {
+    const auto& has = targets_.at(id).has;
+    const auto found = has.find(name);
+    return found == has.end() ? Version{} : found->second;
+  }
+  void give(const std::string& id, int name, Version version) {
+    Version& there = targets_.at(id).has[name];
+    there = std::max(there, version);
+  }
+  void write(int name);
+  void join();
+  void flag(const std::string& id, std::uint64_t set, std::uint64_t clear) {
+    if (auto next = with_flags(map_, id, set, clear); next && !next->current.empty())
+      map_ = std::move(*next);
+  }
+  void remove(const std::string& id);
+  void change_drives(Target& target, const std::string& id);
+  bool walk(const std::string& id, int names_max);
+  bool move(const std::string& id, int name);
+  void forget();
+  [[nodiscard]] std::optional<Version> read(const std::string& self, int name) const;
+
+  std::mt19937 random_;
+  std::size_t pieces_;
+  Ownership map_;
+  std::map<std::string, Target> targets_;
+  std::vector<std::uint64_t> digests_;
+  std::map<int, Version> acknowledged_;
+  std::map<int, std::vector<Version>> old_;
+  std::uint64_t counter_ = 0;
+  int joined_ = 0;
+};
+
+void World::join() {
+  if (map_.members.size() >= kTargetsMax) return;
+  // Some come back, empty, under the name of one that was removed.
+  std::string id = "t" + std::to_string(pick(2) == 0 ? joined_++ : pick(kTargetsMax));
+  if (targets_.contains(id)) return;
+  map_ = with_member(map_, member(id));
+  targets_[id] = {};
+}
+
+void World::write(int name) {
+  const auto all = homes(name);
+  for (const std::string& id : all)
+    if (!targets_.at(id).alive) return;
+  const Version version{map_.version, ++counter_};
+  for (const std::string& id : all) give(id, name, version);
+  old_[name].push_back(version);
+  acknowledged_[name] = version;
+}
+
+void World::remove(const std::string& id) {
+  auto next = without_member(map_, id);
+  if (!next || next->current.empty()) return;
+  map_ = std::move(*next);
+  targets_.erase(id);
+}
+
+/// A drive goes with what it has, or comes with what it had some time ago.
+void World::change_drives(Target& target, const std::string& id) {
+  for (int name = 0; name < kNames; ++name) {
+    if (pick(2) == 0) continue;
+    target.has.erase(name);
+    const auto& versions = old_[name];
+    if (!versions.empty() && pick(3) == 0)
+      target.has[name] = versions[pick(static_cast<int>(versions.size()))];
+  }
+  map_ = with_loss(map_, id, ++counter_);
+}
+
+/// False: somebody could not be given it.
+bool World::move(const std::string& id, int name) {
+  const Version version = held(id, name);
+  const NamePlan plan = plan_name(map_, id, digests_[name], pieces_);
+  for (const std::string& to : plan.send) {
+    if (!targets_.at(to).alive) return false;
+    give(to, name, version);
+  }
+  if (plan.keep) return true;
+  for (const std::string& to : plan.confirm) {
+    if (!targets_.at(to).alive) return false;
+    if (held(to, name) >= version) continue;
+    if (pick(2) == 0) return false;
+    give(to, name, version);
+  }
+  if (plan.send.empty()) return false;
+  targets_.at(id).has.erase(name);
+  return true;
+}
+
+bool World::walk(const std::string& id, int names_max) {
+  Target& target = targets_.at(id);
+  if (!target.alive) return false;
+  std::vector<int> names;
+  for (const auto& [name, version] : target.has) names.push_back(name);
+  std::shuffle(names.begin(), names.end(), random_);
+  bool all = static_cast<int>(names.size()) <= names_max;
+  for (int i = 0; i < std::min<int>(names_max, static_cast<int>(names.size())); ++i)
+    all = move(id, names[i]) && all;
+  if (all) target.moved = map_.version;
+  return all;
+}
+
+void World::forget() {
+  const auto done = [&](const std::string& id) {
+    const auto found = targets_.find(id);
+    return found != targets_.end() && found->second.alive && found->second.moved >= map_.version;
+  };
+  if (auto next = without_done_sets(map_, done)) map_ = std::move(*next);
+}
+
+void World::step() {
+  const std::string id = pick_target();
+  const int what = pick(20);
+  if (what < 4) {
+    write(pick(kNames));
+  } else if (what < 7) {
+    forget();
+  } else if (what == 7) {
+    join();
+  } else if (id.empty()) {
+    return;
+  } else if (what < 13) {
+    walk(id, pick(3) == 0 ? pick(6) : kNames);
+  } else if (Target& target = targets_.at(id); what == 13) {
+    target.alive = false;
+  } else if (what == 14) {
+    if (!target.alive) flag(id, kDown, 0);
+  } else if (what == 15) {
+    if (!target.alive && (map_.find(id)->flags & kDown) != 0) flag(id, kOut, 0);
+  } else if (what == 16) {
+    target.alive = true;
+    flag(id, 0, kDown | kOut);
+  } else if (what == 17) {
+    flag(id, pick(2) == 0 ? kMaintenance : 0, kMaintenance);
+  } else if (what == 18) {
+    if (pick(3) == 0) remove(id);
+  } else if (target.alive && pick(3) == 0) {
+    change_drives(target, id);
+  }
+}
+
+/// Nothing: somebody who may have it does not answer.
+std::optional<Version> World::read(const std::string& self, int name) const {
+  Version newest = held(self, name);
+  for (const ReadGroup& group : readers_of(map_, self, digests_[name], pieces_, newest.map)) {
+    bool heard = false;
+    for (const std::string& id : group.homes) {
+      if (!targets_.at(id).alive) {
+        if (group.all_needed) return std::nullopt;
+        continue;
+      }
+      heard = true;
+      newest = std::max(newest, held(id, name));
+      if (!group.all_needed) break;
+    }
+    if (!heard && !group.all_needed) return std::nullopt;
+  }
+  return newest;
+}
+
+std::string World::check() {
+  for (auto& [name, version] : acknowledged_) {
+    const bool lost = std::none_of(targets_.begin(), targets_.end(), [&](const auto& each) {
+      return held(each.first, name) >= version;
+    });
+    if (lost) version = {};
+    for (const std::string& home : homes(name)) {
+      if (!targets_.at(home).alive) continue;
+      const auto said = read(home, name);
+      if (said && *said < version)
+        return home + " answers too little for name " + std::to_string(name) + " in map " +
+               std::to_string(map_.version);
+    }
+  }
+  return "";
+}
+
+bool World::rest() {
+  for (auto& [id, target] : targets_) {
+    target.alive = true;
+    flag(id, 0, kDown | kOut | kMaintenance);
+  }
+  for (int i = 0; i < 60 && (i < 3 || !map_.past.empty()); ++i) {
+    for (const auto& [id, target] : targets_) walk(id, kNames);
+    forget();
+  }
+  return map_.past.empty();
+}
+
+std::string World::check_at_rest() const {
+  for (const auto& [name, version] : acknowledged_) {
+    const auto all = homes(name);
+    for (const auto& [id, target] : targets_) {
+      const bool is_home = std::find(all.begin(), all.end(), id) != all.end();
+      if (is_home && held(id, name) < version) return id + " lacks name " + std::to_string(name);
+      if (!is_home && target.has.contains(name)) return id + " keeps name " + std::to_string(name);
+      if (is_home && held(id, name) != held(all.front(), name))
+        return id + " differs in name " + std::to_string(name);
+    }
+  }
+  return "";
+}
+
+void run_worlds(std::size_t pieces, int worlds) {
+  const auto first = Catch::rngSeed() != 0 ? Catch::rngSeed() : std::random_device{}();
+  for (int i = 0; i < worlds; ++i) {
+    const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
+    CAPTURE(seed, pieces);
+    World world(seed, pieces);
+    for (int step = 0; step < 300; ++step) {
+      CAPTURE(step);
+      world.step();
+      const std::string wrong = world.check();
+      if (!wrong.empty()) FAIL(wrong);
+    }
+    REQUIRE(world.rest());
+    REQUIRE(world.check() == "");
+    REQUIRE(world.check_at_rest() == "");
+  }
+}
+
+TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
+  run_worlds(2, 300);
+  run_worlds(3, 300);
+}
+
+}  // namespace
+}  // namespace tarn::cluster
