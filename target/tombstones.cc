@@ -10,6 +10,7 @@
 
 #include "common/cluster/hrw.h"
 #include "common/obs/log.h"
+#include "target/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -72,12 +73,14 @@ class Sweep {
            node_.store.missing().empty() && node_.store.mirror().behind().empty() &&
            rules_.all_drives_in_service();
   }
-  /// Where objects have pieces on several targets, all of them would have to be asked.
-  [[nodiscard]] bool may_forget(const std::string& uname) const {
-    const bool others_confirmed = Moves::kPieces == 1;
+  /// Where objects have copies on several targets all of them would have to be asked whether a
+  /// drive of theirs is away, so there tombstones stay.
+  [[nodiscard]] bool may_forget(const ObjectName& name) const {
+    const std::size_t pieces = pieces_of(node_, name.bucket);
+    const bool others_confirmed = pieces == 1;
     return may_forget_any() && cluster::may_drop_tombstone(*node_.owned.state()->map, node_.id,
-                                                           cluster::placement_digest(uname),
-                                                           Moves::kPieces, others_confirmed);
+                                                           cluster::placement_digest(name.uname),
+                                                           pieces, others_confirmed);
   }
 
   /// The next page of names.
@@ -100,7 +103,7 @@ class Sweep {
   /// Of a name that has changed since it was looked at, nothing is forgotten.
   Task<Status> forget(ObjectName name, Generation generation) {
     const auto held = co_await node_.store.locks().acquire(name.key());
-    if (!may_forget(name.uname) || !node_.moves.at_rest(name.uname)) co_return Status();
+    if (!may_forget(name) || !node_.moves.at_rest(name.uname)) co_return Status();
     CO_TRY(auto present, co_await node_.store.find_all(name));
     if (present.empty() || present.front().record.generation != generation ||
         present.front().record.kind != io::ObjectRecord::Kind::tombstone)
