@@ -5,7 +5,6 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_future.hpp>
-#include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
@@ -39,18 +38,6 @@ Error unreachable(const http::Url& endpoint, const Error& error) {
                       endpoint.authority(), error.message)};
 }
 
-/// AIStore's name of an error says more than its status: 404 is a bucket's or an object's.
-Errc code_of(const http::ClientResponse& answer, std::string_view body) {
-  const auto parsed = nlohmann::json::parse(body, nullptr, false);
-  if (parsed.is_object()) {
-    const auto tcode = parsed.find("tcode");
-    for (const Errc code :
-         {Errc::bucket_not_found, Errc::object_not_found, Errc::checksum_mismatch})
-      if (tcode != parsed.end() && *tcode == api::tcode(code)) return code;
-  }
-  return api::errc_of_status(answer.status);
-}
-
 /// What nodes say to people with curl, without the half that is for them: "make it with POST .., or
 /// with: tarn bucket create b" and "PUT makes it (curl ..)".
 std::string for_users_of_tarn(Errc code, std::string message) {
@@ -68,7 +55,7 @@ std::string for_users_of_tarn(Errc code, std::string message) {
 Error error_of(const http::ClientResponse& answer) {
   const std::string_view in_head = answer.field("Hdr-Error");
   const std::string_view body = in_head.empty() ? std::string_view(answer.body) : in_head;
-  const Errc code = code_of(answer, body);
+  const Errc code = api::errc_of_answer(answer.status, body);
   const std::string message(trim(api::error_message_of(body)));
   if (!message.empty()) return {code, for_users_of_tarn(code, message)};
   return {code, fmt::format("HTTP status {} {}", answer.status, api::reason_phrase(answer.status))};

@@ -32,7 +32,7 @@ constexpr std::string_view kKnown =
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
   if (answer.status != 200)
-    return fail(api::errc_of_status(answer.status), "node {}: {}", node.id,
+    return fail(api::errc_of_answer(answer.status, answer.body), "node {}: {}", node.id,
                 api::error_message_of(answer.body));
   json out = json::parse(answer.body, nullptr, false);
   if (out.is_discarded()) return fail(Errc::internal, "node {} did not answer JSON", node.id);

@@ -36,7 +36,7 @@ Task<Result<Holdings>> holdings_of(const Services& services, const cluster::Node
   CO_TRY(const auto answer,
          co_await call_node(services, target, http::Method::get, "/v1/internal/holdings", limits));
   if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "node {}: {}", target.id,
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "node {}: {}", target.id,
                    api::error_message_of(answer.body));
   const json told = json::parse(answer.body, nullptr, false);
   co_return Holdings{told.value("objects", std::uint64_t{0}),
@@ -171,7 +171,8 @@ Task<Status> join_by_admin(const Services& services, http::Request& request) {
                    "{} is not the internal address of a node: node.json of its --dir has it",
                    node.internal_url);
   if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "{}", api::error_message_of(answer.body));
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                   api::error_message_of(answer.body));
   const json self = json::parse(answer.body, nullptr, false);
   const std::string id = self.is_object() ? self.value("daemon_id", "") : "";
   CO_TRY(const auto state, co_await services.view.fresh());

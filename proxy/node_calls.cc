@@ -46,7 +46,7 @@ Task<Status> put_on(const Services& services, Nodes nodes, std::string path, std
       why = fmt::format("node {}: {}", nodes[i]->id, api::error_message_of(answers[i]->body));
     if (why.empty()) continue;
     if (answers[i] && problem.message.empty())
-      problem.code = api::errc_of_status(answers[i]->status);
+      problem.code = api::errc_of_answer(answers[i]->status, answers[i]->body);
     problem.message += (problem.message.empty() ? "" : "; ") + why;
   }
   if (!problem.message.empty()) co_return fail(std::move(problem));

@@ -19,7 +19,7 @@ Task<Result<T>> ask_counts(const Services& services, const cluster::Node& target
   CO_TRY(const auto answer,
          co_await call_node(services, target, http::Method::get, std::move(path), kLimits));
   if (answer.status != 200)
-    co_return fail(api::errc_of_status(answer.status), "target t[{}]: {}", target.id,
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "target t[{}]: {}", target.id,
                    api::error_message_of(answer.body));
   const nlohmann::json parsed = nlohmann::json::parse(answer.body, nullptr, false);
   try {

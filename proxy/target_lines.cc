@@ -48,7 +48,7 @@ Task<Status> follow_lines(const Services& services, const cluster::Node& target,
   for (bool told = false;;) {
     CO_TRY(const std::size_t got, co_await stream.read_some(piece));
     if (got == 0 && head.status != 200)
-      co_return fail(api::errc_of_status(head.status), "{}", api::error_message_of(text));
+      co_return fail(api::errc_of_answer(head.status, text), "{}", api::error_message_of(text));
     if (got == 0) co_return fail(Errc::unavailable, "it ended before its part was done");
     text.append(reinterpret_cast<const char*>(piece.data()), got);
     if (text.size() > kLineBytesMax)

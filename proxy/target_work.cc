@@ -137,7 +137,7 @@ Task<Result<bool>> Part::not_begun(const cluster::Node& node, unsigned status,
     text.append(reinterpret_cast<const char*>(piece.data()), *got);
   }
   const std::string why = api::error_message_of(text);
-  const Errc code = api::errc_of_status(status);
+  const Errc code = api::errc_of_answer(status, text);
   const bool runs_already = status == 409;
   if (runs_already) co_await stop(node);
   if (runs_already || code == Errc::unavailable) co_return again(why);

@@ -33,6 +33,20 @@ Task<Status> remove_one(Drive* drive, ObjectName name, io::ObjectRecord tombston
   co_return removed;
 }
 
+/// Of the drives that were asked (`asked[k]` of `ids`) the ids of those whose step `done[k]`
+/// failed; `why` is the last of these failures.
+std::set<std::string> failed_among(const std::vector<std::size_t>& asked,
+                                   const std::vector<std::string>& ids,
+                                   const std::vector<Status>& done, Status& why) {
+  std::set<std::string> failed;
+  for (std::size_t k = 0; k < done.size(); ++k) {
+    if (done[k]) continue;
+    why = done[k];
+    failed.insert(ids[asked[k]]);
+  }
+  return failed;
+}
+
 Task<Status> patch_one(Drive* drive, io::ObjectAttribute attribute) {
   const Status patched = co_await drive->patch(std::move(attribute));
   if (patched) CO_FAIL_POINT("mirror.one_patched");
@@ -237,13 +251,8 @@ Task<Status> Mirror::patch(ObjectName name, io::ObjectAttribute attribute) {
     steps.push_back(patch_one(before.drives[i], attribute));
   }
   const auto done = co_await gather(std::move(steps));
-  std::set<std::string> failed;
   Status problem;
-  for (std::size_t i = 0; i < done.size(); ++i) {
-    if (done[i]) continue;
-    problem = done[i];
-    failed.insert(before.ids[before.verdict.holders[i]]);
-  }
+  auto failed = failed_among(before.verdict.holders, before.ids, done, problem);
   // What is wrong with the attribute is so for all of them.
   if (failed.size() == done.size()) co_return problem;
   for (const std::size_t i : before.verdict.older) failed.insert(before.ids[i]);
@@ -273,14 +282,9 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
   if (steps.empty())
     co_return fail(Errc::unavailable, "no drive can note that {} is deleted", name.object);
   const auto done = co_await gather(std::move(steps));
-  std::set<std::string> failed;
   Status problem;
-  for (std::size_t k = 0; k < done.size(); ++k) {
-    if (done[k]) continue;
-    problem = done[k];
-    failed.insert(before.ids[asked[k]]);
-  }
-  if (!done.empty() && failed.size() == done.size()) co_return problem;
+  const auto failed = failed_among(asked, before.ids, done, problem);
+  if (failed.size() == done.size()) co_return problem;
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
   co_return Status();
 }

@@ -63,8 +63,8 @@ Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Recei
                                           {.total = std::chrono::seconds(60)});
   if (!answer) co_return fail(lost(to, answer.error()));
   if (answer->status != 200)
-    co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.node.id,
-                   api::error_message_of(answer->body));
+    co_return fail(api::errc_of_answer(answer->status, answer->body), "target t[{}]: {}",
+                   to.node.id, api::error_message_of(answer->body));
   co_return decode_wanted(answer->body, offer.names.size());
 }
 
@@ -89,7 +89,7 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
   const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200)
     co_return nlohmann::json::parse(text, nullptr, false) == nlohmann::json{{"stored", true}};
-  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.node.id,
+  co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", to.node.id,
                  api::error_message_of(text));
 }
 

@@ -110,7 +110,7 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
   const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200) co_return Status();
   if (answer->status / 100 == 3) co_return fail(moved_on(to));
-  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", to.owner->id,
+  co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", to.owner->id,
                  api::error_message_of(text));
 }
 
@@ -155,7 +155,7 @@ Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
   const std::string_view why = answer->field("Hdr-Error");
   if (answer->status == 404 && api::tcode_of(why) == api::tcode(Errc::object_not_found))
     co_return std::optional<http::ClientResponse>();
-  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", object.owner->id,
+  co_return fail(api::errc_of_answer(answer->status, why), "target t[{}]: {}", object.owner->id,
                  api::error_message_of(why));
 }
 

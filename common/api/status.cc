@@ -14,15 +14,16 @@ struct Row {
   std::string_view tcode;
 };
 
+/// Of several with one status the first is what an answer means that has no tcode.
 constexpr Row kTable[] = {
     {Errc::invalid_argument, 400, ""},
     {Errc::unauthenticated, 401, ""},
     {Errc::forbidden, 403, ""},
+    {Errc::not_found, 404, ""},
     {Errc::bucket_not_found, 404, "ErrBckNotFound"},
     {Errc::object_not_found, 404, "ErrNotFound"},
-    {Errc::not_found, 404, ""},
-    {Errc::bucket_exists, 409, "ErrBucketAlreadyExists"},
     {Errc::conflict, 409, "ErrBusy"},
+    {Errc::bucket_exists, 409, "ErrBucketAlreadyExists"},
     {Errc::locked, 423, "ErrBusy"},
     {Errc::precondition_failed, 412, ""},
     {Errc::method_not_allowed, 405, ""},
@@ -63,9 +64,15 @@ std::optional<std::string> text_in(std::string_view body, const char* key) {
 unsigned http_status(Errc code) noexcept { return row(code).status; }
 std::string_view tcode(Errc code) noexcept { return row(code).tcode; }
 
-Errc errc_of_status(unsigned status) noexcept {
-  for (const Row& candidate : kTable)
-    if (candidate.status == status) return candidate.code;
+Errc errc_of_answer(unsigned status, std::string_view body) {
+  const std::string name = tcode_of(body);
+  const Row* unnamed = nullptr;
+  for (const Row& candidate : kTable) {
+    if (candidate.status != status) continue;
+    if (!name.empty() && candidate.tcode == name) return candidate.code;
+    if (unnamed == nullptr) unnamed = &candidate;
+  }
+  if (unnamed != nullptr) return unnamed->code;
   return status >= 500 ? Errc::internal : Errc::invalid_argument;
 }
 
