@@ -49,14 +49,14 @@ struct Question {
   std::string_view path;
   std::string body;
   std::chrono::steady_clock::time_point until;
-
-  [[nodiscard]] http::CallLimits limits() const {
-    const auto left = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                   until - std::chrono::steady_clock::now()),
-                               1ms);
-    return {.connect = left, .total = left};
-  }
 };
+
+http::CallLimits limits_until(std::chrono::steady_clock::time_point until) {
+  const auto left = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                 until - std::chrono::steady_clock::now()),
+                             1ms);
+  return {.connect = left, .total = left};
+}
 
 /// Whether another endpoint may do better.
 bool may_be_the_endpoint(Errc code) {
@@ -181,11 +181,13 @@ Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
 Task<Result<std::string>> GatewayStore::Impl::call_one(std::size_t at, const Question& question) {
   CO_TRY(const auto url, http::parse_http_or_https(endpoint(at)));
   // Without a token etcd may take us for nobody, who is not asked to log in but denied.
+  auto until = question.until;
   if (user && token.get()->empty()) CO_TRY_OK(co_await log_in(endpoint(at), token.get()));
+  if (user) until = std::max(until, std::chrono::steady_clock::now() + kCallMost);
   for (bool first = true;; first = false) {
     auto request = make_request(question.path, question.body);
     const auto used = prepare(request);
-    auto answer = co_await client.call(url, std::move(request), question.limits());
+    auto answer = co_await client.call(url, std::move(request), limits_until(until));
     if (!answer) {
       Error error = std::move(answer).error();
       if (may_be_the_endpoint(error.code)) leave(at);
@@ -195,6 +197,7 @@ Task<Result<std::string>> GatewayStore::Impl::call_one(std::size_t at, const Que
     if (answer->status == 200) co_return std::move(answer->body);
     if (first && user && gateway::wants_login(answer->status, answer->body)) {
       CO_TRY_OK(co_await log_in(endpoint(at), used));
+      until = std::chrono::steady_clock::now() + kCallMost;  // a login is slow on purpose
       continue;
     }
     Error error = gateway::decode_error(answer->status, answer->body);
