@@ -49,7 +49,7 @@ struct ObjectJob {
 
 Result<ObjectJob> read_job(const Job& job) {
   const json order = json::parse(job.order);
-  ObjectJob out{.id = job.id, .again = job.runs > 1};
+  ObjectJob out{.id = job.id, .what = {}, .again = job.runs > 1};
   out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   out.to = BucketId{order.at("to").get<std::uint64_t>()};
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));

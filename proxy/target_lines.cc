@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/api/status.h"
+#include "proxy/jobs.h"
 #include "proxy/node_calls.h"
 
 namespace tarn::proxy {
@@ -62,6 +63,9 @@ Task<Status> follow_lines(const Services& services, const cluster::Node& target,
     }
     if (told || !should_stop()) continue;
     told = true;
+    // What another driver of the job has begun there since is not ours to stop.
+    const bool ours = co_await services.jobs.is_ours(job.id);
+    if (!ours) co_return fail(Errc::cancelled, "another proxy drives the job now");
     const std::string path = job.path + "?job=" + job.id;
     const auto answer = co_await call_node(services, target, http::Method::del, path);
     if (!answer) co_return fail(answer.error());

@@ -237,16 +237,8 @@ Task<void> Target::wait_until_owner() {
   }
 }
 
-/// Copies are taken, and drives vouched for, as the ownership of names has it.
+/// Copies are taken as the newest map has it.
 void Target::connect_moves() {
-  node_->moves.hooks.begin_copy = [this](const std::string& uname, std::size_t pieces,
-                                         const cluster::CopySender& sender) {
-    auto write = owned_->begin_copy(uname, pieces, sender);
-    return write ? std::static_pointer_cast<void>(
-                       std::make_shared<OwnedNames::Write>(std::move(*write)))
-                 : nullptr;
-  };
-  node_->moves.hooks.at_rest = [this](const std::string& uname) { return owned_->at_rest(uname); };
   view_->on_change(
       [this](const auto&, const auto& now) { node_->moves.learn(now.ownership->map); });
   node_->moves.learn(view_->state()->ownership->map);

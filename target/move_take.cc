@@ -113,20 +113,9 @@ Task<Status> expect_end(http::Exchange& exchange) {
   co_return fail(Errc::invalid_argument, "the copy is longer than its record says");
 }
 
-/// Whether a copy from `sender` is taken by the map that is known now (Moves::accepts).
+/// Whether a copy from `sender` is taken by the map that is known now.
 Status accepts(const TargetNode& node, const ObjectName& name, const cluster::CopySender& sender) {
-  const auto known = node.moves.map();
-  if (!known || known->version < sender.map_version)
-    return fail(Errc::unavailable, "t[{}] acts by map {}, which is not known here yet", sender.id,
-                sender.map_version);
-  if (cluster::accepts_copy(*known, node.id, cluster::placement_digest(name.uname),
-                            pieces_of(node, name.bucket), sender))
-    return {};
-  return fail(
-      Errc::conflict,
-      "t[{}] does not take a copy of {} from t[{}]: the sender acts by map {} and must be in "
-      "map {}, which must place the name here",
-      node.id, name.uname, sender.id, sender.map_version, known->version);
+  return node.moves.accepts(name.uname, pieces_of(node, name.bucket), sender);
 }
 
 /// Publishes what came under the name's lock, unless something as new is there: then false.

@@ -16,33 +16,20 @@ std::shared_ptr<const cluster::Ownership> Moves::map() const {
   return map_;
 }
 
-Status Moves::accepts(const std::string& uname, const cluster::CopySender& sender) const {
+Status Moves::accepts(const std::string& uname, std::size_t pieces,
+                      const cluster::CopySender& sender) const {
   const auto known = map();
   if (!known || known->version < sender.map_version)
     return fail(Errc::unavailable, "t[{}] gives names away by map {}, t[{}] knows {} yet",
                 sender.id, sender.map_version, self_,
                 known ? fmt::format("map {}", known->version) : "none");
-  if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), kPieces, sender))
+  if (cluster::accepts_copy(*known, self_, cluster::placement_digest(uname), pieces, sender))
     return {};
   return fail(
       Errc::conflict,
       "t[{}] does not take a copy of {} from t[{}]: the sender acts by map {} and must be in "
       "map {}, which must place the name here",
       self_, uname, sender.id, sender.map_version, known->version);
-}
-
-Result<std::shared_ptr<void>> Moves::begin_copy(const std::string& uname,
-                                                const cluster::CopySender& sender) const {
-  TRY_OK(accepts(uname, sender));
-  if (!hooks.begin_copy) return std::shared_ptr<void>();
-  auto held = hooks.begin_copy(uname, kPieces, sender);
-  if (held) return held;
-  return fail(Errc::conflict, "t[{}] does not take a copy of {} from t[{}] by map {} any more",
-              self_, uname, sender.id, sender.map_version);
-}
-
-bool Moves::at_rest(const std::string& uname) const {
-  return !hooks.at_rest || hooks.at_rest(uname);
 }
 
 bool Moves::Walk::superseded() const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,33 +21,17 @@ class Moves {
 
   MoveLimits limits;
 
-  /// The node's side of the hand-over (common/cluster/hand_over.h); to be set before the listeners
-  /// start. Without it, map() alone decides and nothing is under way.
-  struct HandOverHooks {
-    /// HandOver::begin_copy with its end(): what is returned is held until the copy is stored or
-    /// given up. Nothing: refused. Called under the name's lock.
-    std::function<std::shared_ptr<void>(const std::string& uname, std::size_t pieces,
-                                        const cluster::CopySender&)>
-        begin_copy;
-    /// HandOver::at_rest: no record of the name is on its way to a drive.
-    std::function<bool(const std::string& uname)> at_rest;
-  };
-  HandOverHooks hooks;
-
   /// Takes a map when it is newer than the one that is known. A rebalance by an older one ends.
   void learn(std::shared_ptr<const cluster::Ownership> map);
   /// Null: none is known, and no copies are taken.
   [[nodiscard]] std::shared_ptr<const cluster::Ownership> map() const;
 
-  /// Whether a copy from `sender` would be taken by the map that is known now. conflict with the
+  /// Whether a copy of a name with `pieces` homes would be taken from `sender` by the map that is
+  /// known now. conflict with the
   /// reason when it is not: it acts by an older map, is not in ours, or the name belongs elsewhere;
   /// unavailable when it acts by a newer map that is not known here yet.
-  [[nodiscard]] Status accepts(const std::string& uname, const cluster::CopySender& sender) const;
-  /// The same under the name's lock; what is returned must be held until the copy is stored.
-  [[nodiscard]] Result<std::shared_ptr<void>> begin_copy(const std::string& uname,
-                                                         const cluster::CopySender& sender) const;
-  /// No record of the name is on its way to a drive.
-  [[nodiscard]] bool at_rest(const std::string& uname) const;
+  [[nodiscard]] Status accepts(const std::string& uname, std::size_t pieces,
+                               const cluster::CopySender& sender) const;
 
   /// One walk over the drives at a time: alive until it dies.
   class Walk {
@@ -73,9 +56,6 @@ class Moves {
   Task<Result<Walk>> begin_rebalance(std::shared_ptr<const cluster::Ownership> map);
   /// conflict when any walk runs. A rebalance that begins ends it.
   Task<Result<Walk>> begin_resilver();
-
-  /// Pieces that an object has, each on another node. One until buckets have copies.
-  static constexpr std::size_t kPieces = 1;
 
  private:
   const std::string self_;

@@ -109,7 +109,7 @@ Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
                    answer.error().message);
   const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200) co_return Status();
-  co_return fail(api::errc_of_status(answer->status), "target t[{}]: {}", id,
+  co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", id,
                  api::error_message_of(text));
 }
 

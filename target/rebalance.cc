@@ -199,7 +199,7 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
 Task<Result<bool>> Rebalance::erase(const ObjectName& name, Generation given) {
   const auto held = co_await node_.store.locks().acquire(name.key());
   CO_TRY_OK(pace_.go_on());  // by a newer map it may be ours
-  if (!node_.moves.at_rest(name.uname)) co_return false;
+  if (!node_.owned.at_rest(name.uname)) co_return false;
   CO_TRY(auto present, co_await node_.store.find_all(name));
   if (present.empty()) co_return true;
   if (SAFETY("safety.erase_what_was_given") && present.front().record.generation != given)

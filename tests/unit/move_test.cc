@@ -123,7 +123,7 @@ TEST_CASE("move: copies are taken by the map that is known only", "[move]") {
   Moves moves("t1");
   const std::string uname = "ais/@#/b/x";
   const auto code = [&](const cluster::CopySender& sender) -> std::optional<Errc> {
-    const Status accepted = moves.accepts(uname, sender);
+    const Status accepted = moves.accepts(uname, 1, sender);
     if (accepted) return std::nullopt;
     return accepted.error().code;
   };
@@ -137,31 +137,6 @@ TEST_CASE("move: copies are taken by the map that is known only", "[move]") {
   CHECK(code({"t2", 6}) == (ours ? std::nullopt : std::optional(Errc::conflict)));
   CHECK(code({"t2", 5}) == Errc::conflict);
   CHECK(code({"t2", 7}) == Errc::unavailable);
-}
-
-TEST_CASE("move: the hand-over may refuse what the map allows", "[move]") {
-  Moves moves("t1");
-  moves.learn(map_of({"t1"}, 1));
-  moves.learn(map_of({"t1"}, 2));
-  const cluster::CopySender self{"t1", 2};
-  CHECK(moves.begin_copy("ais/@#/b/x", self));
-  CHECK(moves.at_rest("ais/@#/b/x"));
-  bool allowed = true;
-  const auto token = std::make_shared<int>(1);
-  moves.hooks.begin_copy = [&](const std::string&, std::size_t pieces, const auto& sender) {
-    CHECK(pieces == Moves::kPieces);
-    CHECK(sender.map_version == 2);
-    return allowed ? std::shared_ptr<void>(token) : nullptr;
-  };
-  moves.hooks.at_rest = [](const std::string& uname) { return uname != "busy"; };
-  {
-    const auto held = moves.begin_copy("ais/@#/b/x", self);
-    REQUIRE(held);
-    CHECK(token.use_count() == 2);  // held as long as the copy is under way
-  }
-  allowed = false;
-  CHECK(moves.begin_copy("ais/@#/b/x", self).error().code == Errc::conflict);
-  CHECK_FALSE(moves.at_rest("busy"));
 }
 
 TEST_CASE("move: what a resilver does with a record that is not at home", "[move]") {
