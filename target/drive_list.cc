@@ -12,6 +12,7 @@ namespace tarn::target {
 namespace {
 
 constexpr const char* kFile = "drives.json";
+constexpr const char* kSetFile = "set.json";
 
 }  // namespace
 
@@ -28,26 +29,34 @@ std::uint64_t other_drive_set() { return 1 + random_u64() % 1'000'000'000; }
 
 Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
   TRY(const std::string text, load_node_text(directory, kFile));
+  TRY(const std::string set, load_node_text(directory, kSetFile));
   DriveList out;
-  if (text.empty()) return out;
+  const char* file = kFile;
   try {
-    const auto in = nlohmann::json::parse(text);
-    in.at("attached").get_to(out.attached);
-    in.at("detached").get_to(out.detached);
-    in.at("disabled").get_to(out.disabled);
-    out.drive_set = in.value("set", std::uint64_t{0});
+    if (!text.empty()) {
+      const auto in = nlohmann::json::parse(text);
+      in.at("attached").get_to(out.attached);
+      in.at("detached").get_to(out.detached);
+      in.at("disabled").get_to(out.disabled);
+    }
+    file = kSetFile;
+    if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
     return out;
   } catch (const std::exception& problem) {
-    return fail(Errc::corrupt, "{} cannot be understood: {}", (directory / kFile).string(),
+    return fail(Errc::corrupt, "{} cannot be understood: {}", (directory / file).string(),
                 problem.what());
   }
 }
 
+Status save_drive_set(const std::filesystem::path& directory, std::uint64_t drive_set) {
+  return save_node_text(directory, kSetFile,
+                        nlohmann::json{{"drive_set", drive_set}}.dump() + "\n");
+}
+
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
-  const nlohmann::json out{{"attached", list.attached},
-                           {"detached", list.detached},
-                           {"disabled", list.disabled},
-                           {"set", list.drive_set}};
+  TRY_OK(save_drive_set(directory, list.drive_set));
+  const nlohmann::json out{
+      {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
   return save_node_text(directory, kFile, out.dump(1) + "\n");
 }
 

@@ -13,7 +13,9 @@ namespace tarn::target {
 /// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
 /// in `drives.json` of the target's directory:
 ///
-///   {"attached":[..],"detached":[..],"disabled":[..],"set":N}
+///   {"attached":[..],"detached":[..],"disabled":[..]}
+///
+/// and `set.json`: {"drive_set":N}.
 struct DriveList {
   std::set<std::string> attached;  ///< used although no --drive says so
   std::set<std::string> detached;  ///< not used, whatever --drive says
@@ -34,7 +36,9 @@ struct DriveList {
 
 /// corrupt, naming the file, when it cannot be understood.
 [[nodiscard]] Result<DriveList> load_drive_list(const std::filesystem::path& directory);
-/// In one step, synced.
+/// Synced; first the number, then, in one step, the rest.
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list);
+/// The number alone.
+Status save_drive_set(const std::filesystem::path& directory, std::uint64_t drive_set);
 
 }  // namespace tarn::target

@@ -286,7 +286,7 @@ Status Target::start() {
   TRY(DriveList drives, load_drive_list(options_.dir));
   if (drives.drive_set == 0) {
     drives.drive_set = other_drive_set();
-    TRY_OK(save_drive_list(options_.dir, drives));
+    TRY_OK(save_drive_set(options_.dir, drives.drive_set));
   }
   drive_set_ = drives.drive_set;
   TRY(OpenedDrives opened, opener.open_all(drives, *view_->state()));

@@ -150,7 +150,8 @@ TEST_CASE("A target that is given up leaves the map at once, with what it holds"
     const auto gone = step(ownership_of(*map), {"t1", "t2", "t3"}, 0);
     REQUIRE(gone);
     CHECK_FALSE(gone->find("t1"));
-    CHECK(gone->past.empty());
+    REQUIRE(gone->past.size() == 1);  // which others look through
+    CHECK(gone->past.front().lost == std::vector<std::string>{"t1"});
     // Not before it knows: its word is of the version before.
     const Ownership leaving = ownership_of(*map);
     const auto absent = [](const std::string&) { return std::chrono::nanoseconds(0); };
