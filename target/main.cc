@@ -7,7 +7,6 @@
 #include <iostream>
 #include <optional>
 #include <system_error>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -120,7 +119,7 @@ class Target {
   Task<Status> enter_cluster();
   Task<Result<bool>> is_empty();
   Task<void> wait_until_owner();
-  void give_notice();
+  Task<void> give_notice();
   void hand_over(const std::future<void>& last_reader);
 
   const Options& options_;
@@ -378,9 +377,12 @@ Status Target::write_node() const {
 }
 
 /// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.
-void Target::give_notice() {
+Task<void> Target::give_notice() {
   node_->leaving = true;
-  if (membership_->lease().valid()) std::this_thread::sleep_for(options_.shutdown_notice);
+  if (!membership_->lease().valid()) co_return;  // they do so already
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(options_.shutdown_notice);
+  co_await timer.async_wait(asio::use_awaitable);
 }
 
 /// Others may have our names as soon as no write is under way, while long readers get their rest.
@@ -393,7 +395,7 @@ void Target::hand_over(const std::future<void>& last_reader) {
 
 void Target::stop() {
   log().info("stopping node={}", id_);
-  give_notice();
+  run_blocking(loops_.at(0).executor(), give_notice());
   const auto last_reader = std::async(std::launch::async, [this] { public_->stop(grace_.load()); });
   hand_over(last_reader);
   last_reader.wait();

@@ -60,7 +60,8 @@ class Load:
 
 def written_since(stage, since):
     """Bytes of all PUTs that may have taken effect from `since` on."""
-    return sum(op.length for op in stage.recorder.ops() if op.op == "put" and op.ret >= since and op.outcome in ("done", "unknown"))
+    return sum(op.length for op in stage.recorder.ops()
+               if op.op == "put" and op.ret >= since and op.outcome in ("done", "unknown"))
 
 
 def test_a_rolling_restart_fails_no_read_and_moves_only_what_was_written_meanwhile(make_stage, seed):
@@ -100,7 +101,8 @@ def test_kills_of_all_targets_fail_no_relayed_read_of_what_is_not_being_written(
     direct, relayed = Reading(f"{seed}/d", STILL), Reading(f"{seed}/r", STILL)
     churn = Churn(seed, NAMES, bucket="two", puts=0.8, deletes=0.2, sizes=(1, 100, 70_000, 300_000))
     crowds = [Crowd([stage.client(f"{name}{i}", [url], timeout=30) for i in range(2)], work).start()
-              for name, url, work in (("d", cluster.endpoint, direct), ("r", cluster.relay, relayed), ("w", cluster.endpoint, churn))]
+              for name, url, work in (("d", cluster.endpoint, direct), ("r", cluster.relay, relayed),
+                                      ("w", cluster.endpoint, churn))]
     try:
         for target in rng.sample(cluster.targets(), 3):
             since, failed = now_ns(), len(direct.failures)
