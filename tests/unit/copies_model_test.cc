@@ -20,7 +20,7 @@ namespace tarn::cluster {
 namespace {
 
 constexpr int kNames = 12;
-constexpr int kTargetsMax = 6;
+constexpr std::size_t kTargetsMax = 6;
 
 struct Version {
   std::uint64_t map = 0;
@@ -55,14 +55,20 @@ class World {
 
  private:
   int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
+  std::size_t pick_index(std::size_t below) {
+    return std::uniform_int_distribution<std::size_t>(0, below - 1)(random_);
+  }
+  [[nodiscard]] std::uint64_t digest(int name) const {
+    return digests_[static_cast<std::size_t>(name)];
+  }
   /// A member, "" when chance hits none.
   std::string pick_target() {
-    const int at = pick(kTargetsMax);
-    return at < static_cast<int>(map_.members.size()) ? map_.members[at].id : "";
+    const std::size_t at = pick_index(kTargetsMax);
+    return at < map_.members.size() ? map_.members[at].id : "";
   }
   [[nodiscard]] std::vector<std::string> homes(int name) const {
     std::vector<std::string> out;
-    for (const Home& home : map_.current.homes(digests_[name], pieces_))
+    for (const Home& home : map_.current.homes(digest(name), pieces_))
       if (home.drive == 0) out.push_back(map_.current.id(home.node));
     return out;
   }
@@ -83,7 +89,7 @@ class World {
   }
   void remove(const std::string& id);
   void change_drives(Target& target, const std::string& id);
-  bool walk(const std::string& id, int names_max);
+  bool walk(const std::string& id, std::size_t names_max);
   bool move(const std::string& id, int name);
   void forget();
   [[nodiscard]] std::optional<Version> read(const std::string& self, int name) const;
@@ -102,7 +108,8 @@ class World {
 void World::join() {
   if (map_.members.size() >= kTargetsMax) return;
   // Some come back, empty, under the name of one that was removed.
-  std::string id = "t" + std::to_string(pick(2) == 0 ? joined_++ : pick(kTargetsMax));
+  std::string id =
+      "t" + std::to_string(pick(2) == 0 ? joined_++ : pick(static_cast<int>(kTargetsMax)));
   if (targets_.contains(id)) return;
   map_ = with_member(map_, member(id));
   targets_[id] = {};
@@ -131,8 +138,7 @@ void World::change_drives(Target& target, const std::string& id) {
     if (pick(2) == 0) continue;
     target.has.erase(name);
     const auto& versions = old_[name];
-    if (!versions.empty() && pick(3) == 0)
-      target.has[name] = versions[pick(static_cast<int>(versions.size()))];
+    if (!versions.empty() && pick(3) == 0) target.has[name] = versions[pick_index(versions.size())];
   }
   map_ = with_loss(map_, id, ++counter_);
 }
@@ -140,7 +146,7 @@ void World::change_drives(Target& target, const std::string& id) {
 /// False: somebody could not be given it.
 bool World::move(const std::string& id, int name) {
   const Version version = held(id, name);
-  const NamePlan plan = plan_name(map_, id, digests_[name], pieces_);
+  const NamePlan plan = plan_name(map_, id, digest(name), pieces_);
   for (const std::string& to : plan.send) {
     if (!targets_.at(to).alive) return false;
     give(to, name, version);
@@ -157,15 +163,16 @@ bool World::move(const std::string& id, int name) {
   return true;
 }
 
-bool World::walk(const std::string& id, int names_max) {
+bool World::walk(const std::string& id, std::size_t names_max) {
   Target& target = targets_.at(id);
   if (!target.alive) return false;
   std::vector<int> names;
   for (const auto& [name, version] : target.has) names.push_back(name);
   std::shuffle(names.begin(), names.end(), random_);
-  bool all = static_cast<int>(names.size()) <= names_max;
-  for (int i = 0; i < std::min<int>(names_max, static_cast<int>(names.size())); ++i)
-    all = move(id, names[i]) && all;
+  const bool more = names.size() > names_max;
+  if (more) names.resize(names_max);
+  bool all = !more;
+  for (const int name : names) all = move(id, name) && all;
   if (all) target.moved = map_.version;
   return all;
 }
@@ -190,7 +197,7 @@ void World::step() {
   } else if (id.empty()) {
     return;
   } else if (what < 13) {
-    walk(id, pick(3) == 0 ? pick(6) : kNames);
+    walk(id, pick(3) == 0 ? pick_index(6) : kNames);
   } else if (Target& target = targets_.at(id); what == 13) {
     target.alive = false;
   } else if (what == 14) {
@@ -212,7 +219,7 @@ void World::step() {
 /// Nothing: somebody who may have it does not answer.
 std::optional<Version> World::read(const std::string& self, int name) const {
   Version newest = held(self, name);
-  for (const ReadGroup& group : readers_of(map_, self, digests_[name], pieces_, newest.map)) {
+  for (const ReadGroup& group : readers_of(map_, self, digest(name), pieces_, newest.map)) {
     bool heard = false;
     for (const std::string& id : group.homes) {
       if (!targets_.at(id).alive) {

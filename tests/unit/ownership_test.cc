@@ -283,7 +283,7 @@ TEST_CASE("rebalance: a copy that was alone is given to all homes that there are
   now.past.clear();
   NodeSet alone;
   alone.add("t2", placement_digest("t2"), 1.0, 1);
-  now.past.push_back({now.version - 1, alone});
+  now.past.push_back({now.version - 1, alone, {}});
   for (int i = 0; i < 100; ++i) {
     const auto plan = plan_name(now, "t2", digest_of(i), 2);
     CHECK(plan.keep == now.current.is_home("t2", digest_of(i), 2));
