@@ -150,6 +150,9 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object);
+  if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
+    if (const auto* other = next_home(node, request, wanted); other != nullptr)
+      co_return co_await send_to_holder(node, request, wanted, *other);
   co_return named(std::move(sent), wanted);
 }
 
