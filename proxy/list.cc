@@ -118,7 +118,9 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
   const cluster::Ownership map = cluster::ownership_of(state.map);
   const bool complete = has_enough(map.current, {}) &&
                         std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
-                          return has_enough(set.nodes, set.lost);
+                          const bool is_given =
+                              !set.only_for.empty() && set.only_for.size() < pieces;
+                          return is_given || has_enough(set.nodes, set.lost);
                         });
   if (!complete)
     return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",

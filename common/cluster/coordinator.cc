@@ -95,6 +95,7 @@ std::optional<CoordinatorStep> forget_sets(const OwnershipState& state) {
     return word != nullptr && word->moved >= state.map->version;
   };
   auto next = without_done_sets(*state.map, done);
+  if (!next) next = with_given_sets(*state.map, done);
   if (!next) return std::nullopt;
   CoordinatorStep step = step_from(state);
   step.publish = std::move(next);

@@ -36,8 +36,9 @@ using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>
 /// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
 /// the map version that all live targets have put in force; publishes who went down, came back, is
 /// out, has other drives, is to be fenced, has left for good; forgets past sets whose members hold
-/// nothing of others. Pure. Two coordinators at the same time do no harm, since each step is a
-/// compare-and-swap and `state` is one consistent reading of the store, however old.
+/// nothing of others, and keeps them only for who is out when all others have given theirs. Pure.
+/// Two coordinators at the same time do no harm, since each step is a compare-and-swap and `state`
+/// is one consistent reading of the store, however old.
 [[nodiscard]] std::optional<CoordinatorStep> next_step(const OwnershipState& state,
                                                        const AbsentFor& absent_for,
                                                        const AbsenceLimits& limits);

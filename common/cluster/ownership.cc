@@ -34,7 +34,8 @@ void forget_repeated(Ownership& map) {
   for (PastSet& set : map.past) {
     const bool repeated = set.nodes.empty() || (set.nodes == map.current && set.lost.empty()) ||
                           std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
-                            return newer.nodes == set.nodes && newer.lost == set.lost;
+                            return newer.nodes == set.nodes && newer.lost == set.lost &&
+                                   newer.only_for == set.only_for;
                           });
     if (!repeated) kept.push_back(std::move(set));
   }
@@ -62,7 +63,7 @@ Ownership with_members(const Ownership& map, std::vector<Member> members) {
   next.members = std::move(members);
   next.current = owning(next.members);
   next.past = map.past;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}});
+  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}, {}});
   forget_repeated(next);
   return next;
 }
@@ -107,9 +108,35 @@ Ownership with_loss(const Ownership& map, std::string_view id, std::uint64_t dri
   ++next.version;
   for (Member& member : next.members)
     if (member.id == id) member.drive_set = drive_set;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}});
+  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}, {}});
   lose(next, id);
   forget_repeated(next);
+  return next;
+}
+
+std::optional<Ownership> with_given_sets(const Ownership& map,
+                                         const std::function<bool(const std::string&)>& done) {
+  const auto is_gone = [&](const Member& member) {
+    return (member.flags & kOut) != 0 && !done(member.id);
+  };
+  // Of a name whose homes have all lost it, anybody may have been given a copy.
+  const bool all = std::all_of(map.members.begin(), map.members.end(), [&](const Member& member) {
+    return is_gone(member) || done(member.id);
+  });
+  if (!all) return std::nullopt;
+  Ownership next = map;
+  bool changed = false;
+  for (PastSet& set : next.past) {
+    if (!set.only_for.empty()) continue;
+    set.only_for = set.lost;
+    for (const Member& member : map.members)
+      if (is_gone(member) && set.nodes.contains(member.id) && !has(set.lost, member.id))
+        set.only_for.push_back(member.id);
+    std::sort(set.only_for.begin(), set.only_for.end());
+    changed = changed || !set.only_for.empty();
+  }
+  if (!changed) return std::nullopt;
+  ++next.version;
   return next;
 }
 
@@ -126,6 +153,14 @@ std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_diges
 
 namespace {
 
+/// Whether newer sets have the name, whatever this one's members do.
+bool is_given(const PastSet& set, std::uint64_t name_digest, std::size_t pieces) {
+  if (pieces == 1 || set.only_for.empty()) return false;
+  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+  return std::any_of(homes.begin(), homes.end(),
+                     [&](const std::string& id) { return !has(set.only_for, id); });
+}
+
 /// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
 ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
                    std::uint64_t name_digest, std::size_t pieces) {
@@ -136,7 +171,7 @@ ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view se
   if (is_sure) return out;
   // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
   if (pieces > 1)
-    out.homes = may_hold_any(map);
+    for (const Member& member : map.members) out.homes.push_back(member.id);
   else
     for (const std::string& id : ids_of(set.nodes, set.nodes.homes(name_digest, pieces)))
       if (map.find(id) != nullptr) out.homes.push_back(id);
@@ -152,6 +187,7 @@ std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
   std::vector<ReadGroup> out;
   for (const PastSet& set : map.past) {
     if (found > set.last) break;  // sets are sorted: all further ones are older still
+    if (is_given(set, name_digest, pieces)) continue;
     ReadGroup group = group_of(map, set, self, name_digest, pieces);
     const bool asked = std::any_of(out.begin(), out.end(), [&](const ReadGroup& newer) {
       return newer.homes == group.homes && newer.all_needed == group.all_needed;

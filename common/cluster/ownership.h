@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,9 @@ struct PastSet {
   /// Those of `nodes` that may have lost what they held: they are no members any more, or a drive
   /// of theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
   std::vector<std::string> lost;
+  /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
+  /// had no other home in it than these; all others were given to the homes of newer sets. Sorted.
+  std::vector<std::string> only_for;
 
   bool operator==(const PastSet& other) const = default;
 };
@@ -86,10 +90,15 @@ struct Ownership {
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
 /// The map without the past sets of which `done` (called with an id) is true for all who are still
-/// members; where somebody has lost what it had, for all that may hold any name.
+/// members; where somebody has lost what it had, for all members.
 /// Nothing when there is no such set.
 template <class Done>
 [[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
+
+/// The map in which past sets whose members have all `done`, but for those that are out, are kept
+/// for the sake of the latter only, and of what was lost. Nothing when that changes nothing.
+[[nodiscard]] std::optional<Ownership> with_given_sets(
+    const Ownership& map, const std::function<bool(const std::string&)>& done);
 
 /// The target that takes the writes of a name, once it may (hand_over.h). Empty: nobody.
 [[nodiscard]] const std::string& writer_of(const Ownership& map, std::uint64_t name_digest);
@@ -141,12 +150,12 @@ struct CopySender {
 
 template <class Done>
 std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done) {
-  const std::vector<std::string> all = may_hold_any(map);
   Ownership next = map;
   std::erase_if(next.past, [&](const PastSet& set) {
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
       if (map.find(set.nodes.id(i)) != nullptr && !done(set.nodes.id(i))) return false;
-    return set.lost.empty() || std::all_of(all.begin(), all.end(), done);
+    return set.lost.empty() || std::all_of(map.members.begin(), map.members.end(),
+                                           [&](const Member& each) { return done(each.id); });
   });
   if (next.past.size() == map.past.size()) return std::nullopt;
   ++next.version;

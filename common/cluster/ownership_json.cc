@@ -48,6 +48,7 @@ json set_json(const PastSet& past, const NodeSet& current) {
       out["with"].push_back(
           node_json(past.nodes.id(i), past.nodes.weight(i), past.nodes.drives(i)));
   if (!past.lost.empty()) out["lost"] = past.lost;
+  if (!past.only_for.empty()) out["only_for"] = past.only_for;
   return out;
 }
 
@@ -66,6 +67,7 @@ PastSet set_from(const json& in, const NodeSet& current, const std::vector<Membe
     out.nodes.add(std::move(member.id), member.digest, member.weight, member.drives);
   }
   out.lost = in.value("lost", std::vector<std::string>());
+  out.only_for = in.value("only_for", std::vector<std::string>());
   return out;
 }
 

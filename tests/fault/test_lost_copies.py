@@ -45,7 +45,7 @@ def readers(stage, seed, timeout=30):
 
 def test_a_node_lost_with_its_drives_is_read_past_and_made_again_elsewhere(make_stage, seed):
     """N1: killed, and its drives destroyed. Reads go on within 3 s and writes when its lease has ended; nothing moves before it
-    is out; then all copies are made again."""
+    is out; then all copies are made again, and another node may be lost."""
     rng = seeded(seed, "lost node")
     stage = start(make_stage, drives=1, settings={"target.out_after": "5s"})
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
@@ -82,6 +82,28 @@ def test_a_node_lost_with_its_drives_is_read_past_and_made_again_elsewhere(make_
     assert all(sorted(targets) == left for targets in copies_of(cluster, NAMES, left).values())
     assert judge.get("data", alone).status == 503
     stage.check(judge, [*NAMES, written], "two", only=lambda op: op.bucket == "two")
+    lose_another(stage, judge, seed, rng.choice(left), [*NAMES, written])
+
+
+def lose_another(stage, judge, seed, second, names):
+    """Killed when the copies of the first are made again: what both had once is read as before, though neither is back."""
+    cluster = stage.cluster
+    wait_until(lambda: all(past.get("only_for") for past in stored_map(cluster)["past"]), 15, "the lost node is not needed")
+    found, crowds = readers(stage, f"{seed}/second")
+    try:
+        since = now_ns()
+        stage.kill(second)
+        wait_until(lambda: flags_of(cluster, second) & DOWN, TERM + 6, "the second node is down")
+        stage.look(judge, names, "two")
+    finally:
+        for crowd in crowds:
+            crowd.stop()
+    direct, relayed = found
+    print(f"injected: {second} killed as well; {len(direct.failures)} of {direct.count} reads failed, the last after "
+          f"{direct.last_failure(since):.2f} s, {len(relayed.failures)} of {relayed.count} relayed")
+    assert direct.last_failure(since) <= scaled(3), direct.lines()
+    assert not relayed.failures, relayed.lines()
+    assert cluster.names("two") == sorted(names)
 
 
 def test_a_target_that_stands_still_is_read_past(make_stage, seed):

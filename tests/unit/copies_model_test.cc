@@ -182,7 +182,9 @@ void World::forget() {
     const auto found = targets_.find(id);
     return found != targets_.end() && found->second.alive && found->second.moved >= map_.version;
   };
-  if (auto next = without_done_sets(map_, done)) map_ = std::move(*next);
+  auto next = without_done_sets(map_, done);
+  if (!next) next = with_given_sets(map_, done);
+  if (next) map_ = std::move(*next);
 }
 
 void World::step() {
@@ -191,6 +193,8 @@ void World::step() {
   if (what < 4) {
     write(pick(kNames));
   } else if (what < 7) {
+    if (pick(3) == 0)
+      for (const auto& [each, target] : targets_) walk(each, kNames);
     forget();
   } else if (what == 7) {
     join();

@@ -215,6 +215,34 @@ TEST_CASE("ownership: who has lost a drive asks others, and is given what it had
   CHECK(done->past.empty());
 }
 
+TEST_CASE("ownership: nobody waits for who is out where there are other copies", "[ownership]") {
+  const Ownership all = map_of({"t1", "t2", "t3"});
+  const Ownership out = with_flags(all, "t1", kDown | kOut, 0).value();
+  const auto but_t1 = [](const std::string& id) { return id != "t1"; };
+  CHECK_FALSE(without_done_sets(out, but_t1));
+  CHECK_FALSE(with_given_sets(out, [](const std::string& id) { return id == "t2"; }));
+  const Ownership given = with_given_sets(out, but_t1).value();
+  CHECK(given.version == out.version + 1);
+  CHECK(given.past.front().only_for == std::vector<std::string>{"t1"});
+  CHECK_FALSE(with_given_sets(given, but_t1));
+  CHECK(decode_ownership(encode(given)).value().past == given.past);
+  // Another one dies: the third has what both had.
+  const Ownership too_early = with_flags(out, "t2", kDown, 0).value();
+  const Ownership second = with_flags(given, "t2", kDown, 0).value();
+  int of_both = 0;
+  for (int i = 0; i < 100; ++i) {
+    CHECK(readers_of(second, "t3", digest_of(i), 2, 0).empty());
+    if (all.current.is_home("t3", digest_of(i), 2)) continue;
+    ++of_both;
+    CHECK_FALSE(readers_of(too_early, "t3", digest_of(i), 2, 0).empty());
+  }
+  CHECK(of_both > 10);
+  // Single copies of the first one are not given up.
+  for (int i = 0; i < 100; ++i)
+    if (all.current.owner(digest_of(i)) == "t1")
+      CHECK(readers_of(given, given.current.owner(digest_of(i)), digest_of(i), 1, 0).size() == 1);
+}
+
 TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
   Ownership map = map_of({"t1", "t2", "t3"});
   map = with_loss(map, "t3", 12345);
@@ -283,7 +311,7 @@ TEST_CASE("rebalance: a copy that was alone is given to all homes that there are
   now.past.clear();
   NodeSet alone;
   alone.add("t2", placement_digest("t2"), 1.0, 1);
-  now.past.push_back({now.version - 1, alone, {}});
+  now.past.push_back({now.version - 1, alone, {}, {}});
   for (int i = 0; i < 100; ++i) {
     const auto plan = plan_name(now, "t2", digest_of(i), 2);
     CHECK(plan.keep == now.current.is_home("t2", digest_of(i), 2));
