@@ -1,6 +1,7 @@
 // tarn-target: a storage node. Start order: loops, meta store, drives, listeners, membership; stop
 // in reverse.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <future>
@@ -57,6 +58,8 @@ constexpr auto kProbeEvery = std::chrono::seconds(1);
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr auto kCloseEvery = std::chrono::milliseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(10);
+constexpr auto kHungMost = std::chrono::seconds(5);
+constexpr double kHungLeast = 1;  // seconds
 
 spdlog::logger& log() { return obs::log("target"); }
 
@@ -400,8 +403,15 @@ void Target::stop() {
   hand_over(last_reader);
   last_reader.wait();
   internal_->stop(std::chrono::seconds(2));
-  tasks_.close(5);
-  for (const auto& drive : store_->drives()) drive->stop(5);
+  // What hangs on a drive hangs for its tasks, its threads and other drives alike: one wait for
+  // all.
+  const auto until = std::chrono::steady_clock::now() + kHungMost;
+  const auto left = [&] {
+    const std::chrono::duration<double> time = until - std::chrono::steady_clock::now();
+    return std::max(time.count(), kHungLeast);
+  };
+  tasks_.close(left());
+  for (const auto& drive : store_->drives()) drive->stop(left());
   static_cast<void>(remove_node_file(options_.dir));
 }
 
