@@ -301,8 +301,8 @@ void run_worlds(std::size_t pieces, int worlds) {
 }
 
 TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
-  run_worlds(2, 300);
-  run_worlds(3, 300);
+  run_worlds(2, 100);
+  run_worlds(3, 100);
 }
 
 }  // namespace
