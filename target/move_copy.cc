@@ -10,6 +10,7 @@
 #include "common/base/fail_point.h"
 #include "target/block_reader.h"
 #include "target/move_format.h"
+#include "target/node_call.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -20,15 +21,6 @@ constexpr std::size_t kAnswerBytes = 4096;
 Error lost(const Receiver& to, const Error& cause) {
   return {Errc::disconnected,
           fmt::format("target t[{}] did not answer: {}", to.node.id, cause.message)};
-}
-
-http::ClientRequest signed_call(const TargetNode& node, http::Method method, std::string target) {
-  http::ClientRequest request;
-  request.method = method;
-  request.target = std::move(target);
-  request.fields.push_back({std::string(security::NodeAuth::kHeader),
-                            node.auth.sign(http::to_string(method), request.target)});
-  return request;
 }
 
 /// Sends the blocks until all are through or the receiver has answered.

@@ -11,6 +11,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "target/node_call.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {
@@ -176,10 +177,8 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
   query.set("copies", std::to_string(name.copies));
   query.set("map", std::to_string(state->map.version));
   if (look == Look::as_it_is) query.set("as_it_is", "1");
-  http::ClientRequest request;
-  request.target = std::string(kLookUpPath) + "?" + query.encode();
-  request.fields.push_back(
-      {std::string(security::NodeAuth::kHeader), node.auth.sign("GET", request.target)});
+  auto request =
+      signed_call(node, http::Method::get, std::string(kLookUpPath) + "?" + query.encode());
   CO_TRY(http::Url address, http::parse_url(other->internal_url));
   auto answer = co_await node.client.call(std::move(address), std::move(request), kLimits);
   if (!answer)

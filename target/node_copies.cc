@@ -25,6 +25,7 @@
 #include "target/move_copy.h"
 #include "target/move_format.h"
 #include "target/newest.h"
+#include "target/node_call.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -42,15 +43,6 @@ constexpr std::size_t kAnswerBytes = 4096;
 constexpr http::CallLimits kTellLimits{.connect = 1s, .total = 4s};
 
 spdlog::logger& log() { return obs::log("copies"); }
-
-http::ClientRequest signed_call(const TargetNode& node, http::Method method, std::string target) {
-  http::ClientRequest request;
-  request.method = method;
-  request.target = std::move(target);
-  request.fields.push_back({std::string(security::NodeAuth::kHeader),
-                            node.auth.sign(http::to_string(method), request.target)});
-  return request;
-}
 
 /// The block at `at` of a work file, most of it still in memory, compared with the checksum that
 /// was taken when it came.
