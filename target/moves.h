@@ -27,9 +27,8 @@ class Moves {
   [[nodiscard]] std::shared_ptr<const cluster::Ownership> map() const;
 
   /// Whether a copy of a name with `pieces` homes would be taken from `sender` by the map that is
-  /// known now. conflict with the
-  /// reason when it is not: it acts by an older map, is not in ours, or the name belongs elsewhere;
-  /// unavailable when it acts by a newer map that is not known here yet.
+  /// known now. conflict with the reason when it is not: it acts by an older map, is not in ours,
+  /// or the name belongs elsewhere; unavailable when it acts by a newer map, not known here yet.
   [[nodiscard]] Status accepts(const std::string& uname, std::size_t pieces,
                                const cluster::CopySender& sender) const;
 
