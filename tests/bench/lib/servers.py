@@ -85,7 +85,7 @@ class Tarn:
         """Real-time priority from here on, for a cluster whose start took too long to have it."""
         if self.stage.real_time:
             for pid in self.pids:
-                subprocess.run(["chrt", "-a", "-f", "-p", "1", str(pid)], check=True)
+                subprocess.run(["chrt", "-a", "-r", "-p", "1", str(pid)], check=True)
 
     def drive(self, index=1, target=1):
         return self.directory / f"t{target}" / f"d{index}"

@@ -92,12 +92,13 @@ class Stage:
     @staticmethod
     def _may_use_real_time():
         return shutil.which("chrt") and subprocess.run(
-            ["chrt", "-f", "1", "true"], stderr=subprocess.DEVNULL).returncode == 0
+            ["chrt", "-r", "1", "true"], stderr=subprocess.DEVNULL).returncode == 0
 
     def on_core(self, core, burst):
-        """Words before a command that pin it, and, for bursts under a second, let it run before everybody else."""
+        """Words before a command that pin it, and, for bursts under a second, let it run before everybody else. Of two
+        servers on one core each has its turn: first come, first served, a busy proxy lets no target tell that it lives."""
         words = ["taskset", "-c", str(core)] if self.cores > 1 else []
-        return words + (["chrt", "-f", "1"] if burst and self.real_time else [])
+        return words + (["chrt", "-r", "1"] if burst and self.real_time else [])
 
     def server(self, burst):
         return self.on_core(SERVER_CORE, burst)

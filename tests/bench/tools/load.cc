@@ -41,6 +41,7 @@ namespace {
 using tarn::bench::Url;
 
 constexpr std::size_t kHeadBytesMax = 16U << 10U;
+constexpr std::size_t kShownBytes = 600;  // of an answer that nobody wanted
 constexpr std::size_t kCopyBytes = 256U << 10U;
 constexpr std::size_t kDropBytes = 64U << 20U;
 constexpr std::uint64_t kBodyInMemoryBytes = 64U << 20U;
@@ -309,7 +310,8 @@ class Load {
     hang_up(*lane.current);
     if (totals_.errors > 100)
       tarn::bench::die("more than 100 requests failed, the last with status " +
-                       std::to_string(totals_.last_bad_status));
+                       std::to_string(totals_.last_bad_status) + ": " +
+                       std::string(lane.head.data(), std::min(lane.head_bytes, kShownBytes)));
     next(lane);
   }
 
