@@ -77,14 +77,12 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
                        rotational ? turns : nullptr);
   };
   TRY(auto index, open_index());
-  std::vector<cluster::Candidate> candidates;
-  for (const std::string& path : options.all_paths)
-    candidates.push_back({cluster::placement_digest(path), 1.0});
+  const auto candidates = drive_candidates(options.places);
   Homes homes{std::move(options.buckets), std::move(options.spread_buckets), nullptr};
   if (!candidates.empty())
     homes.is_home = [&](const std::string& uname) {
       const auto best = cluster::placement_first(candidates, cluster::placement_digest(uname));
-      return options.all_paths[best] == options.path;
+      return options.places[best].path == options.path;
     };
   std::string foreign;
   const auto take_stock = [&]() -> Result<RecoveryReport> {

@@ -26,6 +26,7 @@
 #include "common/io/mount_info.h"
 #include "common/io/object_attribute.h"
 #include "target/cache_policy.h"
+#include "target/drive_places.h"
 #include "target/hang_watch.h"
 #include "target/head_turns.h"
 #include "target/index.h"
@@ -55,9 +56,8 @@ class Drive {
     std::size_t threads = 8;
     SpaceLimits space;
     bool may_hold_foreign = false;
-    /// The paths of all drives of the target, there or not: placement among them. Empty: this one
-    /// alone.
-    std::vector<std::string> all_paths;
+    /// All drives of the target, there or not: placement among them. Empty: this one alone.
+    std::vector<DrivePlace> places;
     std::set<BucketId> dead_buckets;
     /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
     /// belongs that the index knows.
@@ -78,6 +78,8 @@ class Drive {
 
   [[nodiscard]] const std::string& path() const { return options_.path; }
   [[nodiscard]] const std::string& id() const { return options_.id; }
+  /// All drives of the target, this one included, as far as they were known when it was opened.
+  [[nodiscard]] const std::vector<DrivePlace>& places() const { return options_.places; }
   /// placement_digest of the path: which drive of the target a name lives on.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }

@@ -183,7 +183,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
 
 /// Puts the set of drives as it is to be into the identity of each. One that does not take it
 /// learns it from the others at the next start.
-void DriveAdmin::write_identities(const std::map<std::string, std::string>& siblings) {
+void DriveAdmin::write_identities(const std::map<std::string, DrivePlace>& siblings) {
   std::map<std::string, DriveIdentity> all;
   {
     const std::lock_guard lock(mutex_);
@@ -211,7 +211,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   TRY(auto files, io::FileSystem::open(path));
   TRY(FoundDrive found, inspect_drive(*files));
   // What it remembers of the others is of the time when it went.
-  if (found.identity) found.identity->siblings = {{found.identity->drive, path}};
+  if (found.identity) found.identity->siblings = {{found.identity->drive, {path, 0}}};
   std::vector<FoundDrive> all;
   {
     const std::lock_guard lock(mutex_);
@@ -273,7 +273,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
   DriveList list;
-  std::map<std::string, std::string> siblings;
+  std::map<std::string, DrivePlace> siblings;
   {
     const std::lock_guard lock(mutex_);
     list = list_;
@@ -308,7 +308,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
     if (drive != nullptr) drive->set_disabled(was_disabled);
     co_return saved;
   }
-  std::erase_if(siblings, [&](const auto& each) { return each.second == path; });
+  std::erase_if(siblings, [&](const auto& each) { return each.second.path == path; });
   {
     const std::lock_guard lock(mutex_);
     identities_.erase(path);

@@ -81,7 +81,7 @@ class DriveAdmin {
     MirrorLedger remembered;  ///< what it says of others
   };
   Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
-  void write_identities(const std::map<std::string, std::string>& siblings);
+  void write_identities(const std::map<std::string, DrivePlace>& siblings);
 
   ObjectStore& store_;
   cluster::ClusterView& view_;

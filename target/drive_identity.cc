@@ -11,12 +11,17 @@
 namespace tarn::target {
 namespace {
 
-/// The drive set that the identities remember: uuid -> path, from the drive that knows most.
-std::map<std::string, std::string> remembered(const std::vector<FoundDrive>& found) {
-  std::map<std::string, std::string> all;
+/// The drive set that the identities remember, by uuid. What a drive says of itself counts most.
+std::map<std::string, DrivePlace> remembered(const std::vector<FoundDrive>& found) {
+  std::map<std::string, DrivePlace> all;
   for (const FoundDrive& drive : found)
     if (drive.identity)
       all.insert(drive.identity->siblings.begin(), drive.identity->siblings.end());
+  for (const FoundDrive& drive : found) {
+    if (!drive.identity) continue;
+    const auto own = drive.identity->siblings.find(drive.identity->drive);
+    if (own != drive.identity->siblings.end()) all[own->first] = own->second;
+  }
   return all;
 }
 
@@ -42,9 +47,17 @@ Status check_owner(const FoundDrive& drive, const std::string& cluster, const st
 }  // namespace
 
 void to_json(nlohmann::json& out, const DriveIdentity& identity) {
-  out = {{"format", identity.format}, {"cluster", identity.cluster},
-         {"drive", identity.drive},   {"node", identity.node},
-         {"path", identity.path},     {"siblings", identity.siblings}};
+  out = {{"format", identity.format},
+         {"cluster", identity.cluster},
+         {"drive", identity.drive},
+         {"node", identity.node},
+         {"path", identity.path}};
+  auto& siblings = out["siblings"] = nlohmann::json::object();
+  auto& sizes = out["sizes"] = nlohmann::json::object();
+  for (const auto& [uuid, place] : identity.siblings) {
+    siblings[uuid] = place.path;
+    if (place.bytes > 0) sizes[uuid] = place.bytes;
+  }
 }
 
 void from_json(const nlohmann::json& in, DriveIdentity& identity) {
@@ -53,7 +66,12 @@ void from_json(const nlohmann::json& in, DriveIdentity& identity) {
   in.at("drive").get_to(identity.drive);
   in.at("node").get_to(identity.node);
   identity.path = in.value("path", "");
-  identity.siblings = in.value("siblings", std::map<std::string, std::string>());
+  const auto sizes = in.value("sizes", std::map<std::string, std::uint64_t>());
+  identity.siblings.clear();
+  for (auto& [uuid, path] : in.value("siblings", std::map<std::string, std::string>())) {
+    const auto size = sizes.find(uuid);
+    identity.siblings[uuid] = {path, size == sizes.end() ? 0 : size->second};
+  }
 }
 
 Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files) {
@@ -80,6 +98,8 @@ Result<FoundDrive> inspect_drive(io::FileSystem& files) {
   FoundDrive found;
   found.path = files.root();
   TRY(found.identity, read_identity(files));
+  TRY(const io::Space space, files.space());
+  found.bytes = space.total;
   TRY(const auto names, files.list("."));
   for (const std::string& name : names)
     if (name != "lost+found" && name != ".tarn" && name != "trash") found.has_files = true;
@@ -106,11 +126,11 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
   auto siblings = remembered(found);
   bool changed = new_target;
   for (auto at = siblings.begin(); at != siblings.end();) {
-    const bool given_up = std::find(replace.begin(), replace.end(), at->second) != replace.end();
+    const std::string& path = at->second.path;
+    const bool given_up = std::find(replace.begin(), replace.end(), path) != replace.end();
     if (seen.contains(at->first) || !given_up) {
       if (!seen.contains(at->first))
-        plan.missing[at->second] =
-            fmt::format("drive {} (id {}) is not there", at->second, at->first);
+        plan.missing[path] = fmt::format("drive {} (id {}) is not there", path, at->first);
       ++at;
     } else {
       at = siblings.erase(at);
@@ -140,7 +160,8 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
         DriveIdentity{1, cluster, random_id(16), plan.node, drive.path, {}});
     if (use.fresh || use.identity.path != drive.path) changed = true;
     use.identity.path = drive.path;
-    siblings[use.identity.drive] = drive.path;
+    DrivePlace& place = siblings[use.identity.drive];
+    place = {drive.path, placed_size(place.bytes, drive.bytes)};
     plan.use.push_back(std::move(use));
   }
   for (DrivePlan::Use& use : plan.use) {

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/io/file_system.h"
+#include "target/drive_places.h"
 
 namespace tarn::target {
 
@@ -19,8 +20,9 @@ struct DriveIdentity {
   std::string drive;    ///< uuid of the drive
   std::string node;     ///< id of the target
   std::string path;     ///< where it was mounted when it was last used
-  std::map<std::string, std::string>
-      siblings;  ///< uuid -> path of all drives of the target, this included
+  /// By uuid: all drives of the target, this included. Their sizes are those by which they are
+  /// placed (placed_size).
+  std::map<std::string, DrivePlace> siblings;
 
   auto operator<=>(const DriveIdentity&) const = default;
 };
@@ -38,7 +40,8 @@ Status write_identity(io::FileSystem& files, const DriveIdentity& identity);
 struct FoundDrive {
   std::string path;
   std::optional<DriveIdentity> identity;
-  bool has_files = false;  ///< something else than an empty directory (lost+found does not count)
+  bool has_files = false;   ///< something else than an empty directory (lost+found does not count)
+  std::uint64_t bytes = 0;  ///< size of its file system; 0: that is not known
 };
 
 /// What to do with the drives: decided from what was found alone.
@@ -48,7 +51,7 @@ struct DrivePlan {
     DriveIdentity identity;  ///< to be written: siblings and path are up to date
     bool fresh = false;      ///< has no identity yet
     bool may_hold_foreign =
-        false;  ///< the set of drives or a path changed: names may lie elsewhere
+        false;  ///< the set of drives, a path or a size changed: names may lie elsewhere
   };
   std::string node;  ///< id of the target; empty: a new target
   std::vector<Use> use;

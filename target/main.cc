@@ -165,6 +165,7 @@ cluster::Node Target::self(const std::string& id) const {
   node.public_url = options_.advertise.empty() ? public_->url() : options_.advertise;
   node.internal_url = internal_->url();
   node.digest = cluster::placement_digest(id);
+  node.weight = static_cast<double>(options_.weight);
   node.drive_set = drive_set_;
   return node;
 }

@@ -19,6 +19,20 @@ Error lies_on_disabled(const ObjectName& name, const Drive& drive) {
                       name.object, drive.path())};
 }
 
+/// The drives at `paths`, with the sizes that those of `set` know. What one says of itself counts
+/// most: who was opened before knows of one that had its place.
+std::vector<DrivePlace> places_at(const std::vector<std::string>& paths,
+                                  const std::vector<std::shared_ptr<Drive>>& drives) {
+  std::map<std::string, std::uint64_t> sizes;
+  for (const auto& drive : drives)
+    for (const DrivePlace& place : drive->places())
+      if (place.path == drive->path() || !sizes.contains(place.path))
+        sizes[place.path] = place.bytes;
+  std::vector<DrivePlace> out;
+  for (const std::string& path : paths) out.push_back({path, sizes[path]});
+  return out;
+}
+
 }  // namespace
 
 ObjectStore::ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
@@ -32,8 +46,7 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
   auto set = std::make_shared<DriveSet>();
   for (const auto& drive : drives) set->paths.push_back(drive->path());
   for (const auto& [path, why] : missing) set->paths.push_back(path);
-  for (const std::string& path : set->paths)
-    set->candidates.push_back({cluster::placement_digest(path), 1.0});
+  set->candidates = drive_candidates(places_at(set->paths, drives));
   set->drives = std::move(drives);
   set->missing = std::move(missing);
   return set;

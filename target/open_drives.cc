@@ -33,7 +33,7 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   its.threads = options.drive_threads;
   its.space = options.limits();
   its.may_hold_foreign = use.may_hold_foreign;
-  for (const auto& [uuid, path] : use.identity.siblings) its.all_paths.push_back(path);
+  for (const auto& [uuid, place] : use.identity.siblings) its.places.push_back(place);
   its.dead_buckets = state.bmd.dead;
   for (const auto& [name, bucket] : state.bmd.buckets) {
     its.buckets[bucket.id] = bucket.placed_as();
@@ -74,7 +74,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   TRY(const auto own, io::FileSystem::open(options.dir));
   TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
   for (const DrivePlan::Use& use : plan.use)
-    for (const auto& [uuid, path] : use.identity.siblings) opened.missing_ids[path] = uuid;
+    for (const auto& [uuid, place] : use.identity.siblings) opened.missing_ids[place.path] = uuid;
   for (const auto& [path, why] : plan.missing)
     log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {

@@ -49,6 +49,8 @@ void Options::bind(Settings& settings) {
                     std::chrono::hours(24 * 365),
                     "how long what was deleted is remembered at least; longer while somebody or a "
                     "drive is away that may hold it still");
+  settings.integer("target.weight", weight, 1, 1000, "parts",
+                   "its share of all names beside other targets; another one moves names");
   settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
                 "move objects whose home is another target by now, without being asked");
   settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,

@@ -36,6 +36,7 @@ struct Options {
   std::string drive_kind = "auto";
   std::chrono::milliseconds append_timeout{3'600'000};
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
+  std::uint64_t weight = 1;  ///< share of all names beside other targets
   std::string rebalance_enabled = "true";
   std::uint64_t rebalance_bandwidth = 0;  ///< bytes a second; 0: no limit
   std::uint64_t rebalance_workers = 0;    ///< as MoveLimits

@@ -42,8 +42,8 @@ class LeaseClock {
   std::atomic<std::int64_t> valid_until_;
 };
 
-/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags and weight of
-/// one that was there stay, but it is not down any more. The first proxy becomes the primary that
+/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags of one
+/// that was there stay, but it is not down any more. The first proxy becomes the primary that
 /// AIStore's clients see. True, and the version is one higher, when something changed; the targets
 /// that owned names until then are a past set when they are others than now.
 [[nodiscard]] bool admit(Smap& map, const Node& node);

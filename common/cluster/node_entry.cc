@@ -44,16 +44,17 @@ bool admit(Smap& map, const Node& node) {
   if (!changed) {
     const Node& have = found->second;
     wanted.flags = have.flags & ~(kDown | kOut);
-    wanted.weight = have.weight;
     wanted.drives = have.drives;
     // That it is another one is the coordinator's to publish, with what follows from it.
     if (have.drive_set != 0) wanted.drive_set = have.drive_set;
-    changed = have.drive_set != wanted.drive_set || have.flags != wanted.flags ||
-              have.role != wanted.role || have.public_url != wanted.public_url ||
-              have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
+    changed = have.weight != wanted.weight || have.drive_set != wanted.drive_set ||
+              have.flags != wanted.flags || have.role != wanted.role ||
+              have.public_url != wanted.public_url || have.relay_url != wanted.relay_url ||
+              have.internal_url != wanted.internal_url;
   }
-  // A target that joins moves names, whatever was said before.
-  if (found == map.nodes.end() && node.role == Role::target) map.rebalance = {};
+  // A target that joins, or gets another share, moves names, whatever was said before.
+  const bool moves = found == map.nodes.end() || found->second.weight != wanted.weight;
+  if (moves && node.role == Role::target) map.rebalance = {};
   map.nodes[node.id] = std::move(wanted);
   const Node* primary = map.find(map.primary);
   if (node.role == Role::proxy && (primary == nullptr || primary->role != Role::proxy)) {

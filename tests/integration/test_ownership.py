@@ -110,6 +110,21 @@ def test_a_target_joins_a_cluster_that_holds_objects(make_cluster, meta):
     check_all(cluster, wanted | {mine[0]: "second", mine[1]: None})
 
 
+def test_a_target_of_three_times_the_weight_gets_three_times_the_names(make_cluster):
+    cluster = make_cluster(targets=1, drives=1)
+    names = [f"n-{i}" for i in range(400)]
+    store(cluster, names, "old")
+    cluster.command("add", "target", "--set", "target.weight=3")
+    cluster.refresh()
+    cluster.running.add("t2")
+    wait_until_home(cluster)
+    check_all(cluster, {name: f"old {name}" for name in names})
+    # By its files, not by what this test computes: 300 of 400, give or take six standard deviations.
+    heavy = len(attribute.objects(cluster.drives("t2")))
+    assert 248 <= heavy <= 352, heavy
+    assert heavy + len(attribute.objects(cluster.drives("t1"))) == 400
+
+
 @pytest.mark.parametrize("meta", ["embedded", "etcd"])
 def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, meta):
     """All of 300 objects can be read and are listed once at every moment; what moves is the share of the one who came."""

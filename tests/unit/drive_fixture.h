@@ -100,7 +100,7 @@ struct Fixture {
     options.path = directory.path();
     options.threads = 2;
     options.dead_buckets = std::move(dead);
-    options.all_paths = std::move(paths);
+    for (std::string& path : paths) options.places.push_back({std::move(path), 0});
     options.buckets[BucketId(1)].name = "b";
     options.kind = kind;
     options.files = std::move(failing);

@@ -2,6 +2,8 @@
 #include <fstream>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "common/base/fail_point.h"
 #include "target/drive_identity.h"
 #include "tests/unit/drive_fixture.h"
@@ -300,7 +302,7 @@ TEST_CASE("drive: what nosync acknowledged and a power cut tore gives way to the
 #endif
 
 TEST_CASE("drives: foreign, doubled and non-empty ones are refused", "[target][identity]") {
-  const DriveIdentity ours{1, "cluster", "d1", "t1", "/d1", {{"d1", "/d1"}}};
+  const DriveIdentity ours{1, "cluster", "d1", "t1", "/d1", {{"d1", {"/d1", 0}}}};
   auto other = ours;
   other.cluster = "another";
   CHECK_FALSE(plan_drives({{"/d1", other, true}}, "cluster", {}, "new"));
@@ -314,7 +316,7 @@ TEST_CASE("drives: foreign, doubled and non-empty ones are refused", "[target][i
 
 TEST_CASE("drives: an empty drive in the place of a known one is not taken for it",
           "[target][identity]") {
-  const DriveIdentity first{1, "c", "d1", "t1", "/d1", {{"d1", "/d1"}, {"d2", "/d2"}}};
+  const DriveIdentity first{1, "c", "d1", "t1", "/d1", {{"d1", {"/d1", 0}}, {"d2", {"/d2", 0}}}};
   const auto plan = plan_drives({{"/d1", first, true}, {"/d2", std::nullopt, false}}, "c", {}, "n");
   REQUIRE(plan.has_value());
   CHECK(plan->node == "t1");
@@ -326,6 +328,43 @@ TEST_CASE("drives: an empty drive in the place of a known one is not taken for i
   CHECK(given_up->use.size() == 2);
   CHECK(given_up->missing.empty());
   CHECK(given_up->use.front().may_hold_foreign);
+}
+
+TEST_CASE("drives: names are shared out by size, among equals as ever", "[target][identity]") {
+  const auto weights = [](const std::vector<std::uint64_t>& sizes) {
+    std::vector<DrivePlace> places;
+    for (const auto size : sizes) places.push_back({"/d" + std::to_string(places.size()), size});
+    std::vector<double> out;
+    for (const auto& candidate : drive_candidates(places)) out.push_back(candidate.weight);
+    return out;
+  };
+  CHECK(weights({4000, 4100, 4400}) == std::vector<double>{1, 1, 1});
+  CHECK(weights({8000, 4000, 6000, 20'000}) == std::vector<double>{2, 1, 1.5, 5});
+  CHECK(weights({8000, 0, 4000}) == std::vector<double>{1, 1, 1});
+  CHECK(weights({}).empty());
+}
+
+TEST_CASE(
+    "drives: the size that a drive is placed by changes when that is worth it, and is known while "
+    "it is away",
+    "[target][identity]") {
+  const std::map<std::string, DrivePlace> both{{"d1", {"/d1", 1000}}, {"d2", {"/d2", 4000}}};
+  const DriveIdentity first{1, "c", "d1", "t1", "/d1", both};
+  const auto planned = [&](std::uint64_t bytes) {
+    auto plan = plan_drives({{"/d1", first, true, bytes}}, "c", {}, "n");
+    REQUIRE(plan.has_value());
+    CHECK(plan->use.front().identity.siblings.at("d2") == DrivePlace{"/d2", 4000});
+    return plan->use.front();
+  };
+  CHECK(planned(1100).identity.siblings.at("d1").bytes == 1000);
+  CHECK_FALSE(planned(1100).may_hold_foreign);
+  CHECK(planned(2000).identity.siblings.at("d1").bytes == 2000);
+  CHECK(planned(2000).may_hold_foreign);
+
+  CHECK(nlohmann::json(first).get<DriveIdentity>() == first);
+  auto older = nlohmann::json(first);
+  older.erase("sizes");
+  CHECK(older.get<DriveIdentity>().siblings.at("d2") == DrivePlace{"/d2", 0});
 }
 
 // --- metadata that changes after publication

@@ -149,11 +149,38 @@ TEST_CASE("Admitting a node changes the map only when it says something new", "[
   map.nodes["tgtBBBB2"].flags = 4;
   auto moved = node("tgtBBBB2", Role::target);
   moved.public_url = "http://10.0.0.7:8081";
+  moved.weight = 3;
   CHECK(admit(map, moved));
   CHECK(map.version == 4);
   CHECK(map.nodes["tgtBBBB2"].public_url == "http://10.0.0.7:8081");
   CHECK(map.nodes["tgtBBBB2"].weight == 3);
   CHECK(map.nodes["tgtBBBB2"].flags == 4);
+}
+
+TEST_CASE("A target that comes with another weight owns another share of the names",
+          "[cluster][state]") {
+  Smap map;
+  CHECK(admit(map, node("tgtAAAA1", Role::target)));
+  CHECK(admit(map, node("tgtBBBB2", Role::target)));
+  map.past.clear();  // all has moved
+  auto heavier = node("tgtBBBB2", Role::target);
+  heavier.weight = 3;
+  CHECK(admit(map, heavier));
+  CHECK_FALSE(admit(map, heavier));
+  REQUIRE(map.past.size() == 1);  // what was theirs until then is looked for there
+  const NodeSet& before = map.past.front().nodes;
+  const NodeSet now = ownership_of(map).current;
+  int owned_before = 0;
+  int owned_now = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const auto digest = placement_digest("ais/@#/b/" + std::to_string(i));
+    owned_before += before.owner(digest) == "tgtBBBB2" ? 1 : 0;
+    owned_now += now.owner(digest) == "tgtBBBB2" ? 1 : 0;
+  }
+  CHECK(owned_before > 430);
+  CHECK(owned_before < 570);
+  CHECK(owned_now > 690);
+  CHECK(owned_now < 810);
 }
 
 RangeResult stored() {
