@@ -31,6 +31,10 @@ Error no_such(const std::string& path) {
   return {Errc::not_found, fmt::format("mountpath {} does not exist", path)};
 }
 
+std::int64_t seconds_of(std::chrono::nanoseconds since_1970) {
+  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
+}
+
 }  // namespace
 
 /// The right to change the set of drives, until its end.
@@ -53,11 +57,12 @@ class DriveAdmin::Turn {
   bool has_;
 };
 
-DriveAdmin::DriveAdmin(ObjectStore& store, cluster::ClusterView& view, DriveOpener opener,
-                       DriveList list, OpenedDrives::Identities identities, std::string node,
-                       Hooks hooks)
+DriveAdmin::DriveAdmin(ObjectStore& store, cluster::ClusterView& view, const Clock& clock,
+                       DriveOpener opener, DriveList list, OpenedDrives::Identities identities,
+                       std::string node, Hooks hooks)
     : store_(store),
       view_(view),
+      clock_(clock),
       opener_(std::move(opener)),
       node_(std::move(node)),
       hooks_(std::move(hooks)),
@@ -203,6 +208,22 @@ void DriveAdmin::write_identities(const std::map<std::string, DrivePlace>& sibli
   }
 }
 
+/// When what is remembered of deletes may begin, in seconds since 1970.
+std::int64_t DriveAdmin::oldest_tombstone() const {
+  return seconds_of(clock_.wall_time() - opener_.options.tombstone_keep);
+}
+
+/// As a target that was away for that long: nobody may remember what was deleted meanwhile.
+Status DriveAdmin::check_not_fenced(const FoundDrive& found) const {
+  const std::lock_guard lock(mutex_);
+  if (!found.identity || !list_.is_fenced(found.identity->drive, oldest_tombstone())) return {};
+  return fail(Errc::conflict,
+              "drive {} (id {}) was detached for longer than target.tombstone_keep: objects on it "
+              "may have been deleted since, and would come back. Empty it first (its directories "
+              ".tarn and data), or use another one",
+              found.path, found.identity->drive);
+}
+
 /// On the thread.
 Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
                                                 const cluster::ClusterState& state) {
@@ -210,6 +231,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   if (!std::filesystem::is_directory(path, problem)) return fail(no_such(path));
   TRY(auto files, io::FileSystem::open(path));
   TRY(FoundDrive found, inspect_drive(*files));
+  TRY_OK(check_not_fenced(found));
   // What it remembers of the others is of the time when it went.
   if (found.identity) found.identity->siblings = {{found.identity->drive, {path, 0}}};
   std::vector<FoundDrive> all;
@@ -252,6 +274,7 @@ Task<Status> DriveAdmin::attach(std::string path) {
   }
   list.attached.insert(path);
   list.detached.erase(path);
+  list.gone.erase(drive->id());
   note_change(list);
   drive->set_disabled(list.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(list)));
@@ -300,6 +323,8 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   list.attached.erase(path);
   list.disabled.erase(path);
   list.detached.insert(path);
+  for (const auto& [uuid, place] : siblings)
+    if (place.path == path) list.gone[uuid] = {path, seconds_of(clock_.wall_time())};
   note_change(list);
   Status saved;
   if (any_mirrored()) saved = co_await store_.mirror().goes(path);
@@ -404,7 +429,7 @@ std::set<std::string> DriveAdmin::leaving() const {
 
 bool DriveAdmin::all_in_service() const {
   const std::lock_guard lock(mutex_);
-  return list_.detached.empty() && list_.disabled.empty();
+  return list_.all_in_service(oldest_tombstone());
 }
 
 Task<void> DriveAdmin::close_detached() {

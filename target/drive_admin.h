@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/async.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/cluster/cluster_view.h"
 #include "common/io/drive_threads.h"
@@ -33,12 +34,12 @@ class DriveAdmin {
     std::function<void()> changed;
     std::function<void(std::uint64_t)> other_set;
   };
-  DriveAdmin(ObjectStore& store, cluster::ClusterView& view, DriveOpener opener, DriveList list,
-             OpenedDrives::Identities identities, std::string node, Hooks hooks);
+  DriveAdmin(ObjectStore& store, cluster::ClusterView& view, const Clock& clock, DriveOpener opener,
+             DriveList list, OpenedDrives::Identities identities, std::string node, Hooks hooks);
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
-  /// in use, conflict for what it may not be.
+  /// in use, conflict for what it may not be, as for one that was away for too long.
   Task<Status> attach(std::string path);
   /// Takes it out of the set; what lies on it exists for the cluster no more, until it is attached
   /// again. conflict, saying how many objects that are, unless `give_up`, and for the last one.
@@ -56,7 +57,7 @@ class DriveAdmin {
   [[nodiscard]] std::set<std::string> leaving() const;
   /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
   Task<void> close_detached();
-  /// No drive is disabled, and none was detached that has not been attached since. Thread-safe.
+  /// No drive is disabled, and none was detached that may be attached again as it is. Thread-safe.
   [[nodiscard]] bool all_in_service() const;
   /// The paths of all drives that are to be used at the next start.
   [[nodiscard]] std::vector<std::string> paths() const;
@@ -80,11 +81,14 @@ class DriveAdmin {
     std::shared_ptr<Drive> drive;
     MirrorLedger remembered;  ///< what it says of others
   };
+  [[nodiscard]] std::int64_t oldest_tombstone() const;
+  Status check_not_fenced(const FoundDrive& found) const;
   Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
   void write_identities(const std::map<std::string, DrivePlace>& siblings);
 
   ObjectStore& store_;
   cluster::ClusterView& view_;
+  const Clock& clock_;
   const DriveOpener opener_;
   const std::string node_;
   const Hooks hooks_;

@@ -25,6 +25,21 @@ std::vector<std::string> DriveList::apply_to(const std::vector<std::string>& fla
   return out;
 }
 
+bool DriveList::is_fenced(const std::string& uuid, std::int64_t oldest) const {
+  const auto found = gone.find(uuid);
+  return found != gone.end() && found->second.since < oldest;
+}
+
+bool DriveList::all_in_service(std::int64_t oldest) const {
+  const auto fenced = [&](const auto& each) { return is_fenced(each.first, oldest); };
+  const auto known = [&](const std::string& path) {
+    return std::any_of(gone.begin(), gone.end(),
+                       [&](const auto& each) { return each.second.path == path; });
+  };
+  return disabled.empty() && std::all_of(gone.begin(), gone.end(), fenced) &&
+         std::all_of(detached.begin(), detached.end(), known);
+}
+
 std::uint64_t other_drive_set() { return 1 + random_u64() % 1'000'000'000; }
 
 Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
@@ -38,6 +53,10 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
       in.at("attached").get_to(out.attached);
       in.at("detached").get_to(out.detached);
       in.at("disabled").get_to(out.disabled);
+      const auto gone = in.value("gone", nlohmann::json::object());
+      for (const auto& [uuid, drive] : gone.items())
+        out.gone[uuid] = {drive.at("path").get<std::string>(),
+                          drive.at("since").get<std::int64_t>()};
     }
     file = kSetFile;
     if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
@@ -55,8 +74,10 @@ Status save_drive_set(const std::filesystem::path& directory, std::uint64_t driv
 
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
   TRY_OK(save_drive_set(directory, list.drive_set));
-  const nlohmann::json out{
+  nlohmann::json out{
       {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
+  for (const auto& [uuid, drive] : list.gone)
+    out["gone"][uuid] = {{"path", drive.path}, {"since", drive.since}};
   return save_node_text(directory, kFile, out.dump(1) + "\n");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,13 +14,20 @@ namespace tarn::target {
 /// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
 /// in `drives.json` of the target's directory:
 ///
-///   {"attached":[..],"detached":[..],"disabled":[..]}
+///   {"attached":[..],"detached":[..],"disabled":[..],"gone":{UUID:{"path":..,"since":SECONDS}}}
 ///
 /// and `set.json`: {"drive_set":N}.
 struct DriveList {
   std::set<std::string> attached;  ///< used although no --drive says so
   std::set<std::string> detached;  ///< not used, whatever --drive says
   std::set<std::string> disabled;  ///< out of service until they are enabled
+  /// One that was detached, and has not been attached since.
+  struct Gone {
+    std::string path;        ///< where it was
+    std::int64_t since = 0;  ///< when it went: seconds since 1970
+    auto operator<=>(const Gone&) const = default;
+  };
+  std::map<std::string, Gone> gone;  ///< by uuid
   /// Another random number each time drives went or came in a way that may have cost this target
   /// what it had, or bring back what is no more (cluster::TargetWord). 0: none was chosen yet.
   std::uint64_t drive_set = 0;
@@ -28,6 +36,11 @@ struct DriveList {
 
   /// The drives to open, where `flags` are those of --drive.
   [[nodiscard]] std::vector<std::string> apply_to(const std::vector<std::string>& flags) const;
+  /// Nobody remembers any more what was deleted before `oldest` (seconds since 1970). Whether the
+  /// drive `uuid` went before that: it may come back only empty.
+  [[nodiscard]] bool is_fenced(const std::string& uuid, std::int64_t oldest) const;
+  /// No drive that may come back as it is is out of service.
+  [[nodiscard]] bool all_in_service(std::int64_t oldest) const;
 };
 
 /// A number for DriveList::drive_set: random, above 0, and short, since the map has one for each

@@ -312,7 +312,8 @@ Status Target::start() {
       *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
       *stats_, [this] { return drive_reports(*store_, store_->space_limits(), admin_->leaving()); },
       *config_});
-  admin_.emplace(*store_, *view_, opener, std::move(drives), std::move(opened.identities), id_,
+  admin_.emplace(*store_, *view_, clock_, opener, std::move(drives), std::move(opened.identities),
+                 id_,
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});

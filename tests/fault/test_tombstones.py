@@ -1,7 +1,9 @@
 """What is remembered of deletes (tombstones): it goes after its time, and not while somebody may bring the object back."""
 
 import re
+import shutil
 import time
+from pathlib import Path
 
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import wait_until
@@ -69,15 +71,42 @@ def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
     for name in names:
         assert cluster.put("m", name, b"old").status == 200
     first = cluster.drives("t1")[0]
-    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    assert change(cluster, "POST", "disable-mp", first, "?dntres=true").status == 200
     for name in names:
         assert cluster.delete("m", name).status == 200
     time.sleep(2 * KEEP)
     assert forgotten(cluster) == 0
-    attach(cluster, first)
+    assert change(cluster, "POST", "enable-mp", first).status == 200
     wait_until(lambda: forgotten(cluster) == len(names) + PROBE, 10 * KEEP, "they go when the drive has caught up", every=0.1)
     assert cluster.names("m") == []
     assert all(cluster.get("m", name).status == 404 for name in names)
+
+
+def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage):
+    """Nobody remembers what was deleted meanwhile."""
+    stage = make_stage(targets=1, drives=2, settings=SETTINGS)
+    cluster = stage.cluster
+    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
+    names = [f"n-{i:02}" for i in range(12)]
+    for name in names:
+        assert cluster.put("m", name, b"old").status == 200
+    first = cluster.drives("t1")[0]
+    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    attach(cluster, first)  # in time
+    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    for name in names:
+        assert cluster.delete("m", name).status == 200
+    wait_until(lambda: forgotten(cluster) == len(names) + PROBE, 10 * KEEP, "nothing is kept for it any more", every=0.1)
+    stage.kill("t1")
+    stage.start("t1")
+    refused = change(cluster, "PUT", "attach-mp", first)
+    assert refused.status == 409 and b"target.tombstone_keep" in refused.body, refused
+    assert cluster.names("m") == [], "the drive of which that is asked has what was deleted"
+    for part in (".tarn", "data", "trash"):
+        shutil.rmtree(Path(first) / part, ignore_errors=True)
+    attach(cluster, first)
+    assert cluster.put("m", "new", b"new").status == 200
+    assert cluster.names("m") == ["new"]
 
 
 def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage):
@@ -86,7 +115,8 @@ def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
     wait_until_home(cluster)
-    mine, others = (cluster.names_owned_by(target, "data", 15) for target in ("t2", "t1"))
+    mine = cluster.names_owned_by("t2", "data", 15)
+    *others, extra = cluster.names_owned_by("t1", "data", 16)
     for name in [*mine, *others]:
         assert cluster.put("data", name, b"old").status == 200
     stage.kill("t2")
@@ -94,7 +124,6 @@ def test_what_was_deleted_while_a_target_was_away_does_not_come_back(make_stage)
     delete(cluster, mine, others)
     wait_until(lambda: forgotten(cluster, "t1") >= len(others), 10 * KEEP, "those of others' names are forgotten", every=0.1)
     # Once more all that there is has been looked at.
-    extra = cluster.names_owned_by("t1", "data", 16)[-1]
     assert cluster.put("data", extra, b"x").status == 200 and cluster.delete("data", extra).status == 200
     wait_until(lambda: forgotten(cluster, "t1") > len(others), 10 * KEEP, "and another one", every=0.1)
     early = forgotten(cluster)
