@@ -440,7 +440,8 @@ Task<void> DriveAdmin::close_detached() {
   }
   for (const auto& drive : drives) {
     store_.close_idle(*drive);  // a look-up that began before may have kept one
-    if (drive->uploads() != 0 || drive->open_objects() != 0) continue;
+    if (drive->uploads() != 0 || drive->open_objects() != 0 || store_.may_be_asked(*drive))
+      continue;
     const Status closed = co_await threads_.run([&] { return drive->close(kRestSeconds); });
     if (!closed) continue;
     const std::lock_guard lock(mutex_);

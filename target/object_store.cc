@@ -52,6 +52,26 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
   return set;
 }
 
+void ObjectStore::replace_set(std::shared_ptr<const DriveSet> next) {
+  {
+    const std::lock_guard lock(former_mutex_);
+    std::erase_if(former_, [](const auto& each) { return each.expired(); });
+    former_.push_back(set_.get());
+  }
+  set_.set(std::move(next));
+}
+
+bool ObjectStore::may_be_asked(const Drive& drive) const {
+  const auto has_it = [&](const std::shared_ptr<const DriveSet>& set) {
+    return set != nullptr && std::any_of(set->drives.begin(), set->drives.end(),
+                                         [&](const auto& one) { return one.get() == &drive; });
+  };
+  if (has_it(set_.get())) return true;
+  const std::lock_guard lock(former_mutex_);
+  return std::any_of(former_.begin(), former_.end(),
+                     [&](const auto& each) { return has_it(each.lock()); });
+}
+
 std::shared_ptr<Drive> ObjectStore::drive_at(const std::string& path) const {
   const auto set = set_.get();
   for (const auto& drive : set->drives)
@@ -76,7 +96,7 @@ void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   for (const auto& each : drives) each->expect_foreign();
   missing.erase(drive->path());
   drives.push_back(std::move(drive));
-  set_.set(make_set(std::move(drives), std::move(missing)));
+  replace_set(make_set(std::move(drives), std::move(missing)));
 }
 
 void ObjectStore::detach(const Drive& drive) {
@@ -88,7 +108,7 @@ void ObjectStore::detach(const Drive& drive) {
   detached_.push_back(*at);
   drives.erase(at);
   for (const auto& each : drives) each->expect_foreign();
-  set_.set(make_set(std::move(drives), before->missing));
+  replace_set(make_set(std::move(drives), before->missing));
   open_.forget_drive(drive);
 }
 
@@ -96,7 +116,7 @@ void ObjectStore::forget_missing(const std::string& path) {
   const auto before = set_.get();
   auto missing = before->missing;
   missing.erase(path);
-  set_.set(make_set(before->drives, std::move(missing)));
+  replace_set(make_set(before->drives, std::move(missing)));
 }
 
 std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) const {

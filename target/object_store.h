@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ class ObjectStore {
   void attach(std::shared_ptr<Drive> drive);
   /// Takes one out of the set, and lets go of what is open of it without a reader.
   void detach(const Drive& drive);
+  /// Whether a drive is in the set, or somebody goes on with one that it was in. Thread-safe.
+  [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Forgets that a drive is missing.
   void forget_missing(const std::string& path);
   /// Closes what is open of a drive without a reader.
@@ -131,13 +134,16 @@ class ObjectStore {
                                       const std::vector<std::size_t>& order) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
+  void replace_set(std::shared_ptr<const DriveSet> next);
   static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
                                                   std::map<std::string, std::string> missing);
   Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
                                std::size_t limit, std::string& next, const Seen& seen);
 
   Snapshot<DriveSet> set_;
-  std::vector<std::shared_ptr<Drive>> detached_;  // who began before may still ask them
+  mutable std::mutex former_mutex_;
+  std::vector<std::weak_ptr<const DriveSet>> former_;  // sets that set_ was; guarded by it
+  std::vector<std::shared_ptr<Drive>> detached_;       // who began before may still ask them
   Snapshot<SpaceLimits> space_limits_;
   NameLocks locks_;
   friend class Mirror;
