@@ -66,8 +66,13 @@ class OneWalk {
   api::MoveProgress progress_;
 };
 
-/// True: no record here belongs elsewhere by this map.
-Task<bool> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
+enum class Walked : std::uint8_t {
+  clean,         ///< no record here belongs elsewhere by this map
+  more_to_come,  ///< none did, but writes of names that are others' by now are under way
+  failed
+};
+
+Task<Walked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
   // Before it looks: by this map no more writes of others begin.
   const bool only_ours = node.owned.only_ours_under_way();
   node.home.begin(map->version, node.clock);
@@ -77,15 +82,16 @@ Task<bool> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership>
   both.push_back(walk.watch());
   const auto results = co_await gather(std::move(both));
   walk.log_end();
-  co_return results.front() && only_ours;
+  if (!results.front()) co_return Walked::failed;
+  co_return only_ours ? Walked::clean : Walked::more_to_come;
 }
 
 }  // namespace
 
 Task<void> move_home(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::uint64_t version = 0;  // of the map that was seen last
-  bool done = false;          // by that version
+  std::uint64_t version = 0;       // of the map that was seen last
+  Walked walked = Walked::failed;  // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
   // What was asked for before this start was done by the one before, or a past set is left.
@@ -98,12 +104,13 @@ Task<void> move_home(TargetNode& node) {
     if (known->map.version != state->map->version) continue;
     if (state->map->version != version) {
       version = state->map->version;
-      done = false;
+      walked = Walked::failed;
       pause = kAgainFirst;
       again = {};
     }
     const std::uint64_t asked = known->map.rebalance.asked;
     // Without a past set nothing lies where it is not at home.
+    const bool done = walked == Walked::clean;
     if (done || (state->map->past.empty() && asked <= looked)) {
       node.home.set_state(version, State::home);
       continue;
@@ -111,9 +118,11 @@ Task<void> move_home(TargetNode& node) {
     const bool wanted = may_move(node);
     node.home.set_state(version, wanted ? State::waiting : State::held);
     if (!wanted || state->settled < version) continue;
-    if (!node.membership.lease().valid() || std::chrono::steady_clock::now() < again) continue;
-    done = co_await walk_once(node, state->map);
-    if (done) {
+    if (!node.membership.lease().valid()) continue;
+    const bool all_came = walked == Walked::more_to_come && node.owned.only_ours_under_way();
+    if (!all_came && std::chrono::steady_clock::now() < again) continue;
+    walked = co_await walk_once(node, state->map);
+    if (walked == Walked::clean) {
       node.owned.holds_only_ours(version);
       looked = std::max(looked, asked);
     }

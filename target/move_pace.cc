@@ -29,4 +29,13 @@ Task<Status> Pace::pass(std::uint64_t bytes) const {
   }
 }
 
+Task<Status> Pace::until_ended() const {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    CO_TRY_OK(go_on());
+    timer.expires_after(kLookAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 }  // namespace tarn::target

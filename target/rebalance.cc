@@ -137,7 +137,7 @@ Task<Result<std::vector<std::size_t>>> Rebalance::offer_patiently(const Receiver
                                                                   const Offer& offer) {
   for (int attempts = 0;;) {
     CO_TRY_OK(pace_.go_on());
-    auto answer = co_await offer_names(node_, to, offer);
+    auto answer = co_await while_walking(pace_, offer_names(node_, to, offer));
     if (answer) co_return answer;
     const bool again = co_await try_again(answer.error(), attempts, pace_.stop);
     CO_TRY_OK(pace_.go_on());
@@ -184,7 +184,8 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));
-    CO_TRY(const bool stored, co_await send_copy(node_, to, attribute, object.get(), pace_));
+    auto copy = send_copy(node_, to, attribute, object.get(), pace_);
+    CO_TRY(const bool stored, co_await while_walking(pace_, std::move(copy)));
     if (!object || !stored) continue;
     auto& sent = progress_.counts.sent[id];
     ++sent.objects;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <boost/beast/http/parser.hpp>
 
 #include "common/base/encoding.h"
+#include "common/http/silence.h"
 
 namespace tarn::http {
 namespace {
@@ -30,18 +30,6 @@ constexpr std::size_t kHeadBytesMax = 64U << 10U;
 constexpr std::size_t kChunkedReadBytes = 256U << 10U;
 constexpr std::size_t kChunkLineBytesMax = 16U << 10U;  // chunk sizes, extensions, trailers
 constexpr std::size_t kTurnBytes = 2U << 20U;  // before other work of the loop gets its turn
-
-/// So that a connection whose other end is gone without a word does not look idle for ever: probes
-/// after 3 s of silence, every second, and an error when three had no answer.
-void probe_when_silent(int socket) {
-  const auto set = [socket](int level, int option, int value) {
-    (void)setsockopt(socket, level, option, &value, sizeof value);
-  };
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
 
 /// A name looked up on the resolver's thread. Shared with it: getaddrinfo cannot be interrupted, so
 /// a lookup may outlive the call that has given up on it.

@@ -15,6 +15,7 @@
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/http/silence.h"
 #include "common/obs/log.h"
 
 namespace tarn::http {
@@ -90,6 +91,10 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   const Phase before = phase_;
   const bool transfer = before == Phase::working;
   if (transfer) enter(Phase::waiting);
+  // Whose body does not come any further holds a write, and with it a name that moves. Not from the
+  // start: idle connections may be many.
+  if (transfer && what == Socket::wait_read && !std::exchange(probed_, true))
+    probe_when_silent(socket_.native_handle());
   since_yield_ = 0;
   const auto [ec] = co_await socket_.async_wait(what, kTuple);
   if (transfer) {

@@ -117,6 +117,7 @@ class Connection {
   std::size_t since_yield_ = 0;
   asio::steady_timer* pause_ = nullptr;  ///< of who is in pause()
   bool corked_ = false;
+  bool probed_ = false;  ///< probe_when_silent() was called
   bool timed_out_ = false;
   bool stopping_ = false;
 };

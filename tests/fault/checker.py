@@ -307,26 +307,32 @@ class _Search:
     """Depth first over (what is done, state), each visited once.
 
     What keeps it short: an observation that the state satisfies is taken at once (it changes nothing); a
-    value that somebody has still to see is not overwritten (it never comes back: values are unique); among
-    deletes with an open end only the oldest is tried (they are alike); and a write that nobody saw is taken
-    at once over a value that nobody has still to see, where nothing else could tell the difference.
+    value that somebody has still to see is not overwritten (it never comes back: values are unique). A write
+    whose readers have all begun is over in an instant, and of those that ask the same of the state before them
+    it does not matter which comes first, but for the time that each has left: only the most urgent is tried.
+    So are deletes. Values that nobody asks for any more are one state.
     """
 
     def __init__(self, register):
         self.register = register
         events = register.events
-        needed = {event.needs[1] for event in events if event.needs[:1] in (("is",), ("not",))}
+        asked = {event.needs[1] for event in events if event.needs[:1] == ("not",)}
+        needed = asked | {event.needs[1] for event in events if event.needs[:1] == ("is",)}
         self.tells_presence = any(event.needs[:1] in (("present",), ("not",)) for event in events)
         self.closed = [event for event in events if event.ret is not END]
         self.open = [event for event in events if event.ret is END and (
             event.sets == (ABSENT,) or event.sets[0] in needed or self.tells_presence)]
-        self.needed = needed
         self.needs_value = collections.defaultdict(int)  # value -> mask of closed events that must see it
+        readers = collections.defaultdict(list)
         for index, event in enumerate(self.closed):
             if event.needs[:1] == ("is",) and event.needs[1] is not ABSENT:
                 self.needs_value[event.needs[1]] |= 1 << index
-        self.open_need = {event.needs[1] for event in self.open if event.needs[:1] == ("is",)}
-        # When a value must be there at the latest: whoever is under the most pressure is tried first.
+                readers[event.needs[1]].append(event)
+        # Values that also others than readers may ask for.
+        self.special = asked | {event.needs[1] for event in self.open if event.needs[:1] == ("is",)}
+        self.special |= {value for value, its in readers.items() if any(event.sets for event in its)}
+        # When the last reader of a value begins, and when the value must be there at the latest.
+        self.last_call = {value: max(event.call for event in its) for value, its in readers.items()}
         self.pressure = {}
         for event in events:
             for value in (*event.sets[:1], *event.needs[1:2]):
@@ -343,9 +349,10 @@ class _Search:
             if moves is None:
                 if done == everything:
                     return ""
-                if (done, used, state) in seen:
+                key = (low, done >> low, used, self._alike(done, state))
+                if key in seen:
                     continue
-                seen.add((done, used, state))
+                seen.add(key)
                 furthest = max(furthest, low)
                 budget -= 1
                 if budget < 0:
@@ -361,6 +368,15 @@ class _Search:
                   if event.call <= stuck.ret and event.ret >= stuck.call and event is not stuck][:6]
         return _line(self.register, "no order explains", stuck, *around)
 
+    def _still_needed(self, done, state):
+        """Mask of the closed events that have still to see this state."""
+        return self.needs_value.get(state, 0) & ~done if state is not ABSENT else 0
+
+    def _alike(self, done, state):
+        """The state, or what stands for all values that nobody asks for any more."""
+        forgotten = state is not ABSENT and state not in self.special and not self._still_needed(done, state)
+        return "forgotten" if forgotten else state
+
     def _candidates(self, done, low):
         """The closed events that may come next: called before every other one that is left has returned."""
         found = []
@@ -374,7 +390,7 @@ class _Search:
         return [index for index in found if self.closed[index].call <= limit], limit
 
     def _settle(self, done, used, state, low):
-        """Takes every step that cannot be wrong."""
+        """Takes every observation that holds."""
         while True:
             candidates, _ = self._candidates(done, low)
             taken = 0
@@ -382,15 +398,6 @@ class _Search:
                 event = self.closed[index]
                 if not event.sets and holds(event.needs, state):
                     taken |= 1 << index
-            if not taken and state is not ABSENT and not self.tells_presence and state not in self.open_need:
-                if not self.needs_value.get(state, 0) & ~done:
-                    for index in candidates:
-                        event = self.closed[index]
-                        if event.sets and not event.needs and event.sets[0] is not ABSENT \
-                                and event.sets[0] not in self.needed:
-                            taken = 1 << index
-                            state = event.sets[0]
-                            break
             if not taken:
                 return done, used, state, low
             done |= taken
@@ -400,25 +407,29 @@ class _Search:
     def _moves(self, done, used, state, low):
         """All next states behind a step that changes the state, the most promising last."""
         candidates, limit = self._candidates(done, low)
-        still_needed = self.needs_value.get(state, 0) & ~done if state is not ABSENT else 0
-        moves = []
+        still_needed = self._still_needed(done, state)
+        moves, most_urgent = [], {}
+
+        def consider(event, next_done, next_used):
+            value = event.sets[0]
+            urgency = event.ret if value is ABSENT else self.pressure[value]
+            move = (urgency, next_done, next_used, value)
+            if value is ABSENT or (value not in self.special and self.last_call.get(value, -END) <= limit):
+                kind = (event.needs, value is ABSENT)
+                if kind not in most_urgent or urgency < most_urgent[kind][0]:
+                    most_urgent[kind] = move
+            else:
+                moves.append(move)
+
         for index in candidates:
             event = self.closed[index]
-            if not event.sets or not holds(event.needs, state) or still_needed & ~(1 << index):
-                continue
-            moves.append((self.pressure[event.sets[0]] if event.sets[0] is not ABSENT else event.ret,
-                          done | 1 << index, used, event.sets[0]))
-        if not still_needed:
-            delete_tried = False
-            for index, event in enumerate(self.open):
-                if used >> index & 1 or event.call > limit or not holds(event.needs, state):
-                    continue
-                if event.sets == (ABSENT,):
-                    if delete_tried or state is ABSENT:
-                        continue
-                    delete_tried = True
-                pressure = END if event.sets[0] is ABSENT else self.pressure[event.sets[0]]
-                moves.append((pressure, done, used | 1 << index, event.sets[0]))
+            if event.sets and holds(event.needs, state) and not still_needed & ~(1 << index):
+                consider(event, done | 1 << index, used)
+        for index, event in enumerate(self.open if not still_needed else []):
+            useless = event.sets == (ABSENT,) and state is ABSENT
+            if not used >> index & 1 and event.call <= limit and holds(event.needs, state) and not useless:
+                consider(event, done, used | 1 << index)
+        moves += most_urgent.values()
         moves.sort(key=lambda move: move[0], reverse=True)
         steps = []
         for _, next_done, next_used, next_state in moves:

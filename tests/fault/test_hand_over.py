@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import time
 
+from harness import attribute
 from harness import client as http
 from harness.nodes import call, give_names_to, stored, stored_map, wait_until_home
 from harness.waiting import wait_until
@@ -119,3 +120,56 @@ def test_who_comes_back_with_an_old_map_is_told_and_follows(make_cluster):
     version = stored_map(cluster)["version"]
     word = json.loads(stored(cluster, f"/tarn/live/{t1}")[0])
     assert word["map"] == version, word
+
+
+def test_who_is_gone_in_the_middle_of_a_body_holds_up_no_name(make_cluster):
+    """A client's machine is gone without a word while it sends a body, and then the name gets another owner, who waits for
+    the write that was begun. Somebody may be slow for http.body_rate_window; who is gone is noticed long before."""
+    cluster = make_cluster(targets=2, drives=1, settings={"http.body_rate_window": "1h"})
+    cluster.expect_errors(ERRORS)
+    wait_until_home(cluster)
+    name = cluster.names_owned_by("t1", "data", 1)[0]
+    url = http.request("PUT", cluster.url("data", name), b"x" * 1000, follow=False).headers["Location"]
+    connection = http.RawConnection(url)
+    connection.send_head("PUT", url[url.index("/v1/"):], {"Content-Length": "1000", "Expect": "100-continue"})
+    assert connection.read_head()[0] == 100  # the write has begun
+    connection.send(b"x" * 500)
+    connection.vanish()
+    begun = time.monotonic()
+    give_names_to(cluster, "t2")
+    wait_until(lambda: cluster.put("data", name, b"by t2").status == 200, 15, "t2 takes writes", every=0.1)
+    wait_until_home(cluster, 15)
+    print(f"injected: a client gone in the middle of its body; detected: all at home {time.monotonic() - begun:.1f} s later")
+    assert cluster.get("data", name).body == b"by t2"
+
+
+def test_a_receiver_that_stands_still_holds_up_moves_for_no_longer_than_its_lease(make_cluster):
+    """t1 gives names to t2, slowly, when t2 stands still: when t2 is down they go to where they are at home then."""
+    cluster = make_cluster(targets=3, drives=1, settings={"rebalance.bandwidth": "100KiB"})
+    cluster.expect_errors(ERRORS)
+    wait_until_home(cluster)
+    names = cluster.names_owned_by("t2", "data", 10)
+    give_names_to(cluster, "t1")
+    for name in names:
+        wait_until(lambda: cluster.put("data", name, b"x" * 60_000).status == 200, 10, f"t1 takes {name}")
+
+    def lies(node):
+        return set(attribute.objects(cluster.drives(node), "data"))
+
+    def left():
+        """What t1 holds and another node owns."""
+        return [name for name in lies("t1") if cluster.owner("data", name) != "t1"]
+
+    give_names_to(cluster, "t1", "t2", "t3")
+    wait_until(lambda: lies("t2"), 10, "the first has come to t2", every=0.005)
+    cluster.stop("t2")
+    try:
+        begun = time.monotonic()
+        assert len(left()) >= 3, "too late"
+        wait_until(lambda: flags_of(cluster, "t2"), 10, "t2 is down", every=0.1)
+        wait_until(lambda: cluster.owner("data", names[0]) != "t2" and not left(), 15, "t1 goes on without t2", every=0.1)
+        print(f"injected: t2 stood still; detected: the others have its names {time.monotonic() - begun:.1f} s later")
+    finally:
+        cluster.cont("t2")
+    wait_until_home(cluster)
+    assert cluster.names("data") == sorted(names)

@@ -63,7 +63,7 @@ def test_a_hung_drive_stops_only_its_own_readers(make_stage, fs, seed):
     cluster.expect_errors(DRIVE_ERRORS)
     hung = stage.disks["t1"][0]
     with stage.client("first") as first:
-        names = [f"n-{i:04}" for i in range(120)]
+        names = [f"n-{i:04}" for i in range(150)]
         for name in names:
             assert first.put("data", name, rng.choice((100, 4096, 70_000, 300_000))).status == 200
     by_drive = {drive: sorted(stage.objects_on(target, drive)) for target in stage.targets() for drive in cluster.drives(target)}

@@ -233,7 +233,7 @@ def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
     cluster, judge = stage.cluster, stage.client("judge", timeout=20)
     cluster.expect_errors(MIRROR_ERRORS)
     make_bucket(cluster)
-    names = [f"n-{i:04}" for i in range(30)]
+    names = [f"n-{i:04}" for i in range(40)]
     for name in names:
         assert judge.put("m", name, 20_000).status == 200
     lost = stage.disks["t1"][0]

@@ -5,6 +5,7 @@ result. `request` is the client that tests use for ordinary calls: it sends `Exp
 curl does, and follows redirects with method and body kept.
 """
 
+import fcntl
 import http.client
 import io
 import json
@@ -12,11 +13,13 @@ import re
 import select
 import socket
 import struct
+import termios
 import urllib.parse
 from dataclasses import dataclass, field
 
-from harness.waiting import scaled
+from harness.waiting import scaled, wait_until
 
+TCP_REPAIR = 19  # of <linux/tcp.h>: a socket that is closed in this state says nothing
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_HOPS = 5  # by a proxy, and four times by targets while names move
 
@@ -69,6 +72,14 @@ class RawConnection:
     def reset(self):
         """Closes with RST instead of FIN, as a crashed client's kernel would."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    def vanish(self):
+        """Closes without a word to the other side, as a machine that loses its power, when all that was sent has come there
+        (an acknowledgement would be answered). Needs root."""
+        unsent = bytearray(4)
+        wait_until(lambda: not fcntl.ioctl(self.socket, termios.TIOCOUTQ, unsent) and not any(unsent), 5, "all was sent")
+        self.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         self.close()
 
     def send(self, data):

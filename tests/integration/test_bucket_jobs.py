@@ -142,9 +142,9 @@ def test_a_name_that_cannot_be_is_an_error_of_the_job(cluster, bucket, goal):
 
 @pytest.fixture
 def slow(make_cluster):
-    """A cluster whose targets take 50 ms for each object of a copy, and 80 objects."""
+    """A cluster whose targets take 50 ms for each object of a copy, and 160 objects."""
     cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:50" for name in ("t1", "t2")})
-    fill(cluster, "data", [f"n-{i}" for i in range(80)])
+    fill(cluster, "data", [f"n-{i}" for i in range(160)])
     return cluster
 
 
@@ -174,7 +174,7 @@ def test_a_copy_is_watched_and_stopped(slow):
     end = status(slow, job)
     assert end["aborted"] and end["end_time"] > 0 and end["err"] == ""
     left = slow.names("copied")
-    assert 0 < len(left) < 80
+    assert 0 < len(left) < 160
     for snap in snaps(slow, job).values():
         assert snap["aborted"] and snap["abort-err"] and snap["is_idle"]
     answer = query(slow, "qryxstats", id=job, show_active=True)

@@ -86,11 +86,9 @@ def test_a_list_is_complete_after_every_put_and_delete(cluster, bucket, rng):
 def test_list_is_complete_or_an_error(make_cluster):
     """With a target away a list would be short: it is refused until the target is back."""
     cluster = make_cluster()
-    names = [f"object-{i:03}" for i in range(40)]
+    names = sorted(name for target in cluster.targets() for name in cluster.names_owned_by(target, "data", 10))
     fill(cluster, "data", names)
     assert cluster.names("data") == names
-    owners = {cluster.owner("data", name) for name in names}
-    assert owners == set(cluster.targets())
     cluster.kill("t3")
     answer = cluster.list_page("data")
     assert answer.status == 503 and answer.headers["Retry-After"], answer

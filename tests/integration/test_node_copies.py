@@ -221,7 +221,7 @@ def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_clus
     cluster = make_cluster(targets=4, drives=1)
     cluster.create_bucket("two", ON_NODES)
     wait_until_home(cluster)
-    bodies = fill(cluster, 40)
+    bodies = fill(cluster, 90)
     wait_agree(cluster, bodies)
     first = [name for name, each in files_of(cluster).items() if each.keys() == {"t1", "t2"}]
     assert first, "some names lie on both"
@@ -250,7 +250,7 @@ def test_copies_lost_with_a_drive_are_made_again(make_cluster):
     cluster = make_cluster(targets=3, drives=2)
     cluster.create_bucket("two", ON_NODES)
     wait_until_home(cluster)
-    bodies = fill(cluster, 30)
+    bodies = fill(cluster, 60)
     wait_agree(cluster, bodies)
     path = cluster.drives("t1")[0]
     there = sorted(attribute.objects([path]))
@@ -313,7 +313,7 @@ def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
 
 def test_a_process_that_stands_still_holds_up_writes_for_its_lease(three):
     """It answers nothing and closes nothing: writes of which it is a home wait until it is out of the map, not for its answer."""
-    names = three.names_owned_by("t1", "two", 6)
+    names = three.names_owned_by("t1", "two", 20)
     for name in names:
         assert three.put("two", name, b"before").status == 200
     wait_agree(three, names)

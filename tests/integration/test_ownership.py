@@ -57,9 +57,9 @@ def kinds(meta):
 @pytest.mark.parametrize("meta", ["embedded", "etcd"])
 def test_names_of_a_target_that_is_down_are_written_elsewhere_and_nothing_is_lost_when_it_returns(make_cluster, meta):
     cluster = make_cluster(targets=3, drives=1, **kinds(meta))
-    store(cluster, NAMES, "old")
-    lost = [name for name in NAMES if cluster.owner("data", name) == "t1"]
-    assert len(lost) >= 4
+    lost = cluster.names_owned_by("t1", "data", 4)
+    names = NAMES + lost
+    store(cluster, names, "old")
     rewritten, deleted, untouched = lost[0], lost[1], lost[2:]
     cluster.kill("t1")
     seconds = put_until_taken(cluster, rewritten, f"new {rewritten}".encode())
@@ -78,7 +78,7 @@ def test_names_of_a_target_that_is_down_are_written_elsewhere_and_nothing_is_los
     assert cluster.list_page("data").status == 503
 
     cluster.start("t1")
-    wanted = {name: f"old {name}" for name in NAMES} | {rewritten: f"new {rewritten}", deleted: None, created: "new created"}
+    wanted = {name: f"old {name}" for name in names} | {rewritten: f"new {rewritten}", deleted: None, created: "new created"}
     wait_until(lambda: read(cluster, untouched[0]) == wanted[untouched[0]], 5, "the target that is back is asked again")
     check_all(cluster, wanted)
     # It takes the writes of its names again, whatever lies elsewhere meanwhile.
@@ -167,7 +167,7 @@ def test_objects_move_to_a_target_that_joins_and_nobody_notices(make_cluster, me
     moved = sum(int(count) for target in cluster.targets() for line in cluster.logs[target].matching("rebalance ended ")
                 for count in re.findall(r" bytes=(\d+)", line))
     print(f"{len(lies['t4'])} objects are at t4; moved {moved} bytes, at least {best} had to")
-    assert 45 <= len(lies["t4"]) <= 105
+    assert 36 <= len(lies["t4"]) <= 114  # 75, give or take five standard deviations
     assert best <= moved <= 1.05 * best
     assert not stored_map(cluster).get("past")
 

@@ -54,7 +54,7 @@ def pair(make_cluster):
 
 def fill(cluster, bucket="data"):
     """Objects of many sizes, of which one was overwritten, some have metadata, and one is deleted again. {name: body}"""
-    bodies = {f"dir{i % 3}/n-{i}": os.urandom(size) for i, size in enumerate([0, 1, 100, 4096, 70_000] * 4)}
+    bodies = {f"dir{i % 3}/n-{i}": os.urandom(size) for i, size in enumerate([0, 1, 100, 4096, 70_000] * 8)}
     bodies |= {"just one block": os.urandom(MIB), "one and a bit": os.urandom(MIB + 1), "large": os.urandom(5 * MIB + 77)}
     for name, body in bodies.items():
         assert cluster.put(bucket, name, body, headers={"Ais-Custom-Md": f"was={len(body)}"}).status == 200

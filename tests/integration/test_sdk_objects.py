@@ -97,7 +97,7 @@ def test_parallel_downloads(redirected, rng):
 
 def test_direct_reads_find_the_target_of_every_name(cluster, redirected):
     """The package computes the placement itself; the target answers without any redirect."""
-    names = [f"direct-{i}" for i in range(40)]
+    names = [name for target in cluster.targets() for name in cluster.names_owned_by(target, redirected.name, 10, "direct")]
     for name in names:
         put(redirected, name, name.encode())
     def reads():
