@@ -235,7 +235,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   return opened;
 }
 
-Task<Status> DriveAdmin::attach(std::string path) {
+Task<Status> DriveAdmin::attach(std::string path, std::string label) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
   if (store_.drive_at(path) != nullptr)
@@ -252,6 +252,7 @@ Task<Status> DriveAdmin::attach(std::string path) {
   }
   list.attached.insert(path);
   list.detached.erase(path);
+  if (!label.empty()) list.labels[path] = std::move(label);
   note_change(list);
   drive->set_disabled(list.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(list)));
@@ -299,6 +300,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   }
   list.attached.erase(path);
   list.disabled.erase(path);
+  list.labels.erase(path);
   list.detached.insert(path);
   note_change(list);
   Status saved;
@@ -400,6 +402,11 @@ std::set<std::string> DriveAdmin::leaving() const {
   std::set<std::string> out;
   for (const auto& drive : leaving_) out.insert(drive->path());
   return out;
+}
+
+std::map<std::string, std::string> DriveAdmin::labels() const {
+  const std::lock_guard lock(mutex_);
+  return list_.labels;
 }
 
 bool DriveAdmin::all_in_service() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,18 @@ std::vector<std::string> DriveList::apply_to(const std::vector<std::string>& fla
   return out;
 }
 
+Status check_drive_label(const std::string& label) {
+  constexpr std::size_t kCharactersMax = 32;
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  if (!label.empty() && label.size() <= kCharactersMax &&
+      label.find_first_not_of(kAllowed) == std::string::npos)
+    return {};
+  return fail(Errc::invalid_argument,
+              "mountpath_label={}: a label has 1 to {} letters, digits, '.', '_' or '-'", label,
+              kCharactersMax);
+}
+
 std::uint64_t other_drive_set() { return 1 + random_u64() % 1'000'000'000; }
 
 Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
@@ -38,6 +51,7 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
       in.at("attached").get_to(out.attached);
       in.at("detached").get_to(out.detached);
       in.at("disabled").get_to(out.disabled);
+      out.labels = in.value("labels", out.labels);  // older files have none
     }
     file = kSetFile;
     if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
@@ -55,8 +69,10 @@ Status save_drive_set(const std::filesystem::path& directory, std::uint64_t driv
 
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
   TRY_OK(save_drive_set(directory, list.drive_set));
-  const nlohmann::json out{
-      {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
+  const nlohmann::json out{{"attached", list.attached},
+                           {"detached", list.detached},
+                           {"disabled", list.disabled},
+                           {"labels", list.labels}};
   return save_node_text(directory, kFile, out.dump(1) + "\n");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,13 +14,14 @@ namespace tarn::target {
 /// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
 /// in `drives.json` of the target's directory:
 ///
-///   {"attached":[..],"detached":[..],"disabled":[..]}
+///   {"attached":[..],"detached":[..],"disabled":[..],"labels":{PATH:LABEL}}
 ///
 /// and `set.json`: {"drive_set":N}.
 struct DriveList {
-  std::set<std::string> attached;  ///< used although no --drive says so
-  std::set<std::string> detached;  ///< not used, whatever --drive says
-  std::set<std::string> disabled;  ///< out of service until they are enabled
+  std::set<std::string> attached;             ///< used although no --drive says so
+  std::set<std::string> detached;             ///< not used, whatever --drive says
+  std::set<std::string> disabled;             ///< out of service until they are enabled
+  std::map<std::string, std::string> labels;  ///< by path; shown, and nothing acts upon them
   /// Another random number each time drives went or came in a way that may have cost this target
   /// what it had, or bring back what is no more (cluster::TargetWord). 0: none was chosen yet.
   std::uint64_t drive_set = 0;
@@ -29,6 +31,9 @@ struct DriveList {
   /// The drives to open, where `flags` are those of --drive.
   [[nodiscard]] std::vector<std::string> apply_to(const std::vector<std::string>& flags) const;
 };
+
+/// invalid_argument for what is no label: 1 to 32 of A-Z a-z 0-9 . _ -
+Status check_drive_label(const std::string& label);
 
 /// A number for DriveList::drive_set: random, above 0, and short, since the map has one for each
 /// target.
