@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/place.h"
@@ -17,7 +18,25 @@ std::string number_of(const ordered_json& bucket, const char* key) {
   return std::to_string(bucket.value(key, std::uint64_t{0}));
 }
 
-/// Exit code 0 also when something is reduced: scripts look at the numbers.
+/// A line on stderr for each bucket that could not be counted whole.
+Exit complain_of_gaps(const ordered_json& counted) {
+  Exit exit = Exit::ok;
+  for (const auto& each : counted["buckets"]) {
+    if (each.value("complete", true)) continue;
+    std::string away;
+    for (const auto& target : each.value("targets_away", ordered_json::array()))
+      away += (away.empty() ? "" : ", ") + printable(target.get<std::string>());
+    if (away.empty()) away = "none, but " + number_of(each, "drives_away") + " drives";
+    complain("redundancy",
+             {Errc::unavailable, fmt::format("the counts of {} are incomplete: targets away: {}",
+                                             printable(each.value("name", "")), away)});
+    exit = Exit::partial;
+  }
+  return exit;
+}
+
+/// Exit code 0 also when something is reduced: scripts look at the numbers. Not when they leave
+/// something out.
 Exit redundancy(Session& session, const std::string& bucket, bool as_json) {
   std::string path = "/v1/cluster?what=redundancy";
   if (!bucket.empty()) path += "&provider=ais&bucket=" + percent_encode(bucket);
@@ -28,15 +47,16 @@ Exit redundancy(Session& session, const std::string& bucket, bool as_json) {
     return complain("redundancy", {Errc::io, "the answer has no counts"});
   if (as_json) {
     print_json(counted);
-    return Exit::ok;
+    return complain_of_gaps(counted);
   }
-  Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "DRIVES AWAY"});
+  Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "DRIVES AWAY", "COUNTED"});
   for (const auto& each : counted["buckets"])
     table.add({printable(each.value("name", "")), number_of(each, "copies"),
                number_of(each, "full"), number_of(each, "reduced"), number_of(each, "at_risk"),
-               number_of(each, "lost"), number_of(each, "drives_away")});
+               number_of(each, "lost"), number_of(each, "drives_away"),
+               each.value("complete", true) ? "all" : "in part"});
   table.print();
-  return Exit::ok;
+  return complain_of_gaps(counted);
 }
 
 }  // namespace

@@ -182,4 +182,20 @@ Task<Status> query_node(const Services& services, http::Request& request) {
   co_return sent;
 }
 
+Task<Status> list_absent_jobs(const Services& services, http::Request& request) {
+  if (request.head().method != http::Method::get)
+    co_return fail(Errc::unsupported, "{} belongs to later work", request.target.path);
+  CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
+  CO_TRY(const JobQuery query, parse_job_query(body));
+  const std::string_view asked = request.query().get("id");
+  const std::string id = query.id.empty() ? std::string(asked) : query.id;
+  if (!id.empty()) {
+    const Error unknown{Errc::not_found, fmt::format("job \"{}\" does not exist", id)};
+    const Status refused = co_await refuse_as(services, request, unknown, kJobNotFound);
+    co_return refused;
+  }
+  const Status sent = co_await request.exchange.respond(cluster::json_response(json::array()));
+  co_return sent;
+}
+
 }  // namespace tarn::proxy

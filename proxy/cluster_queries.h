@@ -16,4 +16,8 @@ Task<Status> query_cluster(const Services& services, http::Request& request);
 /// that no node has.
 Task<Status> query_node(const Services& services, http::Request& request);
 
+/// GET /v1/download and GET /v1/sort, which AIStore's clients ask for the list of all jobs: there
+/// are none of these, so [], and not_found for an id. Other methods are unsupported.
+Task<Status> list_absent_jobs(const Services& services, http::Request& request);
+
 }  // namespace tarn::proxy

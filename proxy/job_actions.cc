@@ -1,7 +1,11 @@
 #include "proxy/job_actions.h"
 
 #include <chrono>
+#include <utility>
 
+#include "common/api/mirror_props.h"
+#include "proxy/bucket_copy.h"
+#include "proxy/job_kinds.h"
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"
@@ -42,6 +46,32 @@ Task<Status> stop_jobs(const Services& services, JobQuery query) {
   co_return Status();
 }
 
+/// The pass over a mirrored bucket that makes missing copies and takes away those too many.
+Task<Result<std::string>> start_copies(const Services& services, JobQuery query) {
+  if (query.buckets.size() != 1)
+    co_return fail(Errc::invalid_argument, "make-n-copies is of one bucket: name it as \"Bck\"");
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, query.buckets.front()));
+  if (api::copies_of(known.record->props) < 2)
+    co_return fail(
+        Errc::invalid_argument,
+        "bucket \"{}\" has no copies on drives: POST /v1/buckets/{} "
+        "{{\"action\":\"make-n-copies\",\"value\":2}} gives it some (copies on nodes are "
+        "made by their targets, without being asked)",
+        known.record->name.display(), known.record->name.name);
+  co_return co_await start_copies_job(services, known.record->name);
+}
+
+Task<Result<std::string>> start_job(const Services& services, JobQuery query) {
+  if (query.kind.empty()) co_return fail(Errc::invalid_argument, "start needs the kind of a job");
+  if (query.kind == "make-n-copies") co_return co_await start_copies(services, std::move(query));
+  if (query.kind != "resilver") co_return fail(cannot_start(query.kind));
+  if (query.node.empty())
+    co_return fail(Errc::unsupported,
+                   "a resilver is of one target: give its id as \"DaemonID\"; of all at once "
+                   "belongs to later work");
+  co_return co_await start_resilver(services, query.node);
+}
+
 }  // namespace
 
 Task<Status> act_on_jobs(const Services& services, http::Request& request, Action action) {
@@ -54,10 +84,8 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
     const Status sent = co_await refuse_as(services, request, unknown, kNodeNotFound);
     co_return sent;
   }
-  if (action.action == "start" && query.kind.empty())
-    co_return fail(Errc::invalid_argument, "start needs the kind of a job");
-  if (action.action == "start" && query.kind == "resilver" && !query.node.empty()) {
-    const auto started = co_await start_resilver(services, query.node);
+  if (action.action == "start") {
+    const auto started = co_await start_job(services, std::move(query));
     if (!started && started.error().code == Errc::conflict) {
       const Status sent =
           co_await refuse_as(services, request, started.error(), kLimitedCoexistence);
@@ -68,13 +96,6 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
         co_await request.exchange.respond(http::Response(200, http::kText, *started));
     co_return sent;
   }
-  if (action.action == "start" && query.kind == "resilver")
-    co_return fail(Errc::unsupported,
-                   "a resilver is of one target: give its id as \"DaemonID\"; of all at once "
-                   "belongs to later work");
-  if (action.action == "start")
-    co_return fail(Errc::unsupported, "starting a job of kind '{}' belongs to later work",
-                   query.kind);
   if (query.id.empty() && query.kind.empty())
     co_return fail(Errc::invalid_argument, "stop needs the id or the kind of a job");
   if (!query.id.empty()) {

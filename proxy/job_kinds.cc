@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "proxy/bucket_copy.h"
 #include "proxy/object_job.h"
 #include "proxy/rebalance_job.h"
@@ -21,6 +23,45 @@ constexpr Kind kKinds[] = {
     {"delete-listrange", drive_object_job}, {"make-n-copies", drive_make_copies},
     {"move-bck", drive_bucket_rename},      {"rebalance", drive_rebalance},
     {"resilver", drive_resilver},           {"summary-bck", drive_summary},
+};
+
+/// Kinds that begin by a call of their own.
+constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
+    {"copy-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"copy-bck\"}"},
+    {"copy-listrange", "POST /v1/buckets/B {\"action\":\"copy-listrange\"}"},
+    {"delete-listrange", "DELETE /v1/buckets/B {\"action\":\"delete-listrange\"}"},
+    {"move-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"move-bck\"}"},
+    {"summary-bck", "GET /v1/buckets/B {\"action\":\"summary-bck\"}"},
+};
+
+/// AIStore's kinds that there are no jobs of here yet.
+constexpr std::string_view kLater[] = {
+    "archive",
+    "blob-download",
+    "cleanup-store",
+    "create-inventory",
+    "download",
+    "dsort",
+    "ec-encode",
+    "ec-get",
+    "ec-put",
+    "ec-resp",
+    "election",
+    "etl-bck",
+    "etl-inline",
+    "etl-listrange",
+    "evict-listrange",
+    "evict-remote-bck",
+    "get-batch",
+    "index-shard",
+    "list",
+    "load-lom-cache",
+    "lru",
+    "promote",
+    "put-copies",
+    "prefetch-listrange",
+    "rechunk",
+    "summary-shard",
 };
 
 /// AIStore's names for people, and its kinds (aistore-api.md, section 3.3).
@@ -58,6 +99,19 @@ std::string kind_of(const std::string& name) {
   for (const auto& [shown, kind] : kShownAs)
     if (name == shown) return std::string(kind);
   return name;
+}
+
+Error cannot_start(const std::string& kind) {
+  for (const auto& [name, call] : kBegunBy)
+    if (kind == name)
+      return {Errc::invalid_argument, fmt::format("a job of kind '{}' begins by {}", kind, call)};
+  for (const std::string_view later : kLater)
+    if (kind == later)
+      return {Errc::unsupported,
+              fmt::format("starting a job of kind '{}' belongs to later work", kind)};
+  return {
+      Errc::invalid_argument,
+      fmt::format("'{}' is no kind of job: known are rebalance, resilver, make-n-copies", kind)};
 }
 
 }  // namespace tarn::proxy

@@ -18,4 +18,8 @@ Task<Status> drive_job(const Services& services, Job job);
 /// shown under no other.
 [[nodiscard]] std::string kind_of(const std::string& name);
 
+/// Why {"action":"start"} does not begin a job of this kind: it begins by another call, belongs to
+/// later work, or is none.
+[[nodiscard]] Error cannot_start(const std::string& kind);
+
 }  // namespace tarn::proxy

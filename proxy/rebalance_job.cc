@@ -108,28 +108,34 @@ class Watched {
 };
 
 Task<void> Watched::look(const cluster::ClusterState& state) {
+  all_home_ = true;
+  held_ = false;
+  const auto has_moved = [&](const std::string& id) {
+    const auto* word = state.ownership->find(id);
+    return word != nullptr && word->moved >= version_;
+  };
   std::vector<const cluster::Node*> targets;
-  for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map)))
+  for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map))) {
     if (const auto* node = state.map.find(id); node != nullptr && state.live.contains(id))
       targets.push_back(node);
+    else
+      all_home_ = all_home_ && has_moved(id);
+  }
   std::vector<Task<Report>> calls;
   for (const cluster::Node* target : targets) calls.push_back(ask(services_, *target));
   const auto reports = co_await gather(std::move(calls));
   const std::int64_t now = services_.clock.wall_time().count();
-  all_home_ = true;
-  held_ = false;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::string& id = targets[i]->id;
     const Report& report = reports[i];
-    const auto* word = state.ownership->find(id);
-    bool home = word != nullptr && word->moved >= version_;
+    bool home = has_moved(id);
     if (report.known) {
       // A walk by an older map is not of this rebalance.
       if (report.walk.objects > 0 && report.map_version >= version_) walks_[id].take(report);
       home = report.state == "home" && report.map_version >= version_;
       held_ = held_ || report.state == "held";
-      all_home_ = all_home_ && home;
     }
+    all_home_ = all_home_ && home;
     services_.jobs.update(job_.id, [&](Job& job) {
       const std::int64_t ended = job.parts[id].ended_ns;
       take_progress(job, id, walks_[id].sum(), !home ? 0 : ended != 0 ? ended : now);

@@ -1,6 +1,8 @@
 #include "proxy/redundancy.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -49,13 +51,42 @@ Result<std::optional<std::string>> take_records(const std::string& target, const
   }
 }
 
-/// Copies on nodes: the records of all targets that answer, compared by name.
-Task<Result<api::CopyCounts>> count_on_nodes(const Services& services,
-                                             const cluster::ClusterState& state,
-                                             const cluster::BucketRecord& bucket,
-                                             std::uint64_t wanted) {
+/// Ids of the targets that do not answer; what lies there is not counted.
+using Away = std::set<std::string>;
+
+Nodes targets_but(const cluster::ClusterState& state, const Away& away) {
+  Nodes out;
+  for (const auto& [id, node] : state.map.nodes)
+    if (node.role == cluster::Role::target && !away.contains(id)) out.push_back(&node);
+  return out;
+}
+
+Away silent_targets(const Services& services, const cluster::ClusterState& state) {
   const auto answering = services.suspects.answering();
-  CO_TRY(const auto targets, targets_for_list(state, *answering, bucket));
+  Away away;
+  for (const cluster::Node* target : targets_but(state, {}))
+    if (!answering->contains(target->id)) away.insert(target->id);
+  return away;
+}
+
+/// Notes in `away` whose answer is that it cannot now. The first of all other errors.
+template <class T>
+Status sort_out(const Nodes& targets, const std::vector<Result<T>>& answers, Away& away) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i]) continue;
+    if (answers[i].error().code != Errc::unavailable) return fail(answers[i].error());
+    away.insert(targets[i]->id);
+  }
+  return {};
+}
+
+/// Copies on nodes: the records of all targets but those in `away`, compared by name. Nothing when
+/// one more went away meanwhile.
+Task<Result<std::optional<api::CopyCounts>>> count_on_nodes(const Services& services,
+                                                            const cluster::ClusterState& state,
+                                                            const cluster::BucketRecord& bucket,
+                                                            std::uint64_t wanted, Away& away) {
+  const Nodes targets = targets_but(state, away);
   const ListRequest request;
   api::CopyCounts counts;
   std::string after;
@@ -66,48 +97,61 @@ Task<Result<api::CopyCounts>> count_on_nodes(const Services& services,
     for (const cluster::Node* target : targets)
       calls.push_back(ask_for_list(services, *target, std::string(kRecordsPath) + query.encode()));
     const auto answers = co_await gather(std::move(calls));
+    const std::size_t before = away.size();
+    CO_TRY_OK(sort_out(targets, answers, away));
+    if (away.size() > before) co_return std::nullopt;
     std::map<std::string, Copies> names;
     std::optional<std::string> bound;  // behind it somebody has not said all
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      CO_TRY_OK(answers[i]);
       CO_TRY(const auto last, take_records(targets[i]->id, *answers[i], names));
       if (last && (!bound || *last < *bound)) bound = last;
     }
     for (const auto& [name, copies] : names)
       if (copies.live && (!bound || name <= *bound)) counts.add(copies.nodes, wanted);
-    if (!bound) co_return counts;
+    if (!bound) co_return std::optional(counts);
     after = *bound;
   }
 }
 
-Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
-                                const cluster::BucketRecord& bucket) {
-  if (const int wanted = api::node_copies_of(bucket.props); wanted > 1) {
-    CO_TRY(json out,
-           co_await count_on_nodes(services, state, bucket, static_cast<std::uint64_t>(wanted)));
-    out["name"] = bucket.name.name;
-    out["provider"] = bucket.name.provider;
-    out["copies"] = wanted;
-    co_return out;
-  }
+/// Copies on drives: each target counts its own.
+Task<Result<api::CopyCounts>> count_on_drives(const Services& services,
+                                              const cluster::ClusterState& state,
+                                              const cluster::BucketRecord& bucket, Away& away) {
   api::Query query;
   query.set("bucket", std::to_string(raw(bucket.id)));
   query.set("bmd", std::to_string(state.bmd.version));
   const std::string path = "/v1/internal/redundancy?" + query.encode();
+  const Nodes targets = targets_but(state, away);
   std::vector<Task<Result<api::CopyCounts>>> calls;
-  for (const auto& [id, node] : state.map.nodes)
-    if (node.role == cluster::Role::target)
-      calls.push_back(ask_counts<api::CopyCounts>(services, node, path));
+  for (const cluster::Node* target : targets)
+    calls.push_back(ask_counts<api::CopyCounts>(services, *target, path));
   const auto counts = co_await gather(std::move(calls));
+  CO_TRY_OK(sort_out(targets, counts, away));
   api::CopyCounts sum;
-  for (const auto& each : counts) {
-    CO_TRY_OK(each);
-    sum.add(*each);
+  for (const auto& each : counts)
+    if (each) sum.add(*each);
+  co_return sum;
+}
+
+Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
+                                const cluster::BucketRecord& bucket) {
+  const int on_nodes = api::node_copies_of(bucket.props);
+  const int wanted = on_nodes > 1 ? on_nodes : std::max<int>(1, api::copies_of(bucket.props));
+  Away away = silent_targets(services, state);
+  std::optional<api::CopyCounts> counts;
+  while (!counts && on_nodes > 1) {
+    CO_TRY(counts, co_await count_on_nodes(services, state, bucket,
+                                           static_cast<std::uint64_t>(wanted), away));
   }
-  json out = sum;
+  if (!counts) {
+    CO_TRY(counts, co_await count_on_drives(services, state, bucket, away));
+  }
+  json out = *counts;
   out["name"] = bucket.name.name;
   out["provider"] = bucket.name.provider;
-  out["copies"] = std::max<int>(1, api::copies_of(bucket.props));
+  out["copies"] = wanted;
+  out["targets_away"] = away;
+  out["complete"] = away.empty() && counts->drives_away == 0;
   co_return out;
 }
 
@@ -130,7 +174,10 @@ Task<Result<http::Response>> answer_redundancy(const Services& services,
       buckets.push_back(std::move(one));
     }
   }
-  co_return http::Response(200, http::kJson, json{{"buckets", buckets}}.dump() + "\n");
+  const bool complete = std::all_of(buckets.begin(), buckets.end(),
+                                    [](const json& each) { return each["complete"].get<bool>(); });
+  const json out{{"buckets", std::move(buckets)}, {"complete", complete}};
+  co_return http::Response(200, http::kJson, out.dump() + "\n");
 }
 
 }  // namespace tarn::proxy

@@ -8,9 +8,10 @@
 namespace tarn::proxy {
 
 /// GET /v1/cluster?what=redundancy[&bucket=NAME]: how many objects of each bucket, or of one, have
-/// how many copies, counted now in the indexes of all targets:
+/// how many copies, counted now in the indexes of all targets that answer:
 /// {"buckets":[{"name","provider","copies","full","reduced","at_risk","lost","by_copies",
-/// "drives_away"}]}. An error when a target does not answer: never a count that leaves some out.
+/// "drives_away","targets_away":["ID"],"complete":false}],"complete":false}. `complete` is false as
+/// soon as a target or drive is away that may hold something which is not counted.
 Task<Result<http::Response>> answer_redundancy(const Services& services,
                                                const http::Request& request);
 

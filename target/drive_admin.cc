@@ -257,7 +257,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   return opened;
 }
 
-Task<Status> DriveAdmin::attach(std::string path) {
+Task<Status> DriveAdmin::attach(std::string path, std::string label) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
   if (store_.drive_at(path) != nullptr)
@@ -275,6 +275,7 @@ Task<Status> DriveAdmin::attach(std::string path) {
   list.attached.insert(path);
   list.detached.erase(path);
   list.gone.erase(drive->id());
+  if (!label.empty()) list.labels[path] = std::move(label);
   note_change(list);
   drive->set_disabled(list.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(list)));
@@ -322,6 +323,7 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   }
   list.attached.erase(path);
   list.disabled.erase(path);
+  list.labels.erase(path);
   list.detached.insert(path);
   for (const auto& [uuid, place] : siblings)
     if (place.path == path) list.gone[uuid] = {path, seconds_of(clock_.wall_time())};
@@ -425,6 +427,11 @@ std::set<std::string> DriveAdmin::leaving() const {
   std::set<std::string> out;
   for (const auto& drive : leaving_) out.insert(drive->path());
   return out;
+}
+
+std::map<std::string, std::string> DriveAdmin::labels() const {
+  const std::lock_guard lock(mutex_);
+  return list_.labels;
 }
 
 bool DriveAdmin::all_in_service() const {

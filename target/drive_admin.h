@@ -39,8 +39,9 @@ class DriveAdmin {
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
-  /// in use, conflict for what it may not be, as for one that was away for too long.
-  Task<Status> attach(std::string path);
+  /// in use, conflict for what it may not be, as for one that was away for too long. `label`: what
+  /// the operator calls it from now on, or empty; it is forgotten with a detach.
+  Task<Status> attach(std::string path, std::string label);
   /// Takes it out of the set; what lies on it exists for the cluster no more, until it is attached
   /// again. conflict, saying how many objects that are, unless `give_up`, and for the last one.
   /// Answers when new requests do not see it; it is closed when the last reader is done.
@@ -55,6 +56,8 @@ class DriveAdmin {
 
   /// Paths that were detached and are not closed yet: somebody reads there. Thread-safe.
   [[nodiscard]] std::set<std::string> leaving() const;
+  /// By path, of drives that have one. Thread-safe.
+  [[nodiscard]] std::map<std::string, std::string> labels() const;
   /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
   Task<void> close_detached();
   /// No drive is disabled, and none was detached that may be attached again as it is. Thread-safe.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,18 @@ bool DriveList::all_in_service(std::int64_t oldest) const {
          std::all_of(detached.begin(), detached.end(), known);
 }
 
+Status check_drive_label(const std::string& label) {
+  constexpr std::size_t kCharactersMax = 32;
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  if (!label.empty() && label.size() <= kCharactersMax &&
+      label.find_first_not_of(kAllowed) == std::string::npos)
+    return {};
+  return fail(Errc::invalid_argument,
+              "mountpath_label={}: a label has 1 to {} letters, digits, '.', '_' or '-'", label,
+              kCharactersMax);
+}
+
 std::uint64_t other_drive_set() { return 1 + random_u64() % 1'000'000'000; }
 
 Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
@@ -57,6 +70,7 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
       for (const auto& [uuid, drive] : gone.items())
         out.gone[uuid] = {drive.at("path").get<std::string>(),
                           drive.at("since").get<std::int64_t>()};
+      out.labels = in.value("labels", out.labels);  // older files have none
     }
     file = kSetFile;
     if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
@@ -74,8 +88,10 @@ Status save_drive_set(const std::filesystem::path& directory, std::uint64_t driv
 
 Status save_drive_list(const std::filesystem::path& directory, const DriveList& list) {
   TRY_OK(save_drive_set(directory, list.drive_set));
-  nlohmann::json out{
-      {"attached", list.attached}, {"detached", list.detached}, {"disabled", list.disabled}};
+  nlohmann::json out{{"attached", list.attached},
+                     {"detached", list.detached},
+                     {"disabled", list.disabled},
+                     {"labels", list.labels}};
   for (const auto& [uuid, drive] : list.gone)
     out["gone"][uuid] = {{"path", drive.path}, {"since", drive.since}};
   return save_node_text(directory, kFile, out.dump(1) + "\n");

@@ -14,13 +14,15 @@ namespace tarn::target {
 /// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
 /// in `drives.json` of the target's directory:
 ///
-///   {"attached":[..],"detached":[..],"disabled":[..],"gone":{UUID:{"path":..,"since":SECONDS}}}
+///   {"attached":[..],"detached":[..],"disabled":[..],"labels":{PATH:LABEL},
+///    "gone":{UUID:{"path":..,"since":SECONDS}}}
 ///
 /// and `set.json`: {"drive_set":N}.
 struct DriveList {
-  std::set<std::string> attached;  ///< used although no --drive says so
-  std::set<std::string> detached;  ///< not used, whatever --drive says
-  std::set<std::string> disabled;  ///< out of service until they are enabled
+  std::set<std::string> attached;             ///< used although no --drive says so
+  std::set<std::string> detached;             ///< not used, whatever --drive says
+  std::set<std::string> disabled;             ///< out of service until they are enabled
+  std::map<std::string, std::string> labels;  ///< by path; shown, and nothing acts upon them
   /// One that was detached, and has not been attached since.
   struct Gone {
     std::string path;        ///< where it was
@@ -42,6 +44,9 @@ struct DriveList {
   /// No drive that may come back as it is is out of service.
   [[nodiscard]] bool all_in_service(std::int64_t oldest) const;
 };
+
+/// invalid_argument for what is no label: 1 to 32 of A-Z a-z 0-9 . _ -
+Status check_drive_label(const std::string& label);
 
 /// A number for DriveList::drive_set: random, above 0, and short, since the map has one for each
 /// target.

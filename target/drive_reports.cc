@@ -124,7 +124,8 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
 }
 
 std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SpaceLimits& limits,
-                                                const std::set<std::string>& leaving) {
+                                                const std::set<std::string>& leaving,
+                                                const std::map<std::string, std::string>& labels) {
   std::vector<cluster::DriveReport> out;
   for (const auto& drive : store.drives()) {
     const io::Space space = drive->space();
@@ -155,6 +156,9 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.leaving = true;
     out.push_back(std::move(report));
   }
+  for (cluster::DriveReport& report : out)
+    if (const auto label = labels.find(report.path); label != labels.end())
+      report.label = label->second;
   return out;
 }
 

@@ -15,8 +15,9 @@ namespace tarn::target {
 void export_drives(obs::Metrics& metrics, const ObjectStore& store);
 
 /// The drives as they are now, for AIStore's paths; then those that are missing, and `leaving`.
-[[nodiscard]] std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store,
-                                                              const SpaceLimits& limits,
-                                                              const std::set<std::string>& leaving);
+/// `labels` by path.
+[[nodiscard]] std::vector<cluster::DriveReport> drive_reports(
+    const ObjectStore& store, const SpaceLimits& limits, const std::set<std::string>& leaving,
+    const std::map<std::string, std::string>& labels);
 
 }  // namespace tarn::target

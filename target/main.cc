@@ -308,10 +308,13 @@ Status Target::start() {
   node_->append_timeout = options_.append_timeout;
   store_->set_space_limits(options_.limits());
   TRY_OK(configure());
-  context_.emplace(cluster::NodeContext{
-      *view_, *membership_, metrics_, clock_, started_, [this] { return readiness(*node_); },
-      *stats_, [this] { return drive_reports(*store_, store_->space_limits(), admin_->leaving()); },
-      *config_});
+  context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
+                                        [this] { return readiness(*node_); }, *stats_,
+                                        [this] {
+                                          return drive_reports(*store_, store_->space_limits(),
+                                                               admin_->leaving(), admin_->labels());
+                                        },
+                                        *config_});
   admin_.emplace(*store_, *view_, clock_, opener, std::move(drives), std::move(opened.identities),
                  id_,
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },

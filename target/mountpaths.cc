@@ -30,8 +30,9 @@ Status check_method(const http::Request& request, const std::string& action) {
   return fail(Errc::invalid_argument, "{} is sent with {}", action, wanted);
 }
 
-Task<Status> act(DriveAdmin& admin, std::string action, std::string path, bool force) {
-  if (action == "attach-mp") co_return co_await admin.attach(std::move(path));
+Task<Status> act(DriveAdmin& admin, std::string action, std::string path, std::string label,
+                 bool force) {
+  if (action == "attach-mp") co_return co_await admin.attach(std::move(path), std::move(label));
   if (action == "detach-mp") co_return co_await admin.detach(std::move(path), force);
   if (action == "disable-mp") co_return co_await admin.disable(std::move(path), force);
   if (action == "enable-mp") co_return co_await admin.enable(std::move(path));
@@ -52,11 +53,14 @@ Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& r
                    "or fshc-mp, not with '{}'",
                    verb);
   CO_TRY_OK(check_method(request, verb));
-  if (!request.query().get("mountpath_label").empty())
-    co_return fail(Errc::unsupported, "labels of drives (mountpath_label=) belong to later work");
+  std::string label(request.query().get("mountpath_label"));
+  if (!label.empty()) CO_TRY_OK(check_drive_label(label));
+  if (!label.empty() && verb != "attach-mp")
+    co_return fail(Errc::invalid_argument, "mountpath_label= goes with attach-mp, not with {}",
+                   verb);
   CO_TRY(const bool force, request.query().flag("dntres"));
   CO_TRY(std::string path, path_of(action));
-  const Status done = co_await act(admin, verb, std::move(path), force);
+  const Status done = co_await act(admin, verb, std::move(path), std::move(label), force);
   if (!done && done.error().code == Errc::not_found) {
     const std::string name = "t[" + node.id + "]";
     const api::ErrorScene scene{request.head().method_text, request.head().target,

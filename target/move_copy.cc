@@ -11,6 +11,7 @@
 #include "target/block_reader.h"
 #include "target/move_format.h"
 #include "target/node_call.h"
+#include "target/node_copies.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -24,11 +25,12 @@ Error lost(const Receiver& to, const Error& cause) {
 }
 
 /// Sends the blocks until all are through or the receiver has answered.
-Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace& pace) {
+Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace* pace) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
-    CO_TRY_OK(co_await pace.pass(std::min(kBlockBytes, from.record().size - block * kBlockBytes)));
+    const std::uint64_t left = from.record().size - block * kBlockBytes;
+    if (pace != nullptr) CO_TRY_OK(co_await pace->pass(std::min(kBlockBytes, left)));
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) break;
@@ -60,8 +62,23 @@ Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Recei
   co_return decode_wanted(answer->body, offer.names.size());
 }
 
+Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName name,
+                                                    const cluster::BucketRecord& bucket) {
+  CO_TRY(const auto found, co_await node.store.find_all(name));
+  if (found.empty()) co_return std::nullopt;
+  Outgoing out{{name.bucket, bucket.placed_as(), name.object, found.front().record}, nullptr};
+  if (out.attribute.record.kind == io::ObjectRecord::Kind::object) {
+    CO_TRY(out.object, co_await node.store.open_object(name));
+    if (!out.object) co_return std::nullopt;
+    out.attribute.record = out.object->record();
+  }
+  if (!unsettled_by(out.attribute.record).empty())
+    co_return fail(Errc::unavailable, "{} is being changed", name.object);
+  co_return std::optional(std::move(out));
+}
+
 Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
-                             OpenObject* from, const Pace& pace) {
+                             OpenObject* from, const Pace* pace) {
   CO_FAIL_POINT("move.send");
   CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
   const std::string prelude = copy_prelude(attribute);

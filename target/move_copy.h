@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +37,19 @@ struct Receiver {
 /// map, or we are not in it; bucket_not_found; unavailable; disconnected when it did not answer.
 Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Receiver& to,
                                                    Offer offer);
+/// The newest version here of a name, with its file open (null: a tombstone), to be given away.
+struct Outgoing {
+  io::ObjectAttribute attribute;
+  std::shared_ptr<OpenObject> object;
+};
+/// Nothing when there is none (any more). unavailable while not all homes have it (node_copies.h).
+Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName name,
+                                                    const cluster::BucketRecord& bucket);
 /// Gives a copy, with `attribute` as its record: of `from`, or of a tombstone when that is null.
 /// Ok: the receiver has it durably, or (false) had something as new. Errors as offer_names();
 /// corrupt when bytes of `from` are not what was stored: then the receiver keeps nothing. What
-/// `pace` says.
+/// `pace` says; null: as fast as it goes, since somebody waits for it.
 Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
-                             OpenObject* from, const Pace& pace);
+                             OpenObject* from, const Pace* pace);
 
 }  // namespace tarn::target

@@ -94,8 +94,9 @@ Task<void> move_home(TargetNode& node) {
   Walked walked = Walked::failed;  // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
-  // What was asked for before this start was done by the one before, or a past set is left.
-  std::uint64_t looked = node.view.state()->map.rebalance.asked;
+  // What was asked for before this start may have ended in the middle of it: another look costs
+  // little, a walk over the indexes.
+  std::uint64_t looked = 0;
   while (true) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);

@@ -11,6 +11,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "target/bring_home.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"
 
@@ -229,9 +230,8 @@ Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
   if (object && !unsettled_by(object->record()).empty())
     co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
-  CO_TRY(const auto newest, co_await find_newest(node, wanted));
+  CO_TRY(const auto newest, co_await bring_home(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
-  if (newest.holder != nullptr) co_return fail(on_its_way(wanted, newest));
   co_return co_await node.store.open_object(wanted.name);
 }
 

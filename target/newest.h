@@ -50,8 +50,8 @@ Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted)
 /// find_newest(), for what needs the record here: object_not_found when there is no object,
 /// unavailable while it lies elsewhere.
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted);
-/// The newest version with its file open; null when there is none, unavailable while it lies
-/// elsewhere.
+/// The newest version with its file open, brought here first when it lies elsewhere
+/// (bring_home.h); null when there is none. Not under the name's lock.
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted);
 /// Whether nobody can have anything newer than `object` (null: nothing) without being asked.

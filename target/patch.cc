@@ -3,6 +3,7 @@
 
 #include "common/api/action.h"
 #include "common/obs/log.h"
+#include "target/bring_home.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
@@ -40,8 +41,8 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
   const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
-  // Without the lock: what others hold unsettled is given to this node as well.
-  if (on_nodes) CO_TRY_OK(co_await find_settled(node, wanted));
+  // Without the lock: what others hold, newer or unsettled, is given to this node as well.
+  if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await bring_home(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest found, co_await find_present(node, wanted));
   const Located& newest = found.here.front();

@@ -169,22 +169,13 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
 /// none any more.
 Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) {
   using Sent = std::optional<Generation>;
-  CO_TRY(const auto found, co_await node_.store.find_all(entry.name));
-  if (found.empty()) co_return Sent();
-  io::ObjectAttribute attribute{entry.name.bucket, entry.bucket->placed_as(), entry.name.object,
-                                found.front().record};
-  std::shared_ptr<OpenObject> object;
-  if (attribute.record.kind == io::ObjectRecord::Kind::object) {
-    CO_TRY(object, co_await node_.store.open_object(entry.name));
-    if (!object) co_return Sent();
-    attribute.record = object->record();
-  }
-  if (!unsettled_by(attribute.record).empty())
-    co_return fail(Errc::unavailable, "{} is being changed", entry.name.object);
+  CO_TRY(const auto outgoing, co_await open_outgoing(node_, entry.name, *entry.bucket));
+  if (!outgoing) co_return Sent();
+  const auto& [attribute, object] = *outgoing;
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));
-    auto copy = send_copy(node_, to, attribute, object.get(), pace_);
+    auto copy = send_copy(node_, to, attribute, object.get(), &pace_);
     CO_TRY(const bool stored, co_await while_walking(pace_, std::move(copy)));
     if (!object || !stored) continue;
     auto& sent = progress_.counts.sent[id];

@@ -1,3 +1,4 @@
+#include "target/bring_home.h"
 #include "target/bucket_mirror.h"
 #include "target/erase_all.h"
 #include "target/list_moving.h"
@@ -56,6 +57,7 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
        bind(node, take_copy)},
+      {"POST", "/v1/internal/move/give", "give one name to its owner now", bind(node, give_home)},
       {"GET", "/v1/internal/holdings", "how many objects lie here", bind(node, tell_holdings)},
       {"GET", "/v1/internal/rebalance", "how far it is with bringing names home",
        bind(node, tell_rebalance)},

@@ -46,7 +46,7 @@ json config_json(const NodeContext& context, const ClusterState& state) {
   out["confdir"] = "";
   out["log_dir"] = "";  // the log goes to stderr; what=log has its end
   json paths = json::object();
-  for (const DriveReport& drive : context.drive_reports()) paths[drive.path] = "";
+  for (const DriveReport& drive : context.drive_reports()) paths[drive.path] = drive.label;
   out["fspaths"] = std::move(paths);
   out["test_fspaths"] = {{"root", ""}, {"count", 0}, {"instance", 0}};
   out["host_net"] = {{"hostname", net.at("node_ip_addr")},

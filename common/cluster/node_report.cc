@@ -82,7 +82,7 @@ json capacity_json(const std::vector<DriveReport>& drives) {
     }
     const auto used = percent(drive.used, drive.used + drive.available);
     paths[drive.path] = {
-        {"mountpath_label", ""},
+        {"mountpath_label", drive.label},
         {"fs",
          {{"Fs", drive.mount.device}, {"FsType", drive.mount.type}, {"FsID", drive.mount.id}}},
         {"disks", drive.mount.disk.empty() ? json::array() : json::array({drive.mount.disk})},

@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kFlagDiskFault = 1U << 13U;
 /// A drive of a target, as what=node_status, disk and mountpaths show it.
 struct DriveReport {
   std::string path;
+  std::string label;  ///< what an operator calls drives of its kind, "ssd"; mostly empty
   io::MountInfo mount;
   std::uint64_t used = 0;       ///< bytes
   std::uint64_t available = 0;  ///< bytes

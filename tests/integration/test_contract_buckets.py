@@ -18,7 +18,7 @@ from harness import client
 from harness.waiting import scaled
 
 CONTRACTS = Path(__file__).parent / "contracts"
-FILES = ["buckets", "list", "daemon", "jobs", "multi"]
+FILES = ["buckets", "list", "daemon", "jobs", "multi", "cli"]
 
 _names = itertools.count(1)
 
@@ -128,9 +128,10 @@ def test_answers_are_those_of_aistore(cluster, bucket, file):
              "target": cluster.nodes["t1"]["id"], "proxy": cluster.nodes["p1"]["id"]}
     found = {}
     for case in cases:
-        found[case["name"]] = replay(cluster, case, names)
+        for each in case.get("each", [""]):
+            found[f"{case['name']} {each}".strip()] = replay(cluster, case, names | {"each": each} if each else names)
     cluster.destroy_bucket(names["new"])
-    assert not {name: each for name, each in found.items() if each}
+    assert not any(found.values()), "\n".join(f"{name}: {each}" for name, each in found.items() if each)
 
 
 def test_administration_is_aistores(make_cluster):
@@ -144,7 +145,7 @@ def test_administration_is_aistores(make_cluster):
              "spare": str(spare), "other": cluster.nodes["t2"]["id"], "internal": cluster.url_of("t1", "internal"),
              "public": cluster.url_of("t1")}
     found = {case["name"]: replay(cluster, case, names) for case in cases}
-    assert not {name: each for name, each in found.items() if each}
+    assert not any(found.values()), "\n".join(f"{name}: {each}" for name, each in found.items() if each)
     for node in ("t1", "t2", "p1"):
         cluster.wait_exit(node)
 

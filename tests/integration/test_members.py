@@ -329,6 +329,31 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     check_all(cluster, bodies)
 
 
+def test_a_rebalance_that_was_asked_for_goes_on_when_a_killed_target_is_back(make_cluster):
+    cluster = make_cluster(targets=2, drives=1)
+    names = cluster.names_owned_by("t2", "data", 12)
+    for name in names:
+        assert cluster.put("data", name, name.encode()).status == 200
+    configure(cluster, enabled="false")
+    # What the cluster does not know of: objects of t2 lie on a drive of t1 as well.
+    cluster.kill("t1")
+    there, here = cluster.drives("t2")[0], cluster.drives("t1")[0]
+    for file in attribute.data_files([there]):
+        goal = here / file.relative_to(there)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, goal)
+    cluster.start("t1", fail_points="move.before_erase=kill@3")
+    assert len(lies(cluster, "t1")) == len(names), "nobody has looked"
+    started = rebalance(cluster, "start")
+    assert started.status == 200, started
+    cluster.wait_exit("t1", 20)
+    assert 0 < len(lies(cluster, "t1")) < len(names)
+    cluster.start("t1")
+    wait_until(lambda: lies(cluster, "t1") == [], 20, "t1 has looked through everything")
+    wait_until_home(cluster)
+    check_all(cluster, {name: name.encode() for name in names})
+
+
 def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
     bodies = fill(cluster, 60)

@@ -11,6 +11,7 @@ import urllib.parse
 import pytest
 from harness import attribute, client
 from harness.checksums import crc32c
+from harness.cli import Cli
 from harness.nodes import call, give_names_to, stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 
@@ -208,13 +209,34 @@ def redundancy(cluster):
 
 
 def test_copies_are_counted_wherever_they_lie(three):
+    """Also when a target is away: then it is said whose objects the counts leave out."""
     bodies = fill(three)
     count = len(bodies)
+    single = [three.names_owned_by(f"t{i}", "data", 1)[0] for i in (1, 2, 3)]
+    for name in single:
+        assert three.put("data", name, b"x").status == 200
+    cli = Cli(three.endpoint)
+    whole = json.loads(cli.ok("redundancy", "--json"))
+    assert whole["complete"] and all(each["complete"] and each["targets_away"] == [] for each in whole["buckets"])
     assert redundancy(three) == {"full": count, "reduced": 0, "at_risk": 0, "lost": 0, "copies": 2}
     on_t1 = sum("t1" in each for each in files_of(three).values())
     three.kill("t1")
     wait_until(lambda: redundancy(three)["reduced"] == on_t1, 5, "what lies on the killed target is not counted")
     assert redundancy(three) == {"full": count - on_t1, "reduced": on_t1, "at_risk": on_t1, "lost": 0, "copies": 2}
+    found = cli("redundancy", "--json")
+    assert found.returncode == 7 and three.nodes["t1"]["id"] in found.stderr, found
+    found = json.loads(found.stdout)
+    assert not found["complete"]
+    buckets = {each["name"]: each for each in found["buckets"]}
+    assert buckets["data"]["full"] == 2
+    for each in buckets.values():
+        assert each["targets_away"] == [three.nodes["t1"]["id"]] and not each["complete"], each
+    table = cli("redundancy", "data")
+    assert table.returncode == 7 and b"in part" in table.stdout and "incomplete" in table.stderr, table
+    three.kill("t2")
+    three.kill("t3")
+    wait_until(lambda: redundancy(three)["full"] == 0, 5, "nobody is left to count")
+    assert len(json.loads(cli("redundancy", "two", "--json").stdout)["buckets"][0]["targets_away"]) == 3
 
 
 def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_cluster):

@@ -11,6 +11,8 @@ from harness import attribute, client
 from harness.checksums import crc32c
 from harness.nodes import Job, call, give_names_to, stored_map, wait_until_home
 from harness.waiting import wait_until
+from test_appends import append, flush, handle_of
+from test_object_metadata import custom_of
 
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
@@ -70,6 +72,11 @@ def facts(cluster, name, bucket="data"):
     """All that a HEAD tells of the object itself."""
     told = {key.lower(): value for key, value in cluster.head(bucket, name).headers.items()}
     return {key: value for key, value in told.items() if key not in ("date", "tarn-request", "connection", "ais-location", "ais-mirror-paths")}
+
+
+def moves_by_itself(cluster, enabled):
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebalance.enabled={enabled}", b"", expect=False)
+    assert answer.status == 200, answer
 
 
 def offer(pair, target, names, version, caller, generation=NEWEST, kind=1):
@@ -326,3 +333,63 @@ def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
     assert {target: on_drives(target) for target in ("t1", "t2")} == before
     for name, body in bodies.items():
         assert cluster.get("twice", name).body == body
+
+
+@pytest.mark.parametrize("props", [None, {"mirror": {"enabled": True}}], ids=["single", "mirrored"])
+def test_what_has_not_come_home_is_changed_and_copied_all_the_same(make_cluster, props):
+    cluster = make_cluster(targets=2, drives=2)
+    cluster.create_bucket("some", props)
+    names = cluster.names_owned_by("t2", "some", 6)
+    bodies = {name: os.urandom(size) for name, size in zip(names, (3 * MIB + 5, 70_000, 2 * MIB, 0, 1, MIB), strict=True)}
+    for name, body in bodies.items():
+        assert cluster.put("some", name, body, headers={"Ais-Custom-Md": "was=here"}).status == 200
+    wait_until_home(cluster)
+    moves_by_itself(cluster, "false")
+    give_names_to(cluster, "t1")
+    wait_until(lambda: cluster.owner("some", names[0]) == "t1", 5, "t1 owns the names")
+    patched, appended, copied, renamed, away, untouched = names
+
+    def request(method, name, query="", body=b""):
+        return client.request(method, cluster.url("some", name) + query, body, JSON, expect=False)
+
+    def there(node):
+        return {attribute.decode(raw)["name"] for raw in attribute.data_files(cluster.drives(node)).values()}
+
+    assert there("t1") == set() and there("t2") == set(names)
+    metadata = json.dumps({"value": {"colour": "red"}}).encode()
+    answer = request("PATCH", patched, body=metadata)
+    assert answer.status == 200, answer
+    assert custom_of(cluster.head("some", patched)) == {"was": "here", "colour": "red"}
+    tail = os.urandom(MIB + 1)
+    handle = handle_of(append(cluster, "some", appended, tail))
+    assert flush(cluster, "some", appended, handle).status == 200
+    bodies[appended] += tail
+    answer = request("PUT", copied, "&object_to=ais/@%23/some/the%20copy")
+    assert answer.status == 200, answer
+    bodies["the copy"] = bodies[copied]
+    answer = request("POST", renamed, body=json.dumps({"action": "rename-obj", "name": "renamed"}).encode())
+    assert answer.status == 200, answer
+    bodies["renamed"] = bodies.pop(renamed)
+    # As long as nobody can give it, it is not known to be gone.
+    cluster.kill("t2")
+    for method, body in (("PATCH", metadata), ("POST", json.dumps({"action": "rename-obj", "name": "x"}).encode())):
+        answer = request(method, away, body=body)
+        assert answer.status == 503 and answer.headers["Retry-After"], answer
+    cluster.start("t2")
+    wait_until(lambda: request("PATCH", away, body=metadata).status == 200, 10, "t2 gives it")
+
+    def check():
+        assert cluster.names("some") == sorted(bodies)
+        for name, body in bodies.items():
+            assert cluster.get("some", name).body == body, name
+        assert cluster.get("some", renamed).status == 404
+        for name in (patched, away):
+            assert custom_of(cluster.head("some", name)) == {"was": "here", "colour": "red"}
+        assert custom_of(cluster.head("some", "the copy")) == {"was": "here"}
+
+    assert untouched not in there("t1")
+    check()
+    moves_by_itself(cluster, "true")
+    wait_until_home(cluster)
+    assert there("t2") == set()
+    check()

@@ -1,0 +1,80 @@
+#include "target/bring_home.h"
+
+#include <utility>
+
+#include "common/api/status.h"
+#include "common/base/encoding.h"
+#include "common/obs/log.h"
+#include "target/move_copy.h"
+#include "target/node_call.h"
+#include "target/node_copies.h"
+#include "target/peer_copy.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr int kAttemptsMax = 3;
+
+/// Ok: the holder has given it, or acts on another map; a look tells.
+Task<Status> ask_for_it(TargetNode& node, const ObjectRequest& wanted, const Newest& newest) {
+  api::Query query;
+  query.set("bucket", std::to_string(raw(wanted.name.bucket)));
+  query.set("object", wanted.name.object);
+  query.set("map", std::to_string(newest.state->map.version));
+  CO_TRY(http::Url address, http::parse_url(newest.holder->internal_url));
+  auto request =
+      signed_call(node, http::Method::post, std::string(kGivePath) + "?" + query.encode());
+  const auto limits = transfer_limits(newest.record->size);
+  auto answer = co_await node.client.call(std::move(address), std::move(request), limits);
+  if (!answer)
+    co_return fail(Errc::unavailable, "{} is still on target t[{}], which does not answer: {}",
+                   wanted.display(), newest.holder->id, answer.error().message);
+  if (answer->status != 200 && answer->status != 421)
+    co_return fail(
+        Errc::unavailable, "{} is still on target t[{}], which cannot give it now: {} ({})",
+        wanted.display(), newest.holder->id, api::error_message_of(answer->body), answer->status);
+  co_return Status();
+}
+
+}  // namespace
+
+Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(auto newest, co_await find_settled(node, wanted));
+    if (newest.holder == nullptr || !newest.exists()) co_return newest;
+    CO_TRY_OK(co_await ask_for_it(node, wanted, newest));
+  }
+  co_return fail(Errc::unavailable, "{} is being moved by others all the time; try again",
+                 wanted.display());
+}
+
+Task<Status> give_home(TargetNode& node, http::Request& request) {
+  const auto bucket_id = parse_u64(request.query().get("bucket"));
+  const auto map_version = parse_u64(request.query().get("map"));
+  const std::string object(request.query().get("object"));
+  if (!bucket_id || !map_version || object.empty())
+    co_return fail(Errc::invalid_argument, "move/give: bucket, object and map are required");
+  CO_TRY(const auto state, co_await node.view.at_least(*map_version, 0));
+  const auto* bucket = state->bmd.find(BucketId(*bucket_id));
+  const std::string asker(
+      security::NodeAuth::node_of(request.head().field(security::NodeAuth::kHeader)));
+  const cluster::Node* home = state->map.find(asker);
+  if (state->map.version != *map_version || home == nullptr) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  if (bucket == nullptr)
+    co_return fail(Errc::bucket_not_found, "bucket {} does not exist (any more)", *bucket_id);
+  const ObjectName name = name_in(*bucket, object);
+  CO_TRY_OK(co_await settle_copies(node, name));
+  CO_TRY(const auto outgoing, co_await open_outgoing(node, name, *bucket));
+  if (outgoing) {
+    const Receiver to{*home, *map_version, state->bmd.version};
+    CO_TRY_OK(co_await send_copy(node, to, outgoing->attribute, outgoing->object.get(), nullptr));
+    obs::log("target").debug("given req={} to={} object={}", request.exchange.request_id(), asker,
+                             name.uname);
+  }
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target
