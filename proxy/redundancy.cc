@@ -82,7 +82,8 @@ Task<Result<api::CopyCounts>> count_on_nodes(const Services& services,
 
 Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
                                 const cluster::BucketRecord& bucket) {
-  if (const int wanted = api::node_copies_of(bucket.props); wanted > 1) {
+  if (bucket.pieces().many()) {
+    const int wanted = api::node_copies_of(bucket.props);
     CO_TRY(json out,
            co_await count_on_nodes(services, state, bucket, static_cast<std::uint64_t>(wanted)));
     out["name"] = bucket.name.name;
