@@ -33,11 +33,11 @@ bool wants_whole_for_ranges(const http::Request& request) {
 const cluster::Node* next_home(const cluster::ClusterState& state, const Answering& answering,
                                const cluster::BucketRecord& bucket, std::string_view object,
                                const cluster::Node* owner) {
-  const std::size_t pieces = api::node_copies_of(bucket.props);
-  if (pieces == 1) return owner;
+  const cluster::Pieces pieces = bucket.pieces();
+  if (!pieces.many()) return owner;
   const auto digest = cluster::placement_digest(bucket.placement_name(object));
   const cluster::NodeSet& nodes = state.ownership->map->current;
-  for (const cluster::Home& home : nodes.homes(digest, pieces)) {
+  for (const cluster::Home& home : nodes.homes(digest, pieces.at(state.map.version))) {
     const cluster::Node* node = state.map.find(nodes.id(home.node));
     if (node != nullptr && answering.contains(node->id)) return node;
   }

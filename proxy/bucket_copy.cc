@@ -9,6 +9,7 @@
 #include "proxy/assign.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
+#include "proxy/rebalance_job.h"
 #include "proxy/target_work.h"
 
 namespace tarn::proxy {
@@ -153,10 +154,14 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
 
 Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name) {
   CO_TRY(const KnownBucket bucket, co_await find_bucket(services, name));
-  const int copies = api::copies_of(bucket.record->props);
+  const bool on_nodes = bucket.record->pieces().many();
+  const int copies =
+      on_nodes ? api::node_copies_of(bucket.record->props) : api::copies_of(bucket.record->props);
   Job job = new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
   job.to.reset();
-  job.order = json{{"bucket", raw(bucket.record->id)}}.dump();
+  json order{{"bucket", raw(bucket.record->id)}};
+  if (on_nodes) order["since"] = bucket.record->pieces_since();
+  job.order = order.dump();
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("copies job begun job={} bucket={} copies={}", id, name.display(), copies);
   co_return id;
@@ -209,6 +214,10 @@ Task<Status> drive_bucket_copy(const Services& services, Job job) {
 Task<Status> drive_make_copies(const Services& services, Job job) {
   const json order = json::parse(job.order);
   const auto bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
+  if (order.contains("since")) {
+    const auto since = order["since"].get<std::uint64_t>();
+    co_return co_await watch_copies_on_nodes(services, std::move(job), bucket, since);
+  }
   CO_TRY(const auto state, co_await newest_state(services, job.id));
   CO_TRY_OK(check_buckets(*state, {bucket}));
   CO_TRY_OK(targets_that_may_hold(*state));

@@ -74,11 +74,10 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   co_return sent;
 }
 
-/// Of a change of properties: how many copies there were before, and are to be now.
-struct CopiesChange {
-  int before = 0;
-  int after = 0;
-};
+/// How many copies there are to be, on drives and on nodes.
+std::pair<int, int> copies_in(const cluster::BucketProps& props) {
+  return {api::copies_of(props), api::node_copies_of(props)};
+}
 
 /// The body of a make-n-copies: a number, which AIStore's clients may send as text.
 Result<int> parse_copies(const json& value) {
@@ -95,14 +94,11 @@ Result<int> parse_copies(const json& value) {
 /// other copies of the objects, or `always_job`.
 Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
                           cluster::PropsChange wanted, bool always_job) {
-  CopiesChange copies;
+  bool other_copies = false;
   const auto change = [&](const cluster::BucketProps& props) {
     auto next = wanted(props);
-    if (next)
-      if (const Status same = api::check_node_copies(props, *next); !same)
-        next = fail(same.error());
-    copies.before = api::copies_of(props);
-    if (next) copies.after = api::copies_of(*next);
+    // A first attempt may have been done although nobody could tell.
+    other_copies = other_copies || (next && copies_in(props) != copies_in(*next));
     return next;
   };
   auto changed = co_await cluster::change_bucket(services.store, services.view, name, change);
@@ -118,7 +114,7 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
                    name.display(), seen.error().message);
   obs::log("proxy").info("bucket properties set req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), version);
-  if (copies.before == copies.after && !always_job) {
+  if (!other_copies && !always_job) {
     const Status sent = co_await answer_empty(exchange);
     co_return sent;
   }
@@ -131,11 +127,6 @@ Task<Status> make_copies(const Services& services, http::Exchange& exchange, api
                          const json& value) {
   CO_TRY(const int copies, parse_copies(value));
   const auto change = [copies](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
-    if (api::node_copies_of(props) > 1)
-      return fail(
-          Errc::unsupported,
-          "make-n-copies of a bucket with copies on nodes belongs to later work: make a new "
-          "bucket and copy this one to it");
     return api::with_copies(props, copies);
   };
   const Status done = co_await change_props(services, exchange, name, change, true);

@@ -74,7 +74,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
 
 /// Other homes can list what a target has that is away.
 bool somebody_is_away(const Services& services, const KnownBucket& bucket) {
-  if (api::node_copies_of(bucket.record->props) == 1) return false;
+  if (!bucket.record->pieces().many()) return false;
   const auto answering = services.suspects.answering();
   const auto targets = bucket.state->map.placeable_targets();
   return std::any_of(targets.begin(), targets.end(),
@@ -102,9 +102,10 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
     away = target->id;
     return true;
   });
-  const std::size_t pieces = api::node_copies_of(bucket.props);
+  const cluster::Pieces pieces = bucket.pieces();
   // Who is no member any more is not waited for: what only it held is given up.
-  const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost) {
+  const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
+                              std::uint64_t version) {
     std::size_t missing = 0;
     std::size_t silent = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -113,14 +114,14 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
       const bool is_lost = std::find(lost.begin(), lost.end(), id) != lost.end();
       if (!answering.contains(id) || is_lost) ++missing;
     }
-    return silent == 0 || missing < std::min(pieces, nodes.size());
+    return silent == 0 || missing < std::min(pieces.at(version), nodes.size());
   };
   const cluster::Ownership map = cluster::ownership_of(state.map);
-  const bool complete = has_enough(map.current, {}) &&
+  const bool complete = has_enough(map.current, {}, map.version) &&
                         std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
                           const bool is_given =
-                              !set.only_for.empty() && set.only_for.size() < pieces;
-                          return is_given || has_enough(set.nodes, set.lost);
+                              !set.only_for.empty() && set.only_for.size() < pieces.at(set.last);
+                          return is_given || has_enough(set.nodes, set.lost, set.last);
                         });
   if (!complete)
     return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",

@@ -87,13 +87,14 @@ struct Walks {
 /// One rebalance as it is watched.
 class Watched {
  public:
-  Watched(const Services& services, Job job)
-      : services_(services),
-        job_(std::move(job)),
-        version_(parse_u64(std::string_view(job_.id).substr(1)).value_or(0)),
-        owners_(json::parse(job_.order).at("owners").get<std::string>()) {}
+  /// `version`: of the map that began it.
+  Watched(const Services& services, Job job, std::uint64_t version)
+      : services_(services), job_(std::move(job)), version_(version) {}
 
-  Task<Status> follow();
+  /// Whether it has ended, as far as it does not depend on what the targets say.
+  using End = std::function<Result<bool>(const cluster::ClusterState& state)>;
+  /// Until all names are at home as far as the targets say, and `end` says so, too.
+  Task<Status> follow(End end);
 
  private:
   Task<void> look(const cluster::ClusterState& state);
@@ -101,7 +102,6 @@ class Watched {
   const Services& services_;
   const Job job_;
   const std::uint64_t version_;
-  const std::string owners_;
   std::map<std::string, Walks> walks_;
   bool all_home_ = false;  // as far as targets say
   bool held_ = false;
@@ -143,7 +143,7 @@ Task<void> Watched::look(const cluster::ClusterState& state) {
   }
 }
 
-Task<Status> Watched::follow() {
+Task<Status> Watched::follow(End end) {
   while (true) {
     if (services_.jobs.should_stop(job_.id))
       co_return fail(Errc::cancelled, "the job was told to stop");
@@ -153,9 +153,8 @@ Task<Status> Watched::follow() {
       continue;
     }
     co_await look(*state);
-    if (state->map.past.empty() && all_home_) co_return Status();
-    if (owners_mark(*state->ownership->map) != owners_)
-      co_return fail(Errc::cancelled, "overtaken by map version {}", state->map.version);
+    CO_TRY(const bool ended, end(*state));
+    if (ended && all_home_) co_return Status();
     if (held_) co_return fail(Errc::cancelled, "stopped: names stay where they are for now");
     co_await pause(kLookEvery);
   }
@@ -261,9 +260,29 @@ Task<void> note_rebalances(const Services& services) {
 }
 
 Task<Status> drive_rebalance(const Services& services, Job job) {
-  Watched watched(services, std::move(job));
-  const Status end = co_await watched.follow();
-  co_return end;
+  const auto version = parse_u64(std::string_view(job.id).substr(1)).value_or(0);
+  const auto end = [owners = owners_of(job)](const cluster::ClusterState& state) -> Result<bool> {
+    if (state.map.past.empty()) return true;
+    if (owners_mark(*state.ownership->map) == owners) return false;
+    return fail(Errc::cancelled, "overtaken by map version {}", state.map.version);
+  };
+  Watched watched(services, std::move(job), version);
+  co_return co_await watched.follow(end);
+}
+
+Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId bucket,
+                                   std::uint64_t since) {
+  const auto end = [=](const cluster::ClusterState& state) -> Result<bool> {
+    const auto* record = state.bmd.find(bucket);
+    if (record == nullptr)
+      return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+    if (record->pieces_since() != since)
+      return fail(Errc::cancelled, "overtaken by another number of copies");
+    return std::all_of(state.map.past.begin(), state.map.past.end(),
+                       [](const auto& set) { return !set.only_for.empty(); });
+  };
+  Watched watched(services, std::move(job), since);
+  co_return co_await watched.follow(end);
 }
 
 }  // namespace tarn::proxy

@@ -30,4 +30,10 @@ Task<void> note_rebalances(const Services& services);
 /// nobody wants them moved: aborted. It moves nothing itself (Jobs::Drive).
 Task<Status> drive_rebalance(const Services& services, Job job);
 
+/// Watches the targets until all names are at home by the number of copies on nodes that the bucket
+/// has since map version `since`: done, but for targets that are out; or until it has another
+/// number, or nobody wants names moved: aborted. It moves nothing itself.
+Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId bucket,
+                                   std::uint64_t since);
+
 }  // namespace tarn::proxy

@@ -135,11 +135,12 @@ Task<Result<api::CopyCounts>> count_on_drives(const Services& services,
 
 Task<Result<json>> count_bucket(const Services& services, const cluster::ClusterState& state,
                                 const cluster::BucketRecord& bucket) {
-  const int on_nodes = api::node_copies_of(bucket.props);
-  const int wanted = on_nodes > 1 ? on_nodes : std::max<int>(1, api::copies_of(bucket.props));
+  const bool on_nodes = bucket.pieces().many();
+  const int wanted =
+      std::max<int>(1, on_nodes ? api::node_copies_of(bucket.props) : api::copies_of(bucket.props));
   Away away = silent_targets(services, state);
   std::optional<api::CopyCounts> counts;
-  while (!counts && on_nodes > 1) {
+  while (!counts && on_nodes) {
     CO_TRY(counts, co_await count_on_nodes(services, state, bucket,
                                            static_cast<std::uint64_t>(wanted), away));
   }

@@ -283,8 +283,8 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
   const auto* record = assignment.state->bmd.find(wanted.bucket);
-  const bool has_other_homes = access_of(head.method) == Access::read && record != nullptr &&
-                               api::node_copies_of(record->props) > 1;
+  const bool has_other_homes =
+      access_of(head.method) == Access::read && record != nullptr && record->pieces().many();
   auto asked = co_await ask(services, head, assignment.url, owner);
   if (!asked && has_other_homes)
     asked = co_await go_on_elsewhere(services, request, wanted, nullptr);

@@ -60,8 +60,8 @@ Result<bool> admit_now(TargetNode& node, http::Request& request, ObjectRequest& 
 /// A home of a name with copies on nodes answers readers as its owner does (docs/decisions/014).
 void read_at_home(const TargetNode& node, ObjectRequest& out) {
   if (out.elsewhere == nullptr) return;
-  const std::size_t pieces = api::node_copies_of(out.bucket.props);
-  if (pieces > 1 && is_home(node, *out.state, out.name.uname, pieces)) out.elsewhere = nullptr;
+  const cluster::Pieces pieces = out.bucket.pieces();
+  if (pieces.many() && is_home(node, *out.state, out.name.uname, pieces)) out.elsewhere = nullptr;
 }
 
 /// What admit_now() could not do without asking the meta store.

@@ -40,10 +40,10 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
   const ObjectName name = as_of_now(node, wanted.name);
-  if (const std::size_t pieces = pieces_of(node, name.bucket); pieces > 1) {
+  if (pieces_of(node, name.bucket).many()) {
     Piece piece;
     piece.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};
-    CO_TRY_OK(co_await give_to_homes(node, name, pieces, cluster::Durability::full, piece));
+    CO_TRY_OK(co_await give_to_homes(node, name, cluster::Durability::full, piece));
   }
   CO_TRY_OK(co_await node.store.remove(name, std::move(present), tombstone));
   co_await tell_homes(node, name, tombstone.generation);
@@ -55,7 +55,7 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   CO_TRY_OK(co_await check_action(request, wanted));
   // Without the lock: what others hold unsettled is given to this node as well.
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));

@@ -91,7 +91,7 @@ Task<Status> DriveAdmin::save(DriveList list) {
 void DriveAdmin::note_change(DriveList& list) const {
   const auto state = view_.state();
   if (std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
-                  [](const auto& each) { return api::node_copies_of(each.second.props) > 1; }))
+                  [](const auto& each) { return each.second.pieces().many(); }))
     list.drive_set = other_drive_set();
 }
 

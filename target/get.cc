@@ -87,7 +87,7 @@ Status named(Status result, const ObjectRequest& wanted) {
 /// What is not known to be at all homes is not shown before it is (docs/decisions/014).
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
-  const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
+  const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
   if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());

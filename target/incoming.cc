@@ -182,15 +182,15 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
   io::ObjectRecord record = attribute.record;
-  const std::size_t pieces = pieces_of(node, name.bucket);
+  const bool on_nodes = pieces_of(node, name.bucket).many();
   cluster::Durability durability = wanted.bucket.props.durability;
-  if (pieces > 1 && durability == cluster::Durability::nosync)
+  if (on_nodes && durability == cluster::Durability::nosync)
     durability = cluster::Durability::full;  // others rely on what each home has
-  if (pieces > 1 && SAFETY("safety.copies_first")) {
+  if (on_nodes && SAFETY("safety.copies_first")) {
     const std::vector<std::uint32_t> sums = digests.blocks();
     const Piece piece{attribute, &file, &sums, nullptr};
-    CO_TRY(const std::size_t homes, co_await give_to_homes(node, name, pieces, durability, piece));
-    if (homes < pieces) file.set_degraded();
+    CO_TRY(const bool all, co_await give_to_homes(node, name, durability, piece));
+    if (!all) file.set_degraded();
   }
   CO_FAIL_POINT("copies.before_own");
   CO_TRY_OK(co_await node.store.publish(name, file, std::move(attribute), digests.blocks(),

@@ -2,7 +2,6 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/api/mirror_props.h"
 #include "common/obs/log.h"
 #include "target/node_copies.h"
 
@@ -59,7 +58,7 @@ Task<bool> settle_everything(TargetNode& node) {
   bool all = true;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    if (api::node_copies_of(bucket.props) == 1) continue;
+    if (!bucket.pieces().many()) continue;
     for (const auto& drive : node.store.drives()) {
       const auto done = co_await settle_drive(node, *drive, bucket);
       all = all && done && *done;

@@ -61,7 +61,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   plan.shows = names_to_show(node, state, plan.bucket);
   plan.spread = record != nullptr && api::copies_of(record->props) > 0;
   std::string after(query.get("after"));
-  auto listing = record != nullptr && api::node_copies_of(record->props) > 1
+  auto listing = record != nullptr && record->pieces().many()
                      ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
                      : list_page(node.store, std::move(plan), std::move(after), *limit);
   CO_TRY(const auto page, co_await std::move(listing));

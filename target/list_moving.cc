@@ -8,7 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node_copies.h"
@@ -180,7 +179,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   if (!node.store.missing().empty())
     co_return fail(Errc::unavailable, "a list would be short: {}",
                    node.store.missing().begin()->second);
-  if (api::node_copies_of(wanted.bucket->props) > 1) CO_TRY_OK(vouches_for_copies(node));
+  if (wanted.bucket->pieces().many()) CO_TRY_OK(vouches_for_copies(node));
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
       wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);

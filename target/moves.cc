@@ -16,7 +16,7 @@ std::shared_ptr<const cluster::Ownership> Moves::map() const {
   return map_;
 }
 
-Status Moves::accepts(const std::string& uname, std::size_t pieces,
+Status Moves::accepts(const std::string& uname, const cluster::Pieces& pieces,
                       const cluster::CopySender& sender) const {
   const auto known = map();
   if (!known || known->version < sender.map_version)

@@ -98,8 +98,8 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   best.state = node.view.state();
   const cluster::Ownership& map = *best.state->ownership->map;
   const std::uint64_t digest = cluster::placement_digest(wanted.name.uname);
-  const std::size_t pieces = pieces_of(node, wanted.name.bucket);
-  if (!map.current.is_home(node.id, digest, pieces))
+  const cluster::Pieces pieces = pieces_of(node, wanted.name.bucket);
+  if (!map.current.is_home(node.id, digest, pieces.at(map.version)))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
   CO_TRY(best.here, co_await node.store.find_all(name));

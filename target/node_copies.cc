@@ -12,7 +12,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/api/mirror_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
@@ -108,13 +107,13 @@ Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
 /// Whether no former home may still answer readers by an older map: all live targets have put the
 /// present one in force, or the former homes are homes still.
 bool former_homes_know(const cluster::OwnershipState& state, const std::string& uname,
-                       std::size_t pieces) {
+                       const cluster::Pieces& pieces) {
   const auto homes = homes_of(*state.map, uname, pieces);
   const auto digest = cluster::placement_digest(uname);
   return std::all_of(state.map->past.begin(), state.map->past.end(), [&](const auto& set) {
     if (state.settled > set.last) return true;
     for (std::size_t i = 0; i < set.nodes.size(); ++i)
-      if (set.nodes.is_home(set.nodes.id(i), digest, pieces) &&
+      if (set.nodes.is_home(set.nodes.id(i), digest, pieces.at(set.last)) &&
           std::find(homes.begin(), homes.end(), set.nodes.id(i)) == homes.end())
         return false;
     return true;
@@ -130,9 +129,12 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
 }
 
 /// Until the newest map places the name there no more.
-Task<Status> while_home(TargetNode& node, std::string uname, std::size_t pieces, std::string id) {
+Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (node.owned.state()->map->current.is_home(id, cluster::placement_digest(uname), pieces)) {
+  while (true) {
+    const auto map = node.owned.state()->map;
+    const auto homes = homes_of(*map, name.uname, pieces_of(node, name.bucket));
+    if (std::find(homes.begin(), homes.end(), id) == homes.end()) break;
     timer.expires_after(kLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -141,13 +143,13 @@ Task<Status> while_home(TargetNode& node, std::string uname, std::size_t pieces,
 
 /// give_to(), which is given up when that is no home any more: a process that stands still holds up
 /// nobody for longer than its lease.
-Task<Status> give_while_home(TargetNode& node, const Piece& piece, std::string uname,
-                             std::size_t pieces, std::string id) {
+Task<Status> give_while_home(TargetNode& node, const Piece& piece, ObjectName name,
+                             std::string id) {
   const auto executor = co_await asio::this_coro::executor;
   auto [order, given_threw, given, watch_threw, watched] =
       co_await asio::experimental::make_parallel_group(
           asio::co_spawn(executor, give_to(node, piece, id), asio::deferred),
-          asio::co_spawn(executor, while_home(node, std::move(uname), pieces, id), asio::deferred))
+          asio::co_spawn(executor, while_home(node, std::move(name), id), asio::deferred))
           .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
   const bool gave = order.front() == 0;
   if (gave && given_threw) std::rethrow_exception(given_threw);
@@ -201,8 +203,7 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
 }
 
 /// Gives what we hold to all present homes that lack it.
-Task<Status> give_ours(TargetNode& node, const ObjectName& name, std::size_t pieces,
-                       io::ObjectRecord record) {
+Task<Status> give_ours(TargetNode& node, const ObjectName& name, io::ObjectRecord record) {
   const auto state = node.view.state();
   const auto map = state->ownership->map;
   const auto* bucket = state->bmd.find(name.bucket);
@@ -216,8 +217,8 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, std::size_t pie
   }
   mark_unsettled(attribute.record, node.id);
   const Piece piece{std::move(attribute), nullptr, nullptr, object.get()};
-  for (const std::string& id : without(homes_of(*map, name.uname, pieces), {node.id}))
-    CO_TRY_OK(co_await give_while_home(node, piece, name.uname, pieces, id));
+  for (const std::string& id : without(homes_of(*map, name.uname, bucket->pieces()), {node.id}))
+    CO_TRY_OK(co_await give_while_home(node, piece, name, id));
   if (node.view.state()->map.version != map->version)
     co_return fail(Errc::unavailable, "the cluster map changes; try again");
   co_return Status();
@@ -225,29 +226,31 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, std::size_t pie
 
 }  // namespace
 
-std::size_t pieces_of(const TargetNode& node, BucketId bucket) {
+cluster::Pieces pieces_of(const TargetNode& node, BucketId bucket) {
   const auto state = node.view.state();
   const auto* record = state->bmd.find(bucket);
-  return record == nullptr ? 1 : api::node_copies_of(record->props);
+  return record == nullptr ? 1 : record->pieces();
 }
 
 std::vector<std::string> homes_of(const cluster::Ownership& map, const std::string& uname,
-                                  std::size_t pieces) {
+                                  const cluster::Pieces& pieces) {
   std::vector<std::string> out;
-  for (const auto& home : map.current.homes(cluster::placement_digest(uname), pieces))
+  const auto digest = cluster::placement_digest(uname);
+  for (const auto& home : map.current.homes(digest, pieces.at(map.version)))
     if (home.drive == 0) out.push_back(map.current.id(home.node));
   return out;
 }
 
 bool is_home(const TargetNode& node, const cluster::ClusterState& state, const std::string& uname,
-             std::size_t pieces) {
-  return state.ownership->map->current.is_home(node.id, cluster::placement_digest(uname), pieces);
+             const cluster::Pieces& pieces) {
+  const cluster::Ownership& map = *state.ownership->map;
+  return map.current.is_home(node.id, cluster::placement_digest(uname), pieces.at(map.version));
 }
 
 std::function<bool(std::string_view)> names_to_show(
     const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket) {
   const auto* record = state->bmd.find(bucket);
-  if (record == nullptr || api::node_copies_of(record->props) == 1) return {};
+  if (record == nullptr || !record->pieces().many()) return {};
   return [state = std::move(state), record, self = node.id](std::string_view name) {
     const auto digest = cluster::placement_digest(record->placement_name(name));
     return cluster::writer_of(*state->ownership->map, digest) == self;
@@ -269,9 +272,8 @@ void mark_settled(io::ObjectRecord& record) {
   std::erase_if(record.custom, [](const auto& pair) { return pair.first == kMark; });
 }
 
-Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                        std::size_t pieces, cluster::Durability durability,
-                                        const Piece& piece) {
+Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
+                                 cluster::Durability durability, const Piece& piece) {
   Piece marked = piece;
   mark_unsettled(marked.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -280,7 +282,9 @@ Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name
   Error last{Errc::unavailable, "former homes of the name have not heard of the newest map yet"};
   while (true) {
     const auto state = node.owned.state();
-    const auto homes = homes_of(*state->map, name.uname, pieces);
+    const cluster::Pieces all_pieces = pieces_of(node, name.bucket);
+    const std::size_t pieces = all_pieces.at(state->map->version);
+    const auto homes = homes_of(*state->map, name.uname, all_pieces);
     if (homes.empty() || homes.front() != node.id)
       co_return fail(Errc::unavailable, "{} has just got another owner: the outcome is unknown",
                      name.object);
@@ -292,8 +296,7 @@ Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name
                      name.object, pieces, required, homes.size());
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
-    for (const std::string& id : lacking)
-      gifts.push_back(give_while_home(node, marked, name.uname, pieces, id));
+    for (const std::string& id : lacking) gifts.push_back(give_while_home(node, marked, name, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -306,8 +309,8 @@ Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name
     }
     const auto now = node.owned.state();
     if (all && now->map->version == state->map->version &&
-        former_homes_know(*now, name.uname, pieces))
-      co_return homes.size();
+        former_homes_know(*now, name.uname, all_pieces))
+      co_return homes.size() >= pieces;
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
                      last.message);
@@ -383,8 +386,7 @@ Status vouches_for_copies(const TargetNode& node) {
 
 Task<Status> settle_copies(TargetNode& node, ObjectName name) {
   constexpr int kAttemptsMax = 4;
-  const std::size_t pieces = pieces_of(node, name.bucket);
-  if (pieces == 1) co_return Status();
+  if (!pieces_of(node, name.bucket).many()) co_return Status();
   CO_TRY_OK(vouches_for_copies(node));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto found, co_await node.store.find_all(name));
@@ -398,7 +400,7 @@ Task<Status> settle_copies(TargetNode& node, ObjectName name) {
                      "target t[{}] does not say whether all homes of {} have its newest version",
                      writer, name.object);
     if (word == WritersWord::gave_up) {
-      CO_TRY_OK(co_await give_ours(node, name, pieces, record));
+      CO_TRY_OK(co_await give_ours(node, name, record));
       log().info("version given to all homes object={} writer={}", name.object, writer);
     }
     CO_TRY_OK(co_await clear_mark(node, name, record.generation));

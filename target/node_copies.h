@@ -14,15 +14,17 @@ namespace tarn::target {
 // Copies of one object on several nodes (docs/decisions/014). Each home has the object once, on the
 // drive where it would lie if it were the only copy.
 
-/// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most.
-[[nodiscard]] std::size_t pieces_of(const TargetNode& node, BucketId bucket);
+/// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most. It is
+/// to be asked for behind the map that it is used with, so that it is as new.
+[[nodiscard]] cluster::Pieces pieces_of(const TargetNode& node, BucketId bucket);
 /// Whether this node is a home of the name by `state`.
 [[nodiscard]] bool is_home(const TargetNode& node, const cluster::ClusterState& state,
-                           const std::string& uname, std::size_t pieces);
-/// Ids of the homes of a name, the owner's first. Fewer than `pieces` when there are not so many
+                           const std::string& uname, const cluster::Pieces& pieces);
+/// Ids of the homes of a name, the owner's first. Fewer than its pieces when there are not so many
 /// targets.
 [[nodiscard]] std::vector<std::string> homes_of(const cluster::Ownership& map,
-                                                const std::string& uname, std::size_t pieces);
+                                                const std::string& uname,
+                                                const cluster::Pieces& pieces);
 
 /// Which names of a bucket this node shows and counts, so that each appears once: those that it
 /// owns. Empty: all that it has, since nobody else has them.
@@ -44,13 +46,12 @@ struct Piece {
   OpenObject* object = nullptr;
 };
 /// Gives the version to all homes of the name but this node, which owns it; returns when each has
-/// it durably. When the map changes meanwhile, the homes are those of the newest one. How many
-/// homes there are, this one included. Under the name's lock, before this node commits its own.
+/// it durably. When the map changes meanwhile, the homes are those of the newest one. Whether there
+/// are as many as the bucket wants. Under the name's lock, before this node commits its own.
 /// unavailable when a home does not answer for some time, or the name gets another owner: then the
 /// outcome is unknown; and when there are too few homes, where strict durability wants all.
-Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                        std::size_t pieces, cluster::Durability durability,
-                                        const Piece& piece);
+Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
+                                 cluster::Durability durability, const Piece& piece);
 /// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
 /// asks.
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);

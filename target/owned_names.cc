@@ -18,7 +18,7 @@ OwnedNames::Verdict OwnedNames::begin(const std::string& uname, Write& out) {
 }
 
 std::optional<OwnedNames::Write> OwnedNames::begin_copy(const std::string& uname,
-                                                        std::size_t pieces,
+                                                        const cluster::Pieces& pieces,
                                                         const cluster::CopySender& sender) {
   const std::lock_guard lock(mutex_);
   learn();

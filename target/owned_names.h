@@ -55,7 +55,8 @@ class OwnedNames {
   /// yes: the write has begun and is in `out`.
   [[nodiscard]] Verdict begin(const std::string& uname, Write& out);
   /// An older home gives us its copy; nothing when it is refused (HandOver::begin_copy).
-  [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname, std::size_t pieces,
+  [[nodiscard]] std::optional<Write> begin_copy(const std::string& uname,
+                                                const cluster::Pieces& pieces,
                                                 const cluster::CopySender& sender);
   [[nodiscard]] bool at_rest(const std::string& uname);
   /// No record of a name that is another's is on its way to a drive.

@@ -40,7 +40,7 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   CO_TRY(const api::Action asked, api::parse_action(body));
   CO_TRY(api::CustomMetadata custom, api::custom_from_json(asked.value));
 
-  const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
+  const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
   // Without the lock: what others hold, newer or unsettled, is given to this node as well.
   if (on_nodes || !wanted.state->map.past.empty()) CO_TRY_OK(co_await bring_home(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
@@ -62,6 +62,9 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   const auto map_version = wanted.write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+  // From the commit on nothing of the name is given to others before this has ended.
+  if (pieces_of(node, wanted.name.bucket).many())
+    co_return fail(Errc::unavailable, "the bucket has just got copies on nodes; try again");
 
   io::ObjectAttribute attribute{wanted.name.bucket, wanted.bucket.placed_as(), wanted.name.object,
                                 newest.record};

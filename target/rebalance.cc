@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/rebalance_plan.h"
@@ -34,9 +33,10 @@ class Rebalance final : public MoveWalk {
   Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
   void given_up(const WalkEntry& entry, const Error& error) override;
 
-  [[nodiscard]] cluster::NamePlan plan(const std::string& uname, std::size_t pieces) const;
+  [[nodiscard]] cluster::NamePlan plan(const std::string& uname,
+                                       const cluster::Pieces& pieces) const;
   [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
-    return plan(entry.name.uname, api::node_copies_of(entry.bucket->props));
+    return plan(entry.name.uname, entry.bucket->pieces());
   }
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
   using Entries = std::vector<WalkEntry*>;
@@ -53,14 +53,14 @@ class Rebalance final : public MoveWalk {
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
 
-cluster::NamePlan Rebalance::plan(const std::string& uname, std::size_t pieces) const {
+cluster::NamePlan Rebalance::plan(const std::string& uname, const cluster::Pieces& pieces) const {
   return cluster::plan_name(*map_, node_.id, cluster::placement_digest(uname), pieces);
 }
 
 /// A name that stays here may have new homes besides: they get it once.
 bool Rebalance::concerns(const Drive&, const cluster::BucketRecord& bucket,
                          const std::string& uname) const {
-  const auto plan = this->plan(uname, api::node_copies_of(bucket.props));
+  const auto plan = this->plan(uname, bucket.pieces());
   return !plan.keep || (first_round_ && !plan.send.empty());
 }
 

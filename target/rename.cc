@@ -18,7 +18,7 @@ constexpr int kAttemptsMax = 3;  // copies again when the source was changed mea
 Task<Result<bool>> delete_if_unchanged(TargetNode& node, const ObjectRequest& wanted,
                                        Generation copied) {
   // Without the lock: what others hold unsettled is given to this node as well.
-  if (pieces_of(node, wanted.name.bucket) > 1) CO_TRY_OK(co_await find_settled(node, wanted));
+  if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists())

@@ -76,8 +76,8 @@ class Sweep {
   /// Where objects have copies on several targets all of them would have to be asked whether a
   /// drive of theirs is away, so there tombstones stay.
   [[nodiscard]] bool may_forget(const ObjectName& name) const {
-    const std::size_t pieces = pieces_of(node_, name.bucket);
-    const bool others_confirmed = pieces == 1;
+    const cluster::Pieces pieces = pieces_of(node_, name.bucket);
+    const bool others_confirmed = !pieces.many();
     return may_forget_any() && cluster::may_drop_tombstone(*node_.owned.state()->map, node_.id,
                                                            cluster::placement_digest(name.uname),
                                                            pieces, others_confirmed);

@@ -330,13 +330,16 @@ std::uint8_t node_copies_of(const BucketProps& props) {
   return props.others.contains("mirror.enabled") ? number_of_copies(props) : 1;
 }
 
-Status check_node_copies(const BucketProps& before, const BucketProps& after) {
-  if (node_copies_of(before) == node_copies_of(after)) return {};
-  return fail(
-      Errc::unsupported,
-      "the bucket has objects with copies on {} nodes each: another number belongs to later "
-      "work. Make a new bucket and copy this one to it",
-      node_copies_of(before));
+Status check_copies(const BucketProps& before, const BucketProps& after, bool on_nodes) {
+  if (on_nodes && copies_of(after) > 0)
+    return fail(Errc::unsupported,
+                "the bucket has, or had, copies on nodes and cannot have any on drives: make a new "
+                "bucket and copy this one to it");
+  if (copies_of(before) > 0 && node_copies_of(after) > 1)
+    return fail(Errc::unsupported,
+                "the bucket has, or had, copies on drives and cannot have any on nodes: make a new "
+                "bucket and copy this one to it");
+  return {};
 }
 
 BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
@@ -349,7 +352,7 @@ BucketProps with_copies(BucketProps props, int copies) {
     props.others["mirror.enabled"] = "true";
     props.others["mirror.copies"] = std::to_string(copies);
     if (copies == 2) props.others.erase("mirror.copies");
-    props.others[kSpreadKey] = "true";
+    if (!on_nodes(props)) props.others[kSpreadKey] = "true";
   } else {
     props.others.erase("mirror.enabled");
   }

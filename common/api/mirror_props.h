@@ -12,8 +12,10 @@ inline constexpr int kCopiesMax = 32;
 /// On how many nodes an object has a copy (docs/decisions/014): 1 unless `mirror.domain` is node.
 [[nodiscard]] std::uint8_t node_copies_of(const BucketProps& props);
 
-/// Of a change of properties: unsupported when it changes what copies on nodes there are.
-[[nodiscard]] Status check_node_copies(const BucketProps& before, const BucketProps& after);
+/// Of a change of properties: unsupported for a bucket that would have copies on drives and on
+/// nodes. `on_nodes`: it had some on nodes at any time.
+[[nodiscard]] Status check_copies(const BucketProps& before, const BucketProps& after,
+                                  bool on_nodes);
 
 /// How many copies of an object lie on drives of its target. 0: the bucket has never been mirrored,
 /// so an object is looked for on the drive where its name belongs. 1: it once was, so copies may

@@ -5,6 +5,7 @@
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/random.h"
@@ -63,6 +64,14 @@ Result<BucketRecord> decode_bucket(const KeyValue& item) {
   }
 }
 
+Result<Smap> decode_map(const KeyValue& item) {
+  try {
+    return json::parse(item.value).get<Smap>();
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
+  }
+}
+
 /// What a change of buckets stands on: nothing of it changes without a change of the counter.
 struct BucketBase {
   std::uint64_t version = 0;
@@ -105,6 +114,23 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
   if (!found) co_return false;
   CO_TRY(const BucketRecord bucket, decode_bucket(*found));
   co_return bucket.former_name == from;
+}
+
+/// `bucket` has another number of copies on nodes than `before` from the map on that `out`
+/// publishes with it: who knows that map knows the bucket.
+Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord& bucket,
+                            Transaction& out) {
+  CO_TRY(const auto found, co_await get(store, std::string(keys::kMap)));
+  if (!found) co_return fail(Errc::unavailable, "there is no cluster map in the meta store");
+  CO_TRY(Smap map, decode_map(*found));
+  const Ownership next = with_other_copies(ownership_of(map));
+  note_pieces(bucket.pieces_before, next, before);
+  take_ownership(map, next);
+  map.rebalance = {false, map.version};
+  out.compare.push_back({found->key, Compare::What::mod_revision, found->mod_revision});
+  out.puts.push_back({std::string(keys::kMap), json(map).dump(), 0});
+  out.puts.push_back({std::string(keys::kMapVersion), std::to_string(map.version), 0});
+  co_return Status();
 }
 
 /// Our own view shows the change at once; if it cannot, its follower brings it.
@@ -267,8 +293,12 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       co_await refresh(view);
       co_return bucket;
     }
+    CO_TRY_OK(api::check_copies(bucket.props, props, bucket.pieces().many()));
+    const std::uint8_t copies = api::node_copies_of(bucket.props);
     bucket.props = std::move(props);
     auto transaction = base.next();
+    if (api::node_copies_of(bucket.props) != copies)
+      CO_TRY_OK(co_await publish_copies(store, copies, bucket, transaction));
     transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
     const auto done = co_await store.commit(std::move(transaction));
     if (done && done->succeeded) {

@@ -38,6 +38,7 @@ void HandOver::learn(std::shared_ptr<const OwnershipState> state) {
   state_ = std::move(state);
   if (!other_map) return;
   for (auto& [id, write] : writes_) {
+    write.older = write.older || write.committing;
     if (write.moved) continue;
     write.moved = !owned_since(*state_->map, self_, write.digest, write.map_version);
     if (!write.moved || !SAFETY("safety.version_of_owner"))
@@ -99,7 +100,7 @@ std::uint64_t HandOver::map_version(WriteId write) const {
 
 void HandOver::end(WriteId write) { writes_.erase(write); }
 
-std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, std::size_t pieces,
+std::optional<HandOver::WriteId> HandOver::begin_copy(std::string uname, const Pieces& pieces,
                                                       const CopySender& sender) {
   const std::uint64_t digest = placement_digest(uname);
   if (!state_ || !accepts_copy(*state_->map, self_, digest, pieces, sender)) return std::nullopt;
@@ -120,6 +121,7 @@ TargetWord HandOver::word(bool moved) const {
   if (!state_) return out;
   out.map_version = state_->map->version;
   for (const auto& [id, write] : writes_) {
+    if (write.older) moved = false;
     if (!write.moved) continue;
     moved = false;
     if (!write.copy) out.under_way.push_back(write.uname);

@@ -82,7 +82,7 @@ class HandOver {
   /// (accepts_copy). Called under the name's lock; end() must follow
   /// once it is stored or given up: until then this node does not say that it holds nothing of
   /// others.
-  [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, std::size_t pieces,
+  [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, const Pieces& pieces,
                                                   const CopySender& sender);
 
   /// No write and no copy is on its way to a drive. A target without records that is not idle is
@@ -94,7 +94,8 @@ class HandOver {
   /// outlives the lease and the ownership of its node when the drive hangs.
   [[nodiscard]] bool at_rest(const std::string& uname) const;
 
-  /// What to write into the meta store now. `moved`: no record here belongs elsewhere.
+  /// What to write into the meta store now. `moved`: no record here belongs elsewhere, and none was
+  /// on its way to a drive by an older map: what others were given then may be less than that.
   [[nodiscard]] TargetWord word(bool moved) const;
 
  private:
@@ -106,6 +107,7 @@ class HandOver {
     bool moved = false;  ///< the name has another owner since
     bool copy = false;
     bool committing = false;  ///< its record is on its way to a drive
+    bool older = false;       ///< so it was by an older map: homes of the present one may lack it
   };
   [[nodiscard]] static bool under_its_lease(const Write& write, std::int64_t lease);
   [[nodiscard]] bool listed_elsewhere(const std::string& uname) const;

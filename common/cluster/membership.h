@@ -134,7 +134,8 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
 Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name);
 /// Gives the bucket what `change` makes of its properties; nothing is written when that is what it
 /// has. `change` may be asked several times. Returns the bucket as it is then. Errors of `change`
-/// are passed on.
+/// are passed on. Another number of copies on nodes comes with a new map (BucketRecord::pieces());
+/// unsupported for a bucket that has had copies on drives.
 using PropsChange = std::function<Result<BucketProps>(const BucketProps&)>;
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change);

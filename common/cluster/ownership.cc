@@ -32,14 +32,21 @@ void lose(Ownership& map, std::string_view id) {
 void forget_repeated(Ownership& map) {
   std::vector<PastSet> kept;
   for (PastSet& set : map.past) {
-    const bool repeated = set.nodes.empty() || (set.nodes == map.current && set.lost.empty()) ||
-                          std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
-                            return newer.nodes == set.nodes && newer.lost == set.lost &&
-                                   newer.only_for == set.only_for;
-                          });
+    const bool repeated =
+        set.nodes.empty() ||
+        (set.nodes == map.current && set.lost.empty() && set.copies_since == map.copies_since) ||
+        std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
+          return newer.nodes == set.nodes && newer.lost == set.lost &&
+                 newer.only_for == set.only_for && newer.copies_since == set.copies_since;
+        });
     if (!repeated) kept.push_back(std::move(set));
   }
   map.past = std::move(kept);
+}
+
+/// What is the present set becomes a past one.
+PastSet present_set(const Ownership& map) {
+  return {map.version, map.current, {}, {}, map.copies_since};
 }
 
 std::vector<std::string> ids_of(const NodeSet& set, const std::vector<Home>& homes) {
@@ -63,7 +70,8 @@ Ownership with_members(const Ownership& map, std::vector<Member> members) {
   next.members = std::move(members);
   next.current = owning(next.members);
   next.past = map.past;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}, {}});
+  next.copies_since = map.copies_since;
+  next.past.insert(next.past.begin(), present_set(map));
   forget_repeated(next);
   return next;
 }
@@ -108,10 +116,25 @@ Ownership with_loss(const Ownership& map, std::string_view id, std::uint64_t dri
   ++next.version;
   for (Member& member : next.members)
     if (member.id == id) member.drive_set = drive_set;
-  next.past.insert(next.past.begin(), PastSet{map.version, map.current, {}, {}});
+  next.past.insert(next.past.begin(), present_set(map));
   lose(next, id);
   forget_repeated(next);
   return next;
+}
+
+Ownership with_other_copies(const Ownership& map) {
+  Ownership next = map;
+  next.copies_since = ++next.version;
+  next.past.insert(next.past.begin(), present_set(map));
+  forget_repeated(next);
+  return next;
+}
+
+void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces) {
+  const std::uint64_t last = next.version - 1;
+  const std::uint64_t oldest = next.past.empty() ? last : next.past.back().last;
+  std::erase_if(before, [&](const PiecesBefore& each) { return each.last < oldest; });
+  before.push_back({last, pieces});
 }
 
 std::optional<Ownership> with_given_sets(const Ownership& map,
@@ -145,8 +168,8 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
 }
 
 std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
-                                    std::size_t pieces) {
-  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+                                    const Pieces& pieces) {
+  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
   std::erase_if(out, [&](const std::string& id) { return has(set.lost, id); });
   return out;
 }
@@ -154,26 +177,27 @@ std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_diges
 namespace {
 
 /// Whether newer sets have the name, whatever this one's members do.
-bool is_given(const PastSet& set, std::uint64_t name_digest, std::size_t pieces) {
-  if (pieces == 1 || set.only_for.empty()) return false;
-  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& pieces) {
+  if (!pieces.many() || set.only_for.empty()) return false;
+  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
   return std::any_of(homes.begin(), homes.end(),
                      [&](const std::string& id) { return !has(set.only_for, id); });
 }
 
 /// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
 ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
-                   std::uint64_t name_digest, std::size_t pieces) {
+                   std::uint64_t name_digest, const Pieces& pieces) {
   ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
   const bool is_sure = !out.homes.empty();
   out.all_needed = !is_sure;
   if (is_sure && has(out.homes, self)) out.homes.clear();
   if (is_sure) return out;
   // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
-  if (pieces > 1)
+  if (pieces.many())
     for (const Member& member : map.members) out.homes.push_back(member.id);
   else
-    for (const std::string& id : ids_of(set.nodes, set.nodes.homes(name_digest, pieces)))
+    for (const std::string& id :
+         ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last))))
       if (map.find(id) != nullptr) out.homes.push_back(id);
   std::erase(out.homes, self);
   return out;
@@ -182,7 +206,7 @@ ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view se
 }  // namespace
 
 std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
-                                  std::uint64_t name_digest, std::size_t pieces,
+                                  std::uint64_t name_digest, const Pieces& pieces,
                                   std::uint64_t found) {
   std::vector<ReadGroup> out;
   for (const PastSet& set : map.past) {
@@ -211,13 +235,13 @@ std::vector<std::string> may_hold_any(const Ownership& map) {
 }
 
 bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                        std::size_t pieces, bool others_confirmed) {
+                        const Pieces& pieces, bool others_confirmed) {
   if (!SAFETY("safety.keep_tombstones")) return true;
-  const auto present = ids_of(map.current, map.current.homes(name_digest, pieces));
+  const auto present = ids_of(map.current, map.current.homes(name_digest, pieces.at(map.version)));
   if (!has(present, self)) return false;
   if (!others_confirmed) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
-    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces));
+    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
     return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
       return has(present, home) || map.find(home) == nullptr;
     });
@@ -225,10 +249,10 @@ bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64
 }
 
 bool accepts_copy(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                  std::size_t pieces, const CopySender& sender) {
+                  const Pieces& pieces, const CopySender& sender) {
   if (SAFETY("safety.refuse_old_copies") && sender.map_version < map.version) return false;
   if (SAFETY("safety.refuse_fenced") && map.find(sender.id) == nullptr) return false;
-  return map.current.is_home(self, name_digest, pieces);
+  return map.current.is_home(self, name_digest, pieces.at(map.version));
 }
 
 }  // namespace tarn::cluster

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/cluster/node_set.h"
+#include "common/cluster/pieces.h"
 
 namespace tarn::cluster {
 
@@ -53,6 +54,8 @@ struct PastSet {
   /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
   /// had no other home in it than these; all others were given to the homes of newer sets. Sorted.
   std::vector<std::string> only_for;
+  /// Ownership::copies_since as it was then: equal sets stand for other homes when it differs.
+  std::uint64_t copies_since = 0;
 
   bool operator==(const PastSet& other) const = default;
 };
@@ -69,6 +72,8 @@ struct Ownership {
   std::vector<Member> members;  ///< by id
   NodeSet current;
   std::vector<PastSet> past;
+  /// The version with which the number of copies on nodes changed last, of any bucket.
+  std::uint64_t copies_since = 0;
 
   [[nodiscard]] const Member* find(std::string_view id) const;
 };
@@ -89,6 +94,12 @@ struct Ownership {
 /// until now; `drive_set` is what it says of its drives.
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
+/// The map from which on a bucket has another number of pieces (Pieces): the set that owned until
+/// now becomes a past set, with the homes that names had, though nobody came or went.
+[[nodiscard]] Ownership with_other_copies(const Ownership& map);
+/// Adds to what a bucket had before that it had `pieces` until the map `next`, which
+/// with_other_copies() made, and forgets what no past set is left of.
+void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces);
 /// The map without the past sets of which `done` (called with an id) is true for all who are still
 /// members; where somebody has lost what it had, for all members.
 /// Nothing when there is no such set.
@@ -120,12 +131,12 @@ struct ReadGroup {
 /// best generation seen so far, 0 for none; groups that cannot have anything newer are left out.
 /// Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
-                                                std::uint64_t name_digest, std::size_t pieces,
+                                                std::uint64_t name_digest, const Pieces& pieces,
                                                 std::uint64_t found);
 
 /// The homes of a name in a past set that have not lost what they had. In HRW order.
 [[nodiscard]] std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
-                                                  std::size_t pieces);
+                                                  const Pieces& pieces);
 
 /// All that may hold any name: who must answer before a list is complete. Sorted.
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
@@ -135,7 +146,7 @@ struct ReadGroup {
 /// Since the map in which that is so is a later one than that of any copy still on its way, such
 /// copies are refused (accepts_copy).
 [[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
-                                      std::uint64_t name_digest, std::size_t pieces,
+                                      std::uint64_t name_digest, const Pieces& pieces,
                                       bool others_confirmed);
 /// Who sends a moved copy, and the map version by which it does.
 struct CopySender {
@@ -145,7 +156,7 @@ struct CopySender {
 /// Whether `self`, which knows `map`, takes a copy from `sender`: not when that acted on an older
 /// map, or is fenced. A receiver that is behind fetches the newer map first.
 [[nodiscard]] bool accepts_copy(const Ownership& map, std::string_view self,
-                                std::uint64_t name_digest, std::size_t pieces,
+                                std::uint64_t name_digest, const Pieces& pieces,
                                 const CopySender& sender);
 
 template <class Done>

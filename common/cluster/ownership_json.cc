@@ -49,6 +49,7 @@ json set_json(const PastSet& past, const NodeSet& current) {
           node_json(past.nodes.id(i), past.nodes.weight(i), past.nodes.drives(i)));
   if (!past.lost.empty()) out["lost"] = past.lost;
   if (!past.only_for.empty()) out["only_for"] = past.only_for;
+  if (past.copies_since != 0) out["copies_since"] = past.copies_since;
   return out;
 }
 
@@ -68,6 +69,7 @@ PastSet set_from(const json& in, const NodeSet& current, const std::vector<Membe
   }
   out.lost = in.value("lost", std::vector<std::string>());
   out.only_for = in.value("only_for", std::vector<std::string>());
+  out.copies_since = in.value("copies_since", std::uint64_t{0});
   return out;
 }
 
@@ -82,6 +84,7 @@ Ownership ownership_from(const json& in) {
     out.members.push_back(std::move(member));
   }
   out.past = past_from(in.at("past"), out);
+  out.copies_since = in.value("copies_since", std::uint64_t{0});
   return out;
 }
 
@@ -113,8 +116,9 @@ std::string encode(const Ownership& map) {
     if (member.drive_set != 0) entry["drive_set"] = member.drive_set;
     members.push_back(std::move(entry));
   }
-  return json{{"version", map.version}, {"members", std::move(members)}, {"past", past_json(map)}}
-      .dump();
+  json out{{"version", map.version}, {"members", std::move(members)}, {"past", past_json(map)}};
+  if (map.copies_since != 0) out["copies_since"] = map.copies_since;
+  return out.dump();
 }
 
 Result<Ownership> decode_ownership(const std::string& text) {

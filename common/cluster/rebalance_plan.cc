@@ -52,12 +52,12 @@ std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers,
 
 /// Those of the homes `present` to which `self` gives the name because of one past set.
 Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
-              std::uint64_t digest, std::size_t pieces, const Ids& present) {
-  const Ids before = homes_in(set.nodes, digest, pieces);
+              std::uint64_t digest, const Pieces& pieces, const Ids& present) {
+  const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
   const Ids sure = sure_homes(set, digest, pieces);
   // Whoever has it still, was given it meanwhile, or has it back with a drive, gives it to all.
   const bool is_lost = has(before, self) && has(set.lost, self);
-  if (pieces > 1 && (sure.empty() || is_lost)) return minus(present, {self});
+  if (pieces.many() && (sure.empty() || is_lost)) return minus(present, {self});
   if (!has(sure, self)) return {};
   Ids out;
   const Ids stayers = minus(sure, minus(sure, present));
@@ -71,13 +71,13 @@ Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
 }  // namespace
 
 NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t name_digest,
-                   std::size_t pieces) {
+                   const Pieces& pieces) {
   NamePlan plan;
-  if (pieces == 1 && map.current.owner(name_digest) == self) {
+  if (!pieces.many() && map.current.owner(name_digest) == self) {
     plan.keep = true;  // nearly all names, and nobody lacks them
     return plan;
   }
-  const Ids present = homes_in(map.current, name_digest, pieces);
+  const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
   plan.keep = has(present, self);
   for (const PastSet& set : map.past)
     for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))

@@ -6,6 +6,7 @@
 #include <boost/container/small_vector.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/cluster/hrw.h"
 #include "common/cluster/ownership_json.h"
 #include "common/http/client.h"
@@ -93,6 +94,7 @@ Ownership ownership_of(const Smap& map) {
     if (node.placeable()) out.current.add(id, node.digest, node.weight, node.drives);
   }
   out.past = map.past;
+  out.copies_since = map.copies_since;
   return out;
 }
 
@@ -108,6 +110,7 @@ void take_ownership(Smap& map, const Ownership& next) {
     node.drive_set = member.drive_set;
   }
   map.past = next.past;
+  map.copies_since = next.copies_since;
   map.version = next.version;
 }
 
@@ -120,6 +123,7 @@ void to_json(json& out, const Smap& map) {
          {"primary", map.primary},
          {"nodes", std::move(nodes)}};
   if (!map.past.empty()) out["past"] = past_json(ownership_of(map));
+  if (map.copies_since != 0) out["copies_since"] = map.copies_since;
   if (map.rebalance != RebalanceOrder())
     out["rebalance"] = {{"held", map.rebalance.held}, {"asked", map.rebalance.asked}};
 }
@@ -135,6 +139,7 @@ void from_json(const json& in, Smap& map) {
     map.nodes[node.id] = std::move(node);
   }
   if (in.contains("past")) map.past = past_from(in["past"], ownership_of(map));
+  map.copies_since = in.value("copies_since", std::uint64_t{0});
   if (in.contains("rebalance")) {
     in["rebalance"].at("held").get_to(map.rebalance.held);
     in["rebalance"].at("asked").get_to(map.rebalance.asked);
@@ -174,6 +179,8 @@ json aistore_json(const Smap& map) {
           {"creation_time", map.creation_time}, {"version", std::to_string(map.version)}};
 }
 
+Pieces BucketRecord::pieces() const { return {api::node_copies_of(props), pieces_before}; }
+
 void to_json(json& out, const BucketRecord& bucket) {
   out = {{"id", raw(bucket.id)},
          {"bucket", bucket.name},
@@ -182,6 +189,8 @@ void to_json(json& out, const BucketRecord& bucket) {
          {"created_ns", bucket.created_ns}};
   if (bucket.first_name) out["first_name"] = *bucket.first_name;
   if (bucket.former_name) out["former_name"] = *bucket.former_name;
+  for (const PiecesBefore& each : bucket.pieces_before)
+    out["pieces_before"].push_back({each.last, each.pieces});
   for (const auto& [path, value] : bucket.props.others)
     out["props"][path] = json::parse(value, nullptr, false);
 }
@@ -199,6 +208,8 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
   if (in.contains("first_name")) bucket.first_name = in["first_name"].get<api::Bucket>();
   if (in.contains("former_name")) bucket.former_name = in["former_name"].get<api::Bucket>();
+  for (const json& each : in.value("pieces_before", json::array()))
+    bucket.pieces_before.push_back({each.at(0), each.at(1)});
   const auto others = in.value("props", json::object());
   for (const auto& [path, value] : others.items())
     bucket.props.others[path] = value.dump(-1, ' ', false, json::error_handler_t::replace);

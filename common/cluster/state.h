@@ -59,8 +59,9 @@ struct Smap {
   std::string uuid;           ///< of the cluster
   std::string creation_time;  ///< "2026-08-21 10:11:12"
   std::map<std::string, Node> nodes;
-  std::string primary;        ///< id of the proxy that AIStore clients shall see as primary
-  std::vector<PastSet> past;  ///< as Ownership has it
+  std::string primary;             ///< id of the proxy that AIStore clients shall see as primary
+  std::vector<PastSet> past;       ///< as Ownership has it
+  std::uint64_t copies_since = 0;  ///< as Ownership has it
   RebalanceOrder rebalance;
 
   [[nodiscard]] const Node* find(const std::string& id) const;
@@ -92,7 +93,16 @@ struct BucketRecord {
   /// Of a bucket that was renamed: its name before this one, so that a rename may be asked for
   /// again by who did not hear the answer.
   std::optional<api::Bucket> former_name;
+  /// On how many nodes its objects had copies before what `props` say, the smallest `last` first.
+  /// One of more than 1 stays for ever.
+  std::vector<PiecesBefore> pieces_before = {};
 
+  /// In how many pieces its objects lie.
+  [[nodiscard]] Pieces pieces() const;
+  /// The version of the map since which that is so many; 0: since it was made.
+  [[nodiscard]] std::uint64_t pieces_since() const {
+    return pieces_before.empty() ? 0 : pieces_before.back().last + 1;
+  }
   /// The name by which placement finds this bucket's objects.
   [[nodiscard]] const api::Bucket& placed_as() const { return first_name ? *first_name : name; }
   /// What placement hashes for one of its objects.

@@ -80,17 +80,19 @@ def give_names_to(cluster, *owners):
         made = json.loads(text)
         targets = [node for node in made["nodes"] if node["role"] == "target"]
         before = {node["id"] for node in targets if node["flags"] == 0}
-        past = [(made["version"], before)]
+        past = [(made["version"], before, made.get("copies_since", 0))]
         for entry in made.get("past", []):
-            past.append((entry["last"], before - set(entry.get("without") or []) | {each["id"] for each in entry.get("with") or []}))
+            past.append((entry["last"], before - set(entry.get("without") or []) | {each["id"] for each in entry.get("with") or []},
+                         entry.get("copies_since", 0)))
         for node in targets:
             node["flags"] = node["flags"] & ~4 | (0 if node["id"] in wanted else 4)
         now = {node["id"] for node in targets if node["flags"] == 0}
-        seen, made["past"] = [now], []
-        for last, ids in past:
-            if ids and ids not in seen:
-                seen.append(ids)
-                made["past"].append({"last": last, "without": sorted(now - ids), "with": [{"id": each} for each in sorted(ids - now)]})
+        seen, made["past"] = [(now, made.get("copies_since", 0))], []
+        for last, ids, since in past:
+            if ids and (ids, since) not in seen:
+                seen.append((ids, since))
+                made["past"].append({"last": last, "without": sorted(now - ids), "copies_since": since,
+                                     "with": [{"id": each} for each in sorted(ids - now)]})
         made["version"] += 1
         key, counter = etcd.base64_of("/tarn/map"), etcd.base64_of("/tarn/version/map")
         puts = [{"request_put": {"key": key, "value": etcd.base64_of(json.dumps(made))}},

@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused(cluster, mirrored):
         answer = cluster.bucket_action("POST", mirrored, "make-n-copies", value)
         assert answer.status == 400 and "1 to 32" in answer.json()["message"], answer
     answer = cluster.bucket_action("PATCH", mirrored, "set-bprops", {"mirror": {"domain": "node"}})
-    assert answer.status == 501 and "later work" in answer.json()["message"], answer
+    assert answer.status == 501 and "cannot have any on nodes" in answer.json()["message"], answer
 
 
 def test_tarn_redundancy_counts(cluster, mirrored, cli):

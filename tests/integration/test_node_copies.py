@@ -362,7 +362,3 @@ def test_new_buckets_get_copies_on_nodes_when_the_cluster_says_so(three):
     three.create_bucket("later")
     assert three.put("later", "one", b"twice").status == 200
     wait_until(lambda: len(files_of(three, "later")["one"]) == 2, 5, "it lies on two nodes")
-    changed = three.bucket_action("PATCH", "later", "set-bprops", {"mirror": {"copies": 3}})
-    assert changed.status == 501 and "Make a new bucket and copy this one to it" in changed.text, changed
-    made = three.bucket_action("POST", "later", "make-n-copies", 3)
-    assert made.status == 501 and "copy this one to it" in made.text, made

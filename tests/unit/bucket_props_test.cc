@@ -124,8 +124,7 @@ TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][p
             .value() == BucketProps{});
 }
 
-TEST_CASE("bucket properties: copies on nodes are none on drives, and their number stays",
-          "[api][props]") {
+TEST_CASE("bucket properties: copies on nodes are none on drives", "[api][props]") {
   const auto two = change(R"({"mirror": {"enabled": true, "domain": "node"}})").value();
   CHECK(node_copies_of(two) == 2);
   CHECK(copies_of(two) == 0);
@@ -133,9 +132,16 @@ TEST_CASE("bucket properties: copies on nodes are none on drives, and their numb
   const auto three =
       change(R"({"mirror": {"enabled": true, "domain": "node", "copies": 3}})").value();
   CHECK(node_copies_of(three) == 3);
-  CHECK(check_node_copies(two, two));
-  CHECK(check_node_copies(two, three).error().code == Errc::unsupported);
-  CHECK(check_node_copies(two, reset_props(two, {})).error().code == Errc::unsupported);
+  CHECK(copies_of(with_copies(two, 3)) == 0);
+  CHECK(node_copies_of(with_copies(two, 3)) == 3);
+  CHECK(node_copies_of(with_copies(two, 1)) == 1);
+  CHECK(check_copies(two, three, true));
+  CHECK(check_copies(two, reset_props(two, {}), true));
+  const auto on_drives = change(R"({"mirror": {"enabled": true}})").value();
+  CHECK(check_copies(two, on_drives, true).error().code == Errc::unsupported);
+  CHECK(check_copies(BucketProps{}, on_drives, true).error().code == Errc::unsupported);
+  CHECK(check_copies(BucketProps{}, on_drives, false));
+  CHECK(check_copies(on_drives, two, false).error().code == Errc::unsupported);
 }
 
 TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over its drives",

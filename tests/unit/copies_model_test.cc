@@ -1,7 +1,7 @@
 // What is decided about copies on nodes (ownership.h, rebalance_plan.h), carried out on a cluster
-// of plain maps while targets go down, leave, lose drives and come back in random order: no home
-// that answers says less than what was acknowledged, as long as anybody has it, and at rest all
-// homes have it.
+// of plain maps while targets go down, leave, lose drives and come back, and the number of copies
+// changes, in random order: no home that answers says less than what was acknowledged, as long as
+// anybody has it, and at rest all homes have it, and nobody else.
 
 #include <algorithm>
 #include <map>
@@ -39,7 +39,8 @@ struct Target {
 /// is the business of others.
 class World {
  public:
-  World(std::uint32_t seed, std::size_t pieces) : random_(seed), pieces_(pieces) {
+  World(std::uint32_t seed, std::size_t pieces, bool changes)
+      : random_(seed), pieces_(pieces), changes_(changes) {
     for (int i = 0; i < kNames; ++i)
       digests_.push_back(placement_digest("ais/@#/data/" + std::to_string(i)));
     for (int i = 0; i < 3; ++i) join();
@@ -66,6 +67,7 @@ class World {
     const std::size_t at = pick_index(kTargetsMax);
     return at < map_.members.size() ? map_.members[at].id : "";
   }
+  [[nodiscard]] Pieces pieces() const { return {pieces_, before_}; }
   [[nodiscard]] std::vector<std::string> homes(int name) const {
     std::vector<std::string> out;
     for (const Home& home : map_.current.homes(digest(name), pieces_))
@@ -89,6 +91,7 @@ class World {
   }
   void remove(const std::string& id);
   void change_drives(Target& target, const std::string& id);
+  void change_copies();
   bool walk(const std::string& id, std::size_t names_max);
   bool move(const std::string& id, int name);
   void forget();
@@ -96,6 +99,8 @@ class World {
 
   std::mt19937 random_;
   std::size_t pieces_;
+  bool changes_;  // of the number of pieces
+  std::vector<PiecesBefore> before_;
   Ownership map_;
   std::map<std::string, Target> targets_;
   std::vector<std::uint64_t> digests_;
@@ -134,6 +139,7 @@ void World::remove(const std::string& id) {
 
 /// A drive goes with what it has, or comes with what it had some time ago.
 void World::change_drives(Target& target, const std::string& id) {
+  if (!pieces().many()) return;  // who has a single copy is believed whatever its drives are
   for (int name = 0; name < kNames; ++name) {
     if (pick(2) == 0) continue;
     target.has.erase(name);
@@ -143,10 +149,18 @@ void World::change_drives(Target& target, const std::string& id) {
   map_ = with_loss(map_, id, ++counter_);
 }
 
+void World::change_copies() {
+  const std::size_t next = 1 + pick_index(4);
+  if (next == pieces_) return;
+  map_ = with_other_copies(map_);
+  note_pieces(before_, map_, static_cast<std::uint32_t>(pieces_));
+  pieces_ = next;
+}
+
 /// False: somebody could not be given it.
 bool World::move(const std::string& id, int name) {
   const Version version = held(id, name);
-  const NamePlan plan = plan_name(map_, id, digest(name), pieces_);
+  const NamePlan plan = plan_name(map_, id, digest(name), pieces());
   for (const std::string& to : plan.send) {
     if (!targets_.at(to).alive) return false;
     give(to, name, version);
@@ -188,6 +202,7 @@ void World::forget() {
 }
 
 void World::step() {
+  if (changes_ && pick(25) == 0) change_copies();
   const std::string id = pick_target();
   const int what = pick(20);
   if (what < 4) {
@@ -223,7 +238,7 @@ void World::step() {
 /// Nothing: somebody who may have it does not answer.
 std::optional<Version> World::read(const std::string& self, int name) const {
   Version newest = held(self, name);
-  for (const ReadGroup& group : readers_of(map_, self, digest(name), pieces_, newest.map)) {
+  for (const ReadGroup& group : readers_of(map_, self, digest(name), pieces(), newest.map)) {
     bool heard = false;
     for (const std::string& id : group.homes) {
       if (!targets_.at(id).alive) {
@@ -282,12 +297,12 @@ std::string World::check_at_rest() const {
   return "";
 }
 
-void run_worlds(std::size_t pieces, int worlds) {
+void run_worlds(std::size_t pieces, int worlds, bool changes = false) {
   const auto first = Catch::rngSeed() != 0 ? Catch::rngSeed() : std::random_device{}();
   for (int i = 0; i < worlds; ++i) {
     const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
     CAPTURE(seed, pieces);
-    World world(seed, pieces);
+    World world(seed, pieces, changes);
     for (int step = 0; step < 300; ++step) {
       CAPTURE(step);
       world.step();
@@ -303,6 +318,11 @@ void run_worlds(std::size_t pieces, int worlds) {
 TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
   run_worlds(2, 100);
   run_worlds(3, 100);
+}
+
+TEST_CASE("copies on nodes: their number changes", "[ownership]") {
+  run_worlds(1, 60, true);
+  run_worlds(2, 60, true);
 }
 
 }  // namespace

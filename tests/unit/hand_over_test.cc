@@ -195,6 +195,24 @@ TEST_CASE("coordinator: down, out, back, fenced", "[ownership]") {
   CHECK_FALSE(fenced->publish->find("t1"));
 }
 
+TEST_CASE("hand-over: what was on its way to a drive by an older map may be more than was given",
+          "[ownership]") {
+  const Ownership before = map_of({"t1"});
+  HandOver target("t1");
+  target.learn(state_of(before, before.version, kLease));
+  const auto early = target.begin("ais/@#/data/x", kLease);
+  const auto late = target.begin("ais/@#/data/y", kLease);
+  REQUIRE(target.commit(early, kLease));
+  CHECK(target.word(true).moved == before.version);
+  const Ownership after = with_other_copies(before);
+  target.learn(state_of(after, after.version, kLease + 1));
+  REQUIRE(target.commit(late, kLease));  // it goes to the homes of the new map
+  CHECK(target.word(true).moved == 0);
+  CHECK(target.word(true).under_way.empty());
+  target.end(early);
+  CHECK(target.word(true).moved == after.version);
+}
+
 TEST_CASE("coordinator: who has other drives than the map knows may have lost what it held",
           "[ownership]") {
   const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };

@@ -106,9 +106,9 @@ TEST_CASE("node stats: requests are counted by what they do", "[cluster][stats]"
 TEST_CASE("node report: drives of one file system count once, broken ones raise a flag",
           "[cluster][report]") {
   std::vector<DriveReport> drives(3);
-  drives[0] = {"/srv/d1", {"/dev/sda1", "xfs", "sda", "1,2"}, 30, 70, true, false, false};
-  drives[1] = {"/srv/d2", {"/dev/sda1", "xfs", "sda", "1,2"}, 30, 70, true, false, false};
-  drives[2] = {"/srv/d3", {"/dev/sdb1", "ext4", "sdb", "3,4"}, 90, 10, true, true, false};
+  drives[0] = {"/srv/d1", "", {"/dev/sda1", "xfs", "sda", "1,2"}, 30, 70, true, false, false};
+  drives[1] = {"/srv/d2", "", {"/dev/sda1", "xfs", "sda", "1,2"}, 30, 70, true, false, false};
+  drives[2] = {"/srv/d3", "", {"/dev/sdb1", "ext4", "sdb", "3,4"}, 90, 10, true, true, false};
   const json capacity = capacity_json(drives);
   CHECK(capacity["total_used"] == "120");
   CHECK(capacity["total_avail"] == "80");

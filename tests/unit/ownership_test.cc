@@ -243,9 +243,50 @@ TEST_CASE("ownership: nobody waits for who is out where there are other copies",
       CHECK(readers_of(given, given.current.owner(digest_of(i)), digest_of(i), 1, 0).size() == 1);
 }
 
+TEST_CASE("ownership: another number of copies makes the same targets other homes", "[ownership]") {
+  const Ownership two = map_of({"t1", "t2", "t3"});
+  const Ownership three = with_other_copies(two);
+  std::vector<PiecesBefore> before;
+  note_pieces(before, three, 2);
+  CHECK(before == std::vector<PiecesBefore>{{two.version, 2}});
+  REQUIRE(three.past.size() == 1);
+  CHECK(three.past.front().nodes == three.current);
+  const Pieces more(3, before);
+  const Pieces same(2);
+  for (int i = 0; i < 100; ++i) {
+    const auto digest = digest_of(i);
+    for (const char* id : {"t1", "t2", "t3"}) {
+      const bool was_home = two.current.is_home(id, digest, 2);
+      CHECK(readers_of(three, id, digest, more, 0).empty() == was_home);
+      CHECK(plan_name(three, id, digest, more).keep);
+      CHECK(plan_name(three, id, digest, more).send.size() ==
+            (two.current.owner(digest) == id ? 1 : 0));
+      // Nothing is another for the names of other buckets.
+      if (was_home) CHECK(readers_of(three, id, digest, same, 0).empty());
+      CHECK(plan_name(three, id, digest, same).keep == was_home);
+    }
+  }
+  // And back: what is no home any more gives it up once the others have it.
+  const Ownership back = with_other_copies(three);
+  note_pieces(before, back, 3);
+  CHECK(before == std::vector<PiecesBefore>{{two.version, 2}, {three.version, 3}});
+  CHECK(back.past.size() == 2);
+  const Pieces less(2, before);
+  for (int i = 0; i < 100; ++i)
+    CHECK(plan_name(back, "t3", digest_of(i), less).keep ==
+          back.current.is_home("t3", digest_of(i), 2));
+  // What no past set is of is forgotten with the next change.
+  const auto all = [](const std::string&) { return true; };
+  const Ownership moved = without_done_sets(back, all).value();
+  CHECK(moved.past.empty());
+  note_pieces(before, with_other_copies(moved), 2);
+  CHECK(before == std::vector<PiecesBefore>{{moved.version, 2}});
+}
+
 TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
   Ownership map = map_of({"t1", "t2", "t3"});
   map = with_loss(map, "t3", 12345);
+  map = with_other_copies(map);
   map = with_member(map, member("t4", 2.5, 24));
   map = with_flags(map, "t2", kDown, 0).value();
   map = with_flags(map, "t1", kMaintenance, 0).value();
@@ -258,6 +299,7 @@ TEST_CASE("ownership: the map is the same after encoding", "[ownership]") {
     CHECK(again->past[i].last == map.past[i].last);
     CHECK(again->past[i].nodes == map.past[i].nodes);
     CHECK(again->past[i].lost == map.past[i].lost);
+    CHECK(again->past[i].copies_since == map.past[i].copies_since);
   }
   CHECK(encode(*again) == encode(map));
   for (const char* wrong :

@@ -129,6 +129,15 @@ TEST_CASE("What was set on a bucket is kept with it", "[cluster][state]") {
   const json written = stored;
   CHECK(written["props"] == json{{"mirror.copies", 3}});
   CHECK(written.get<BucketRecord>().props == stored.props);
+  CHECK_FALSE(stored.pieces().many());
+  stored.pieces_before = {{7, 2}, {9, 3}};
+  const auto again = json(stored).get<BucketRecord>();
+  CHECK(again.pieces_before == stored.pieces_before);
+  CHECK(again.pieces_since() == 10);
+  CHECK(again.pieces().many());
+  CHECK(again.pieces().at(7) == 2);
+  CHECK(again.pieces().at(8) == 3);
+  CHECK(again.pieces().at(10) == 1);
   const json tree = aistore_props(stored);
   CHECK(tree["durability"] == "nosync");
   CHECK(tree["mirror"]["copies"] == 3);
