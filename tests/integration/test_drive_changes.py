@@ -269,7 +269,7 @@ def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(
     ("attach-mp", "relative", "", 400, "must be the absolute path"),
     ("attach-mp", None, "", 400, "must be the absolute path"),
     ("format-mp", "/x", "", 400, "drives are changed with attach-mp"),
-    ("attach-mp", "/tmp", "?mountpath_label=ssd", 501, "labels of drives"),
+    ("attach-mp", "/tmp", "?mountpath_label=a/b", 400, "a label has 1 to 32"),
     ("detach-mp", "/tmp", "?dntres=perhaps", 400, "dntres=perhaps")])
 def test_what_cannot_be_done_to_a_drive_says_why(cluster, action, path, query, status, says):
     answer = change(cluster, action, path, query)
@@ -314,3 +314,26 @@ def test_the_command_line_changes_drives(one):
     cli.refuses(3, "drive", "disable", node, "/no/such", says="does not exist")
     cli.ok("drive", "disable", "--force", node, one.drives("t1")[0])
     cli.ok("drive", "enable", node, one.drives("t1")[0])
+
+
+def test_a_label_stays_until_the_drive_is_detached(one):
+    spare = one.directory / "t1" / "spare"
+    spare.mkdir()
+
+    def label():
+        told = client.request("GET", one.endpoint + "/v1/reverse/daemon?what=node_status", None,
+                              {"Ais-Node-Id": one.nodes["t1"]["id"]}).json()
+        return told["capacity"]["mountpaths"][str(spare)]["mountpath_label"]
+
+    refused = change(one, "attach-mp", spare, "?mountpath_label=a%20b")
+    assert refused.status == 400 and "mountpath_label=a b" in refused.json()["message"], refused
+    assert change(one, "attach-mp", spare, "?mountpath_label=ssd").status == 200
+    assert label() == "ssd"
+    one.kill("t1")
+    one.start("t1")
+    assert label() == "ssd"
+    refused = change(one, "disable-mp", spare, "?mountpath_label=hdd")
+    assert refused.status == 400 and "attach-mp" in refused.json()["message"], refused
+    assert change(one, "detach-mp", spare, "?dntres=true").status == 200
+    assert change(one, "attach-mp", spare).status == 200
+    assert label() == ""
