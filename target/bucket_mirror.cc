@@ -12,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/copy_again.h"
 #include "target/job_stream.h"
 
 namespace tarn::target {
@@ -213,6 +214,10 @@ std::string drives_in_use(const ObjectStore& store) {
 
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
+    if (bad.name.copies == 0) {
+      co_await mend_from_others(node, bad.name);
+      continue;
+    }
     const auto mended =
         co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
     if (mended)

@@ -24,11 +24,12 @@ Error lost(const Receiver& to, const Error& cause) {
 }
 
 /// Sends the blocks until all are through or the receiver has answered.
-Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace& pace) {
+Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace* pace) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
-    CO_TRY_OK(co_await pace.pass(std::min(kBlockBytes, from.record().size - block * kBlockBytes)));
+    const auto bytes = std::min(kBlockBytes, from.record().size - block * kBlockBytes);
+    if (pace != nullptr) CO_TRY_OK(co_await pace->pass(bytes));
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) break;
@@ -61,13 +62,13 @@ Task<Result<std::vector<std::size_t>>> offer_names(TargetNode& node, const Recei
 }
 
 Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
-                             OpenObject* from, const Pace& pace) {
+                             OpenObject* from, const Pace* pace) {
   CO_FAIL_POINT("move.send");
   CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
   const std::string prelude = copy_prelude(attribute);
-  auto request =
-      signed_call(node, http::Method::put,
-                  fmt::format("{}?map={}&bmd={}", kCopyPath, to.map_version, to.bmd_version));
+  auto request = signed_call(node, http::Method::put,
+                             fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
+                                         to.bmd_version, pace == nullptr ? "&anew=1" : ""));
   const std::uint64_t size = from == nullptr ? 0 : from->record().size;
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));

@@ -184,7 +184,7 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));
-    CO_TRY(const bool stored, co_await send_copy(node_, to, attribute, object.get(), pace_));
+    CO_TRY(const bool stored, co_await send_copy(node_, to, attribute, object.get(), &pace_));
     if (!object || !stored) continue;
     auto& sent = progress_.counts.sent[id];
     ++sent.objects;
