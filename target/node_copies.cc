@@ -298,6 +298,8 @@ Task<Result<std::size_t>> give_to_homes(TargetNode& node, const ObjectName& name
       } else {
         all = false;
         last = given[i].error();
+        // Waiting makes no room.
+        if (last.code == Errc::no_space) co_return fail(last);
       }
     }
     const auto now = node.owned.state();
