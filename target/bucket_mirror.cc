@@ -12,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/copy_again.h"
 #include "target/job_stream.h"
 
@@ -325,6 +326,9 @@ Task<void> keep_mirrors(TargetNode& node) {
       log().warn("drives stay behind until all are there names={}", done.unknown);
       continue;
     }
+    const bool dropped = co_await drop_overtaken(node);
+    if (!dropped && node.store.missing().empty()) mirror.disturb();
+    if (!dropped) continue;
     static_cast<void>(co_await mirror.caught_up(behind));
   }
 }

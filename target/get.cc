@@ -7,6 +7,7 @@
 
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/object_fields.h"
@@ -99,6 +100,8 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   const bool on_nodes = pieces_of(node, wanted.name.bucket) > 1;
   if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  if (on_nodes && !sees_all(node, wanted.name))
+    co_return fail(Errc::unavailable, "{} lives on a drive that is away", wanted.display());
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
   if (on_nodes && *object && !unsettled_by((*object)->record()).empty())

@@ -9,6 +9,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/incoming.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
@@ -50,7 +51,7 @@ bool takes(const std::vector<Located>& present, Generation offered, bool anew) {
 /// Whether a copy of this generation is wanted; when it is not, what is here is durable: the sender
 /// is going to delete its own.
 Task<Result<bool>> is_wanted(TargetNode& node, ObjectName name, Generation offered, bool anew) {
-  CO_TRY(const auto present, co_await node.store.find_all(std::move(name)));
+  CO_TRY(const auto present, co_await find_here(node, std::move(name)));
   if (takes(present, offered, anew)) co_return true;
   CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
   co_return false;
@@ -138,13 +139,13 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   if (node.view.state()->bmd.find(name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket {} does not exist any more", raw(name.bucket));
   name = as_of_now(node, std::move(name));
-  CO_TRY(auto present, co_await node.store.find_all(name));
+  CO_TRY(auto present, co_await find_here(node, name));
   if (!takes(present, attribute.record.generation, anew)) {
     CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
     co_return false;
   }
   if (file == nullptr) {
-    CO_TRY_OK(co_await node.store.remove(name, std::move(present), attribute.record));
+    CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {
     attribute.record.file = file->name();
     CO_TRY_OK(co_await node.store.publish(name, *file, std::move(attribute), digests.blocks(),
@@ -189,14 +190,14 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   if (request.query().get("unsettled") == "1") mark_unsettled(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);
   CO_TRY_OK(accepts(node, name, sender));
-  CO_TRY_OK(node.store.reachable(name));
+  CO_TRY_OK(takes_writes(node, name));
   // Before the bytes travel: something newer may have come since the offer.
   CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation, anew));
   if (!wanted) co_return co_await respond_stored(request, false);
   Digests digests;
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
-    CO_TRY(file, co_await node.store.create(name, attribute.record.size));
+    CO_TRY(file, co_await create_here(node, name, attribute.record.size));
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }
   CO_TRY_OK(co_await expect_end(request.exchange));
