@@ -81,9 +81,11 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
 
 Task<void> mend_from_others(TargetNode& node, ObjectName name) {
   name = as_of_now(node, std::move(name));
+  const Drive* home = node.store.home_of(name.uname);
+  if (home == nullptr || !home->in_service()) co_return;  // it is the drive that is bad
   const auto mended = co_await mend(node, name);
   if (!mended)
-    log().error("bad copy stays object={} err={}", name.object, mended.error().message);
+    log().warn("bad copy stays object={} err={}", name.object, mended.error().message);
   else if (*mended)
     log().info("bad copy made anew object={}", name.object);
 }
