@@ -43,15 +43,14 @@ std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const Objec
   return out;
 }
 
-/// The path of the drive where the name lives, there or not.
-std::string home_path(const ObjectStore& store, const ObjectName& name) {
+/// From here on none of the drives that are gone is believed, back again, while another is away.
+Task<Status> note_behind(TargetNode& node) {
   std::vector<std::string> paths;
-  for (const auto& drive : store.drives()) paths.push_back(drive->path());
-  for (const auto& [path, why] : store.missing()) paths.push_back(path);
-  std::vector<cluster::Candidate> candidates;
-  for (const std::string& path : paths)
-    candidates.push_back({cluster::placement_digest(path), 1.0});
-  return paths[cluster::placement_first(candidates, cluster::placement_digest(name.uname))];
+  for (const auto& drive : node.store.drives())
+    if (is_gone(drive.get())) paths.push_back(drive->path());
+  for (const auto& [path, why] : node.store.missing()) paths.push_back(path);
+  for (const std::string& path : paths) CO_TRY_OK(co_await node.store.mirror().goes(path));
+  co_return Status();
 }
 
 Error drive_is_away(const ObjectName& name) {
@@ -130,7 +129,7 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
                                                     std::optional<std::uint64_t> length) {
   if (!others_know(node, name) || !is_gone(node.store.home_of(name.uname)))
     co_return co_await node.store.create(std::move(name), length);
-  CO_TRY_OK(co_await node.store.mirror().goes(home_path(node.store, name)));
+  CO_TRY_OK(co_await note_behind(node));
   Error last = drive_is_away(name);
   for (const bool above_watermark : {false, true}) {
     for (const auto& drive : takers(node.store, name)) {
@@ -147,7 +146,7 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
                          io::ObjectRecord tombstone) {
   if (present.empty() && others_know(node, name) && is_gone(node.store.home_of(name.uname))) {
-    CO_TRY_OK(co_await node.store.mirror().goes(home_path(node.store, name)));
+    CO_TRY_OK(co_await note_behind(node));
     const auto drives = takers(node.store, name);
     if (drives.empty()) co_return fail(drive_is_away(name));
     // That look-ups visit it is as durable as the note that the other one is behind
