@@ -141,6 +141,8 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            const http::RequestHead* conditions) {
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  // What others hold unsettled is given to this node as well.
+  if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   co_return co_await commit_locked(node, wanted, write, file, digests, std::move(custom),
                                    conditions);
