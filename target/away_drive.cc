@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/api/mirror_props.h"
+#include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/node_copies.h"
 
@@ -45,6 +46,7 @@ std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const Objec
 
 /// From here on none of the drives that are gone is believed, back again, while another is away.
 Task<Status> note_behind(TargetNode& node) {
+  if (!SAFETY("safety.overtaken_is_behind")) co_return Status();
   std::vector<std::string> paths;
   for (const auto& drive : node.store.drives())
     if (is_gone(drive.get())) paths.push_back(drive->path());
