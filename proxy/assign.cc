@@ -3,6 +3,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/base/encoding.h"
+#include "common/base/random.h"
 #include "common/cluster/hand_over.h"
 
 namespace tarn::proxy {
@@ -42,6 +43,41 @@ const cluster::Node* next_home(const cluster::ClusterState& state, const Answeri
     if (node != nullptr && answering.contains(node->id)) return node;
   }
   return owner;
+}
+
+/// Whether a home need not ask anybody before it vouches for what it has.
+bool answers_alone(const cluster::ClusterState& state, const std::string& id, std::uint64_t digest,
+                   const cluster::Pieces& pieces) {
+  const cluster::Ownership& map = *state.ownership->map;
+  return map.past.empty() || cluster::readers_of(map, id, digest, pieces, 0).empty();
+}
+
+/// The home that a reader of the bytes is sent to, when each answers alone; null for names with one
+/// copy, and when no home is sure to have the object: then owner_for().
+const cluster::Node* reader_home(const cluster::ClusterState& state, const Answering& answering,
+                                 const cluster::BucketRecord& bucket, std::string_view object) {
+  const cluster::Pieces pieces = bucket.pieces();
+  if (!pieces.many()) return nullptr;
+  const auto digest = cluster::placement_digest(bucket.placement_name(object));
+  const cluster::NodeSet& nodes = state.ownership->map->current;
+  std::vector<const cluster::Node*> homes;
+  std::vector<std::shared_ptr<const LoadReport>> reports;
+  std::vector<LoadReport::Load> loads;
+  for (const cluster::Home& home : nodes.homes(digest, pieces.at(state.map.version))) {
+    const std::string& id = nodes.id(home.node);
+    const cluster::Node* node = state.map.find(id);
+    const auto said = answering.loads.find(id);
+    if (node == nullptr || home.drive != 0 || said == answering.loads.end()) continue;
+    if (!answering.contains(id) || !state.live.contains(id)) continue;
+    if (!answers_alone(state, id, digest, pieces)) continue;
+    homes.push_back(node);
+    reports.push_back(said->second->get());
+    loads.push_back(reports.back()->of(digest));
+  }
+  if (homes.empty()) return nullptr;
+  const std::size_t chosen = least_busy(loads, random_u64());
+  reports[chosen]->note_sent(digest);
+  return homes[chosen];
 }
 
 /// Refuses at the door what targets refuse as well, before a body travels.
@@ -86,8 +122,13 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
                                    KnownBucket known, const Wanted& wanted, Passage passage) {
   const auto answering = services.suspects.answering();
   const Access access = access_of(request.head().method);
-  TRY(const cluster::Node* target,
-      owner_for(*known.state, *answering, *known.record, wanted.object, access));
+  const cluster::Node* target =
+      request.head().method == http::Method::get
+          ? reader_home(*known.state, *answering, *known.record, wanted.object)
+          : nullptr;
+  if (target == nullptr) {
+    TRY(target, owner_for(*known.state, *answering, *known.record, wanted.object, access));
+  }
   std::string url = signed_url(services, request, *known.state, *target, wanted, passage);
   return Assignment{std::move(known.state), target, std::move(url)};
 }

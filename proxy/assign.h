@@ -69,7 +69,8 @@ struct Assignment {
     return std::string_view(url).substr(target->public_url.size());
   }
 };
-/// Finds bucket and owner, and signs. Errors: bucket_not_found, object_not_found, unavailable.
+/// Finds bucket and owner, or for a GET the home that has least to do, and signs. Errors:
+/// bucket_not_found, object_not_found, unavailable.
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 const Wanted& wanted, Passage passage);
 /// The same from what is known now. Nothing when that does not suffice: assign() then asks, or has

@@ -3,7 +3,6 @@
 #include <array>
 
 #include <boost/asio/steady_timer.hpp>
-#include <nlohmann/json.hpp>
 
 #include "common/base/random.h"
 #include "common/obs/log.h"
@@ -16,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kPath = "/v1/internal/heartbeat";
 constexpr milliseconds kSilenceMax{2'000};
 constexpr milliseconds kReconnect{50};
-constexpr std::size_t kLineBytesMax = 4096;
+constexpr std::size_t kLineBytesMax = 64U << 10U;  // some 30 for each drive
 
 Task<void> pause_before_reconnect() {
   const milliseconds jitter(random_u64() % 25);
@@ -25,14 +24,6 @@ Task<void> pause_before_reconnect() {
 }
 
 }  // namespace
-
-std::optional<bool> is_ready_line(std::string_view line) {
-  const auto parsed = nlohmann::json::parse(line, nullptr, false);
-  if (!parsed.is_object()) return std::nullopt;
-  const auto ready = parsed.find("ready");
-  if (ready == parsed.end() || !ready->is_boolean()) return std::nullopt;
-  return ready->get<bool>();
-}
 
 Suspects::Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
                    obs::Metrics& metrics)
@@ -105,14 +96,26 @@ Task<Status> Suspects::listen(std::string id, std::string url) {
     if (got == 0) co_return Status();
     line.append(reinterpret_cast<const char*>(piece.data()), got);
     for (auto end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
-      const auto ready = is_ready_line(std::string_view(line).substr(0, end));
-      if (!ready) co_return fail(Errc::corrupt, "a heartbeat that is no JSON with \"ready\"");
-      set_answering(id, *ready, *ready ? "" : "it is not ready");
+      const auto said = parse_heartbeat(std::string_view(line).substr(0, end));
+      if (!said) co_return fail(Errc::corrupt, "a heartbeat that is no JSON with \"ready\"");
+      take_load(id, said->drives);
+      set_answering(id, said->ready, said->ready ? "" : "it is not ready");
       line.erase(0, end + 1);
     }
     if (line.size() > kLineBytesMax)
       co_return fail(Errc::corrupt, "a heartbeat line of more than {} bytes", kLineBytesMax);
   }
+}
+
+void Suspects::take_load(const std::string& id, const std::vector<LoadReport::OfDrive>& drives) {
+  auto& its = loads_[id];
+  const bool is_first = its == nullptr;
+  if (is_first) its = std::make_shared<Snapshot<LoadReport>>();
+  its->set(std::make_shared<const LoadReport>(drives));
+  if (!is_first) return;
+  auto next = std::make_shared<Answering>(*answering_.get());
+  next->loads[id] = its;
+  answering_.set(std::move(next));
 }
 
 void Suspects::set_answering(const std::string& id, bool answers, std::string_view reason) {

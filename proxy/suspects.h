@@ -1,10 +1,11 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/async.h"
 #include "common/base/snapshot.h"
@@ -13,12 +14,15 @@
 #include "common/http/loops.h"
 #include "common/obs/metrics.h"
 #include "common/security/node_auth.h"
+#include "proxy/least_busy.h"
 
 namespace tarn::proxy {
 
-/// Which targets answer now.
+/// Which targets answer now, and what they have to do.
 struct Answering {
   std::set<std::string> suspects;  ///< ids of those that do not
+  /// By id; of each the last that it said.
+  std::map<std::string, std::shared_ptr<const Snapshot<LoadReport>>> loads = {};
 
   [[nodiscard]] bool contains(const std::string& id) const { return !suspects.contains(id); }
 };
@@ -26,7 +30,10 @@ struct Answering {
 /// Knows which targets answer. Holds one long-lived call to each registered target,
 /// `GET /v1/internal/heartbeat`, on which the target writes a line a second:
 ///
-///   {"ready":true,"map":12,"bmd":3}
+///   {"ready":true,"map":12,"bmd":3,"drives":[[1234567890123,2],[9876543210987,null]]}
+///
+/// The last tells of each drive the placement digest of its path and how much it has to do
+/// (LoadReport).
 ///
 /// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
 /// when no line came for 2 s (a stopped process, a cut network), while it says that it is not
@@ -53,6 +60,7 @@ class Suspects {
   Task<void> follow(std::string id);
   Task<Status> listen(std::string id, std::string url);
   void set_answering(const std::string& id, bool answers, std::string_view reason);
+  void take_load(const std::string& id, const std::vector<LoadReport::OfDrive>& drives);
   [[nodiscard]] std::string url_of(const std::string& id) const;
 
   cluster::ClusterView& view_;
@@ -62,11 +70,9 @@ class Suspects {
   http::Loop* loop_ = nullptr;
   http::TaskGroup tasks_;
   Snapshot<Answering> answering_;
+  std::map<std::string, std::shared_ptr<Snapshot<LoadReport>>> loads_;  // only loop_
   std::mutex mutex_;
   std::set<std::string> followed_;  // guarded by mutex_
 };
-
-/// What one line of a heartbeat says. Nothing for a line that is none.
-[[nodiscard]] std::optional<bool> is_ready_line(std::string_view line);
 
 }  // namespace tarn::proxy

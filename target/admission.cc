@@ -7,6 +7,7 @@
 #include "common/api/object_query.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
+#include "target/away_drive.h"
 #include "target/node_copies.h"
 #include "target/send_on.h"
 
@@ -155,7 +156,7 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                    request.head().method_text);
   if (wanted.elsewhere != nullptr) co_return std::move(wanted);
   // Before its lock: that may be held by a write which a drive that hangs has in hand.
-  CO_TRY_OK(node.store.reachable(wanted.name));
+  CO_TRY_OK(takes_writes(node, wanted.name));
   CO_TRY_OK(co_await wait_for_turn(node, wanted.name.uname, wanted.write));
   if (!wanted.write) {  // the map has changed meanwhile
     wanted.state = node.view.state();

@@ -12,6 +12,8 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
+#include "target/copy_again.h"
 #include "target/job_stream.h"
 
 namespace tarn::target {
@@ -213,6 +215,10 @@ std::string drives_in_use(const ObjectStore& store) {
 
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
+    if (bad.name.copies == 0) {
+      co_await mend_from_others(node, bad.name);
+      continue;
+    }
     const auto mended =
         co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
     if (mended)
@@ -320,6 +326,9 @@ Task<void> keep_mirrors(TargetNode& node) {
       log().warn("drives stay behind until all are there names={}", done.unknown);
       continue;
     }
+    const bool dropped = co_await drop_overtaken(node);
+    if (!dropped && node.store.missing().empty()) mirror.disturb();
+    if (!dropped) continue;
     static_cast<void>(co_await mirror.caught_up(behind));
   }
 }

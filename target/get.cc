@@ -7,6 +7,7 @@
 
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/object_fields.h"
@@ -84,11 +85,23 @@ Status named(Status result, const ObjectRequest& wanted) {
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
 }
 
+/// Other targets have what this drive does not give back as it was stored: it is made anew from
+/// there.
+void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* drive,
+                const Error& why) {
+  if (why.code != Errc::corrupt && why.code != Errc::io) return;
+  const bool others_have_it = pieces_of(node, wanted.name.bucket) > 1;
+  if (wanted.name.copies == 0 && others_have_it && drive != nullptr)
+    node.store.mirror().report_bad(wanted.name, *drive);
+}
+
 /// What is not known to be at all homes is not shown before it is (docs/decisions/014).
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
   if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  if (on_nodes && !sees_all(node, wanted.name))
+    co_return fail(Errc::unavailable, "{} lives on a drive that is away", wanted.display());
   auto object = co_await node.store.open_object(wanted.name);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
   if (on_nodes && *object && !unsettled_by((*object)->record()).empty())
@@ -130,6 +143,7 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   if (!object) {
     auto opened = co_await open_wanted(node, wanted);
     if (!opened) {
+      report_bad(node, wanted, node.store.home_of(wanted.name.uname), opened.error());
       if (const auto* other = next_home(node, request, wanted); other != nullptr)
         co_return co_await send_to_holder(node, request, wanted, *other);
       co_return fail(opened.error());
@@ -150,6 +164,7 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object);
+  if (!sent) report_bad(node, wanted, &object->drive(), sent.error());
   if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_holder(node, request, wanted, *other);

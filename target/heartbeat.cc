@@ -21,6 +21,21 @@ Status can_serve(const TargetNode& node) {
   return fail(Errc::unavailable, "no drive is usable");
 }
 
+/// Of each drive, there or not, what names are placed by, and how many readers and how much work it
+/// has (what is sent from memory costs it nothing); null: nobody is served from there.
+nlohmann::json work_of_drives(const TargetNode& node) {
+  auto out = nlohmann::json::array();
+  for (const auto& drive : node.store.drives()) {
+    nlohmann::json work;
+    if (drive->in_service() && drive->not_overloaded())
+      work = drive->queued() + drive->turns().streams() + drive->turns().waiting();
+    out.push_back({drive->digest(), std::move(work)});
+  }
+  for (const auto& [path, why] : node.store.missing())
+    out.push_back({cluster::placement_digest(path), nullptr});
+  return out;
+}
+
 }  // namespace
 
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
@@ -32,8 +47,10 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
     if (look == 0 || ready.has_value() != said) {
       const auto state = node.view.state();
       said = ready.has_value();
-      nlohmann::json line{
-          {"ready", said}, {"map", state->map.version}, {"bmd", state->bmd.version}};
+      nlohmann::json line{{"ready", said},
+                          {"map", state->map.version},
+                          {"bmd", state->bmd.version},
+                          {"drives", work_of_drives(node)}};
       if (!ready) line["why"] = ready.error().message;
       CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
     }

@@ -6,6 +6,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
+#include "target/away_drive.h"
 #include "target/block_reader.h"
 #include "target/node_copies.h"
 
@@ -24,6 +25,12 @@ Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> in
     have += got;
   }
   co_return have;
+}
+
+/// Of a mirrored name what can be seen, and of one whose drive is away what the others have.
+Task<Result<std::vector<Located>>> seen_by_writer(TargetNode& node, ObjectName name) {
+  if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
+  co_return co_await find_here(node, std::move(name));
 }
 
 bool names_a_version(const http::RequestHead& head) {
@@ -134,6 +141,8 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            const http::RequestHead* conditions) {
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  // What others hold unsettled is given to this node as well.
+  if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   co_return co_await commit_locked(node, wanted, write, file, digests, std::move(custom),
                                    conditions);
@@ -148,7 +157,13 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
   }
   const ObjectName name = as_of_now(node, wanted.name);
-  CO_TRY(auto present, co_await node.store.find_seen(name));
+  CO_TRY(auto present, co_await seen_by_writer(node, name));
+  std::optional<io::ObjectRecord> last;
+  if (!present.empty()) last = present.front().record;
+  if (!sees_all(node, name)) {
+    CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+    last = newest.record;
+  }
   const auto state = node.view.state();
   if (state->bmd.find(wanted.name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
@@ -167,11 +182,10 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   attribute.record.xxh64 = digests.xxh64();
   attribute.record.modified_ns = node.clock.wall_time().count();
   attribute.record.custom = std::move(custom);
-  if (!present.empty()) {
-    const io::ObjectRecord& last = present.front().record;
-    if (last.kind == io::ObjectRecord::Kind::object && wanted.bucket.props.versioning)
-      attribute.record.version = last.version + 1;
-    if (last.generation >= attribute.record.generation)
+  if (last) {
+    if (last->kind == io::ObjectRecord::Kind::object && wanted.bucket.props.versioning)
+      attribute.record.version = last->version + 1;
+    if (last->generation >= attribute.record.generation)
       co_return fail(Errc::unavailable,
                      "object {} has a generation from the future: the meta store is older than the "
                      "data. Nothing was stored",

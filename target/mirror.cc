@@ -44,6 +44,9 @@ std::vector<Located> located(const CopyVerdict& verdict, const std::vector<Drive
 
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
                       std::string directory) {
+  // Others may have taken the names of a drive that is behind, and have not noted it themselves.
+  if (!ledger.behind.empty())
+    for (const auto& drive : store_.drives()) drive->expect_foreign();
   const std::lock_guard lock(mutex_);
   ledger_ = std::move(ledger);
   missing_ids_ = std::move(missing_ids);

@@ -29,8 +29,8 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pac
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
-    const std::uint64_t left = from.record().size - block * kBlockBytes;
-    if (pace != nullptr) CO_TRY_OK(co_await pace->pass(std::min(kBlockBytes, left)));
+    const auto bytes = std::min(kBlockBytes, from.record().size - block * kBlockBytes);
+    if (pace != nullptr) CO_TRY_OK(co_await pace->pass(bytes));
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) break;
@@ -82,9 +82,9 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
   CO_FAIL_POINT("move.send");
   CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
   const std::string prelude = copy_prelude(attribute);
-  auto request =
-      signed_call(node, http::Method::put,
-                  fmt::format("{}?map={}&bmd={}", kCopyPath, to.map_version, to.bmd_version));
+  auto request = signed_call(node, http::Method::put,
+                             fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
+                                         to.bmd_version, pace == nullptr ? "&anew=1" : ""));
   const std::uint64_t size = from == nullptr ? 0 : from->record().size;
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));

@@ -14,14 +14,15 @@ namespace tarn::target {
 
 // A copy that keeps its generation, from one target to another, on the internal listener:
 //
-//   PUT /v1/internal/move/copy?map=M&bmd=B
+//   PUT /v1/internal/move/copy?map=M&bmd=B[&anew=1]
 //   body = length(4 bytes, little-endian) attribute { crc32c(4 bytes, little-endian) block }
 //
 // `attribute` is what the sender's file says of itself (docs/on-disk-layout.md), so nothing of the
 // record is left out. The blocks are those of the sender's index, a MiB each but for the last, with
 // the checksums that were taken when the object was stored: the bytes are verified from the drive
 // of the sender to the memory of the receiver. A tombstone has no blocks. The answer, {"stored":B},
-// comes when the receiver has the copy durably, or (false) has something as new.
+// comes when the receiver has the copy durably, or (false) has something as new. With `anew` it has
+// asked for the copy, since its own is bad (copy_again.h): that takes the place of one as new.
 
 inline constexpr const char* kOfferPath = "/v1/internal/move/offer";
 inline constexpr const char* kCopyPath = "/v1/internal/move/copy";

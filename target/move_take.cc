@@ -9,6 +9,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/incoming.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
@@ -41,11 +42,17 @@ std::optional<io::ObjectRecord> newest_of(const std::vector<Located>& present) {
   return present.front().record;
 }
 
+/// Whether a copy takes the place of what is here. `anew`: we have asked for it.
+bool takes(const std::vector<Located>& present, Generation offered, bool anew) {
+  const auto newest = newest_of(present);
+  return wants(newest, offered) || (anew && newest->generation == offered);
+}
+
 /// Whether a copy of this generation is wanted; when it is not, what is here is durable: the sender
 /// is going to delete its own.
-Task<Result<bool>> is_wanted(TargetNode& node, ObjectName name, Generation offered) {
-  CO_TRY(const auto present, co_await node.store.find_all(std::move(name)));
-  if (wants(newest_of(present), offered)) co_return true;
+Task<Result<bool>> is_wanted(TargetNode& node, ObjectName name, Generation offered, bool anew) {
+  CO_TRY(const auto present, co_await find_here(node, std::move(name)));
+  if (takes(present, offered, anew)) co_return true;
   CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
   co_return false;
 }
@@ -121,8 +128,8 @@ Status accepts(const TargetNode& node, const ObjectName& name, const cluster::Co
 /// Publishes what came under the name's lock, unless something as new is there: then false.
 /// `file`: null for a tombstone.
 Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::CopySender& sender,
-                              io::ObjectAttribute attribute, WorkFile* file,
-                              const Digests& digests) {
+                              io::ObjectAttribute attribute, WorkFile* file, const Digests& digests,
+                              bool anew) {
   const auto held = co_await node.store.locks().acquire(name.key());
   CO_TRY_OK(accepts(node, name, sender));
   const auto on_its_way = node.owned.begin_copy(name.uname, pieces_of(node, name.bucket), sender);
@@ -132,15 +139,15 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   if (node.view.state()->bmd.find(name.bucket) == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket {} does not exist any more", raw(name.bucket));
   name = as_of_now(node, std::move(name));
-  CO_TRY(auto present, co_await node.store.find_all(name));
-  if (!wants(newest_of(present), attribute.record.generation)) {
+  CO_TRY(auto present, co_await find_here(node, name));
+  if (!takes(present, attribute.record.generation, anew)) {
     CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
     co_return false;
   }
   if (!unsettled_by(attribute.record).empty())
     node.marked.add(name.bucket, name.object, std::chrono::steady_clock::now());
   if (file == nullptr) {
-    CO_TRY_OK(co_await node.store.remove(name, std::move(present), attribute.record));
+    CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {
     attribute.record.file = file->name();
     CO_TRY_OK(co_await node.store.publish(name, *file, std::move(attribute), digests.blocks(),
@@ -165,7 +172,8 @@ Task<Status> answer_offer(TargetNode& node, http::Request& request) {
   for (std::size_t i = 0; i < offer.names.size(); ++i) {
     ObjectName name = name_in(bucket.bucket, offer.names[i].name);
     CO_TRY_OK(accepts(node, name, sender));
-    CO_TRY(const bool lacks, co_await is_wanted(node, std::move(name), offer.names[i].generation));
+    CO_TRY(const bool lacks,
+           co_await is_wanted(node, std::move(name), offer.names[i].generation, false));
     if (lacks) wanted.push_back(i);
   }
   co_return co_await request.exchange.respond(
@@ -180,23 +188,25 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, attribute.bucket_id, bmd_version));
   CO_TRY_OK(api::check_object_name(attribute.name));
   mark_settled(attribute.record);
+  const bool anew = request.query().get("anew") == "1";
   if (request.query().get("unsettled") == "1") mark_unsettled(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);
   CO_TRY_OK(accepts(node, name, sender));
-  CO_TRY_OK(node.store.reachable(name));
+  CO_TRY_OK(takes_writes(node, name));
   // Before the bytes travel: something newer may have come since the offer.
-  CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation));
+  CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation, anew));
   if (!wanted) co_return co_await respond_stored(request, false);
   Digests digests;
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
-    CO_TRY(file, co_await node.store.create(name, attribute.record.size));
+    CO_TRY(file, co_await create_here(node, name, attribute.record.size));
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }
   CO_TRY_OK(co_await expect_end(request.exchange));
   CO_FAIL_POINT("move.received");
   CO_TRY(const bool stored,
-         co_await store_copy(node, name, sender, std::move(attribute), file.get(), digests));
+
+         co_await store_copy(node, name, sender, std::move(attribute), file.get(), digests, anew));
   CO_FAIL_POINT("move.before_reply");
   obs::log("target").debug("copy taken req={} from={} object={} stored={}",
                            request.exchange.request_id(), sender.id,

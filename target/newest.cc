@@ -11,6 +11,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "target/away_drive.h"
 #include "target/bring_home.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"
@@ -65,6 +66,22 @@ Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found
               node.store.missing().begin()->first);
 }
 
+/// Nobody else has for certain what a drive of ours has that is away.
+Error only_here(const ObjectName& name) {
+  return {Errc::unavailable,
+          fmt::format("object {} lives on a drive that is away, and no other target is known to "
+                      "have its newest version",
+                      name.object)};
+}
+
+Status check_others_know(const ObjectName& name, const std::vector<cluster::ReadGroup>& groups) {
+  const bool somebody_knows =
+      !groups.empty() && std::none_of(groups.begin(), groups.end(),
+                                      [](const auto& group) { return group.all_needed; });
+  if (somebody_knows) return {};
+  return fail(only_here(name));
+}
+
 /// Whoever asks has tried to settle it (node_copies.h), before it took the name's lock.
 Status check_settled(const Newest& found) {
   if (!found.record || unsettled_by(*found.record).empty()) return {};
@@ -102,11 +119,18 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!map.current.is_home(node.id, digest, pieces.at(map.version)))
     co_return fail(Errc::unavailable, "{} has just got another owner; try again", wanted.display());
   const ObjectName name = as_of_now(node, wanted.name);
-  CO_TRY(best.here, co_await node.store.find_all(name));
+  const bool sees = sees_all(node, name);
+  CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
+  // What a drive that is away has, other homes have as well: they are asked as if we had lost it.
+  std::optional<cluster::Ownership> blind;
+  if (!sees) blind = cluster::with_loss(map, node.id, 0);
+  const cluster::Ownership& asked = blind ? *blind : map;
   const auto groups =
-      cluster::readers_of(map, node.id, digest, pieces, map_version_of(best.record));
+      cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
+  if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
+    if (!sees_all(node, name)) co_return std::optional<Newest>();
     CO_TRY_OK(check_settled(best));
     co_return std::optional(std::move(best));
   }
@@ -123,10 +147,12 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     best.drives = answer->drives;
   }
   // It may have moved here while the others were asked: what they had no more is here now.
-  CO_TRY(best.here, co_await node.store.find_all(name));
+  CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
-  if (node.view.state()->map.version != best.state->map.version) co_return std::optional<Newest>();
-  const auto still = cluster::readers_of(map, node.id, digest, pieces, map_version_of(best.record));
+  if (node.view.state()->map.version != best.state->map.version || sees_all(node, name) != sees)
+    co_return std::optional<Newest>();
+  const auto still =
+      cluster::readers_of(asked, node.id, digest, pieces, map_version_of(best.record));
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
@@ -150,11 +176,14 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
     // What a crash left half done is finished before anybody sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
     if (look == Look::settled) CO_TRY_OK(co_await settle_copies(node, name));
+    const bool sees = sees_all(node, name);
+    if (!sees && look == Look::settled) co_return fail(only_here(name));
     if (node.owned.at_rest(name.uname)) {
       Newest own;
-      CO_TRY(own.here, co_await node.store.find_all(name));
+      CO_TRY(own.here, co_await find_here(node, name));
+      if (sees_all(node, name) != sees) continue;
       take_own(own);
-      CO_TRY_OK(vouch(node, name, own));
+      if (sees) CO_TRY_OK(vouch(node, name, own));
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
       if (node.owned.at_rest(name.uname)) co_return std::optional(std::move(own));
     }
@@ -205,7 +234,8 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) 
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(auto found, co_await try_find(node, wanted));
     if (!found) continue;
-    CO_TRY_OK(vouch(node, as_of_now(node, wanted.name), *found));
+    const ObjectName name = as_of_now(node, wanted.name);
+    if (sees_all(node, name)) CO_TRY_OK(vouch(node, name, *found));
     co_return std::move(*found);
   }
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
@@ -226,6 +256,7 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  if (!sees_all(node, wanted.name)) co_return fail(only_here(wanted.name));
   CO_TRY(auto object, co_await node.store.open_object(wanted.name));
   if (object && !unsettled_by(object->record()).empty())
     co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());

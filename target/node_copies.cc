@@ -19,6 +19,7 @@
 #include "common/base/gather.h"
 #include "common/base/hash.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/block_reader.h"
 #include "target/mirror_plan.h"
 #include "target/move_copy.h"
@@ -159,7 +160,7 @@ Task<Status> give_while_home(TargetNode& node, const Piece& piece, ObjectName na
 /// Takes the mark from our record when it is still of this generation.
 Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation generation) {
   const auto held = co_await node.store.locks().acquire(name.key());
-  CO_TRY(auto found, co_await node.store.find_all(name));
+  CO_TRY(auto found, co_await find_here(node, name));
   if (found.empty() || found.front().record.generation != generation ||
       unsettled_by(found.front().record).empty())
     co_return Status();
@@ -203,15 +204,18 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
 }
 
 /// Gives what we hold to all present homes that lack it.
-Task<Status> give_ours(TargetNode& node, const ObjectName& name, io::ObjectRecord record) {
+Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   const auto state = node.view.state();
   const auto map = state->ownership->map;
   const auto* bucket = state->bmd.find(name.bucket);
   if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
-  io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
+  io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object,
+                                std::move(here.record)};
   std::shared_ptr<OpenObject> object;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
-    CO_TRY(object, co_await node.store.open_object(name));
+    if (here.drive->disabled())
+      co_return fail(Errc::unavailable, "object {} lies on a disabled drive", name.object);
+    CO_TRY(object, co_await here.drive->open_object(name.bucket, name.object));
     if (!object || object->record().generation != attribute.record.generation)
       co_return fail(Errc::unavailable, "object {} is being changed", name.object);
   }
@@ -305,6 +309,8 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
       } else {
         all = false;
         last = given[i].error();
+        // Waiting makes no room.
+        if (last.code == Errc::no_space) co_return fail(last);
       }
     }
     const auto now = node.owned.state();
@@ -389,7 +395,7 @@ Task<Status> settle_copies(TargetNode& node, ObjectName name) {
   if (!pieces_of(node, name.bucket).many()) co_return Status();
   CO_TRY_OK(vouches_for_copies(node));
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    CO_TRY(const auto found, co_await node.store.find_all(name));
+    CO_TRY(const auto found, co_await find_here(node, name));
     if (found.empty()) co_return Status();
     const io::ObjectRecord record = found.front().record;
     const std::string writer(unsettled_by(record));
@@ -400,7 +406,7 @@ Task<Status> settle_copies(TargetNode& node, ObjectName name) {
                      "target t[{}] does not say whether all homes of {} have its newest version",
                      writer, name.object);
     if (word == WritersWord::gave_up) {
-      CO_TRY_OK(co_await give_ours(node, name, record));
+      CO_TRY_OK(co_await give_ours(node, name, found.front()));
       log().info("version given to all homes object={} writer={}", name.object, writer);
     }
     CO_TRY_OK(co_await clear_mark(node, name, record.generation));

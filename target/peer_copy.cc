@@ -12,6 +12,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "target/away_drive.h"
 #include "target/block_reader.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
@@ -118,7 +119,7 @@ Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to
   if (terms.conditions != nullptr)
     CO_TRY_OK(co_await check_before_body(node, *terms.conditions, to.object));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, to.object.name.uname));
-  CO_TRY(auto file, co_await node.store.create(to.object.name, from.record().size));
+  CO_TRY(auto file, co_await create_here(node, to.object.name, from.record().size));
   Digests digests;
   CO_TRY_OK(co_await copy_bytes(from, *file, digests, terms.stop));
   if (digests.xxh64() != from.record().xxh64)

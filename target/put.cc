@@ -5,6 +5,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/incoming.h"
 #include "target/node_copies.h"
 #include "target/send_on.h"
@@ -31,7 +32,7 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   const auto& head = request.head();
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   CO_TRY(auto custom, custom_metadata_of(head));
-  CO_TRY(auto file, co_await node.store.create(wanted.name, head.content_length));
+  CO_TRY(auto file, co_await create_here(node, wanted.name, head.content_length));
   if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));

@@ -1,5 +1,6 @@
 #include "target/bring_home.h"
 #include "target/bucket_mirror.h"
+#include "target/copy_again.h"
 #include "target/erase_all.h"
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
@@ -53,6 +54,8 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"DELETE", "/v1/internal/objects", "stop that", bind(node, stop_job)},
       {"POST", "/v1/internal/copies/settled", "all homes have this version of a name",
        bind(node, hear_settled)},
+      {"POST", "/v1/internal/copies/again", "give the caller once more what is here of a name",
+       bind(node, give_again)},
       {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
        bind(node, answer_offer)},
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",

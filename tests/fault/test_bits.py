@@ -1,10 +1,15 @@
 """Bits that turn on the drive (faults.md C6, C7): a wrong byte is never served, an index never silently older."""
 
 import re
+import threading
 
 import disks
+from copies import ON_NODES
 from disks import seeded
+from harness import attribute
 from harness import client as http
+from harness.nodes import wait_until_home
+from harness.waiting import wait_until
 from history import value_bytes
 
 FLIPS_IN_DATA = 500
@@ -155,3 +160,54 @@ def test_flips_in_the_index_lose_nothing_and_bring_nothing_back(make_stage, seed
     print(f"injected: flips {done}; detected: {set_aside} damaged indexes, {adopted} files adopted")
     assert sum(done.values()) == FLIPS_IN_INDEX // 4 * 4 and set_aside > 0 and adopted > 0
     stage.check(judge, names)
+
+
+def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
+    """C6 where another target has a copy: readers get the right bytes from there, and soon the bad file is a good one again, made
+    once, however many readers found it."""
+    rng = seeded(seed, "C6 on nodes")
+    stage = make_stage(targets=3, drives=1, fs="ext4")
+    cluster = stage.cluster
+    cluster.expect_errors(CORRUPT)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    bodies = {name: value_bytes(0x7A52000000000040 + i, size) for i, (name, size) in
+              enumerate({"small": 100, "large": 3 * MIB + 777, "later": 3 * MIB + 4}.items())}
+    flips = {"small": 5, "large": rng.randrange(MIB), "later": rng.randrange(MIB, 3 * MIB)}
+    for name, body in bodies.items():
+        assert cluster.put("two", name, body).status == 200
+
+    def files(name):
+        """{target: the file that has the object}"""
+        return {target: path for target in cluster.targets() for path, raw in attribute.data_files(cluster.drives(target)).items()
+                if attribute.decode(raw)["name"] == name}
+
+    for name, body in bodies.items():
+        target = rng.choice(sorted(files(name)))
+        before = files(name)[target]
+        bit = rng.randrange(8)
+        stage.disks[target][0].flip(before, flips[name], bit)
+        direct, got = cluster.url("two", name, cluster.url_of(target)), []
+        readers = [threading.Thread(target=lambda: got.append(read_strictly(direct))) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        if name == "later":  # cut: the answer had begun. A relay goes on elsewhere instead
+            assert all(body_got in (None, body) for _, body_got in got)
+        else:
+            assert got == [(200, body)] * 4
+        assert http.request("GET", cluster.url("two", name, cluster.relay)).body == body
+        wait_until(lambda: name and files(name).get(target) not in (None, before), 10, f"{name} is made anew on {target}")
+        wait_until(lambda: not before.exists(), 5, "the bad file is gone")
+        after = files(name)
+        assert len(after) == 2 and after[target].read_bytes() == body
+        assert len({str(attribute.decode(attribute.data_files(cluster.drives(each))[path]) | {"place": 0})
+                    for each, path in after.items()}) == 1, "the same version on both"
+        assert len(cluster.logs[target].matching(f"bad copy made anew object={name}")) == 1
+        (other,) = after.keys() - {target}
+        stage.kill(other)
+        assert read_strictly(direct) == (200, body), "the copy made anew does for itself"
+        stage.start(other)
+        wait_until_home(cluster)
+    print(f"injected: {len(flips)} flips, each found by readers; detected: each file made anew once")

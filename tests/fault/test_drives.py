@@ -10,8 +10,10 @@ import time
 import checker
 import disks
 import pytest
+from copies import ON_NODES
 from disks import seeded
-from harness.waiting import wait_until
+from harness.nodes import wait_until_home
+from harness.waiting import scaled, wait_until
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn, local_cluster
 from test_mirror import redundancy
@@ -83,6 +85,30 @@ def test_a_full_drive_refuses_writes_and_does_the_rest(make_stage, seed):
     stage.kill("t1")
     stage.start("t1")
     stage.check(judge, names)
+
+
+def test_a_full_home_refuses_at_once_what_is_to_have_a_copy_there(make_stage):
+    """C4: 507, as for an object with one copy, with the name of the target that is full; nothing of it is to be seen."""
+    stage = make_stage(targets=2, drives=1, fs="ext4", size=64 * MIB)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    (name,), (single,) = (cluster.names_owned_by(target, bucket, 1) for target, bucket in (("t1", "two"), ("t2", "data")))
+    assert cluster.put("two", name, b"before").status == 200
+    path = fill(stage.disks["t2"][0].mountpoint)
+    alone = cluster.put("data", single, bytes(MIB), expect=False)
+    begun = time.monotonic()
+    refused = cluster.put("two", name, bytes(MIB), expect=False)
+    seconds = time.monotonic() - begun
+    print(f"detected: {refused.status} after {seconds:.2f} s: {refused.text}")
+    assert (alone.status, refused.status) == (507, 507), (alone, refused)
+    assert cluster.nodes["t2"]["id"] in refused.text and "bytes free" in refused.text, refused.text
+    assert seconds < scaled(3)
+    assert cluster.get("two", name).body == b"before"
+    os.unlink(path)
+    wait_until(lambda: cluster.put("two", name, b"after", expect=False).status == 200, 10, "there is room again")
+    assert cluster.get("two", name).body == b"after"
 
 
 def test_drives_of_unequal_size_fill_up_together(make_stage, seed):

@@ -1,6 +1,7 @@
 """What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (faults.md N1,
 D1, A4)."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -10,12 +11,13 @@ import disks
 import pytest
 from copies import ON_NODES, Reading, copies_of, files_of, put_all, wait_full
 from disks import seeded
+from harness import attribute
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from history import now_ns
 from load import Crowd
 from machines import TERM
-from stage import DRIVE_ERRORS
+from stage import DRIVE_ERRORS, Churn
 
 NAMES = [f"o-{i:04}" for i in range(90)]
 SINGLE = [f"s-{i:04}" for i in range(30)]
@@ -163,3 +165,50 @@ def test_a_yanked_drive_hides_nothing_that_has_a_copy_elsewhere(make_stage, lab,
     wait_until_home(cluster)
     wait_full(cluster, len(NAMES), "two")
     stage.check(judge, NAMES, "two")
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, seed):
+    """D1: a drive of a target with two fails under writes. Its names are written on, to the other drive; back again, and with the
+    other one away in its turn, it shows nothing of what was overtaken or deleted meanwhile."""
+    rng = seeded(seed, "yanked under writes")
+    stage = start(make_stage, drives=2, faulty=True)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DRIVE_ERRORS)
+    target, place = rng.choice(cluster.targets()), rng.choice([0, 1])
+    drives, paths = stage.disks[target], cluster.drives(target)
+    away = sorted(attribute.objects([paths[place]], "two"))
+    clients = [stage.client(f"c{i}", timeout=30) for i in range(3)]
+    churned = rng.sample(NAMES, 24)
+    crowd = Crowd(clients, Churn(seed, churned, bucket="two", sizes=(0, 100, 70_000))).start()
+    try:
+        time.sleep(rng.uniform(0.3, 1))
+        drives[place].kill()
+        wait_until(lambda: cluster.metric(target, "tarn_drive_up", drive=str(paths[place])) == 0, 5, "the drive is out")
+        for name in away:
+            wait_until(lambda: judge.put("two", name, 5000).status == 200, 10, f"{name} is written")
+    finally:
+        crowd.stop()
+    stage.look(judge, NAMES, "two")
+    there = attribute.objects([paths[1 - place]], "two").keys() & set(away)
+    assert there >= set(away) - set(churned), "the other drive has the new versions"
+    deleted = rng.choice(sorted(there))
+    assert judge.delete("two", deleted).status == 200
+
+    def restart(gone):
+        """The target, with the drive that was away back, and maybe the other one away."""
+        stage.kill(target)
+        for j, drive in enumerate(drives):
+            with contextlib.suppress(OSError):
+                drive.close()
+            if j != gone:
+                drives[j] = lab.fault_fs(f"{target}d{j + 1}-{rng.random()}", directory=drive.directory, mountpoint=drive.mountpoint)
+        stage.start(target, served=gone is None)
+
+    restart(gone=1 - place)
+    stage.look(judge, NAMES, "two")
+    restart(gone=None)
+    wait_until_home(cluster)
+    stage.check(judge, NAMES, "two")
+    wait_until(lambda: not attribute.objects([paths[place]], "two").keys() & there, 10, "what was overtaken is gone from the drive")
+    print(f"injected: a drive of {target} yanked under writes; detected: {len(away)} names of it written meanwhile")

@@ -375,8 +375,8 @@ class Cluster:
         return [entry["name"] for entry in self.list(bucket, **value)]
 
     def owner(self, bucket, name):
-        """The node to which the proxy sends readers of a name."""
-        answer = self.get(bucket, name, follow=False)
+        """The node to which the proxy sends writers of a name, and who asks about it; readers may go to another home."""
+        answer = self.head(bucket, name, follow=False)
         assert answer.status == 302, answer
         for node in self.targets():
             if answer.headers["Location"].startswith(self.url_of(node) + "/"):

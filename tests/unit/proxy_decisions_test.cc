@@ -12,7 +12,6 @@
 #include "proxy/list_request.h"
 #include "proxy/options.h"
 #include "proxy/pages.h"
-#include "proxy/suspects.h"
 
 using namespace tarn;
 using namespace tarn::proxy;
@@ -239,13 +238,6 @@ TEST_CASE("a page links to the next one, and above a bucket to nothing", "[proxy
   CHECK_THAT(page, !Catch::Contains("../"));
   CHECK_THAT(render_directory("data", "a/b/", {}), Catch::Contains("href=\"/data/a/\""));
   CHECK_THAT(render_directory("data", "", {}), Catch::Contains("Nothing here"));
-}
-
-TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
-  CHECK(is_ready_line(R"({"ready":true,"map":12,"bmd":3})") == true);
-  CHECK(is_ready_line(R"({"ready":false})") == false);
-  for (const char* bad : {"", "{}", "[true]", "true", R"({"ready":1})", R"({"ready":tru)"})
-    CHECK_FALSE(is_ready_line(bad).has_value());
 }
 
 TEST_CASE("settings of a proxy are checked", "[proxy][settings]") {

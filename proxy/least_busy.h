@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/cluster/hrw.h"
+
+namespace tarn::proxy {
+
+// Which home of a name with copies on nodes a reader is sent to (docs/decisions/014). Proxies do
+// not talk about it: each goes by what targets say of their drives once a second.
+
+/// What a target said last of its drives. Thread-safe.
+class LoadReport {
+ public:
+  struct OfDrive {
+    std::uint64_t digest = 0;  ///< placement_digest of its path
+    /// Readers, and work that waits; nothing: nobody is served from there now.
+    std::optional<std::uint32_t> work;
+  };
+
+  LoadReport() = default;
+  explicit LoadReport(std::span<const OfDrive> drives);
+
+  /// The drive where the target has a name. `sent`: readers whom this proxy has sent there since.
+  struct Load {
+    bool serves = true;
+    std::uint32_t work = 0;
+    std::uint32_t sent = 0;
+  };
+  /// One that has said nothing has nothing to do.
+  [[nodiscard]] Load of(std::uint64_t name_digest) const;
+  void note_sent(std::uint64_t name_digest) const;
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> drive_of(std::uint64_t name_digest) const;
+
+  std::vector<cluster::Candidate> drives_;
+  std::vector<std::optional<std::uint32_t>> work_;
+  mutable std::vector<std::atomic<std::uint32_t>> sent_;
+};
+
+/// One line of a heartbeat (suspects.h).
+struct Heartbeat {
+  bool ready = false;
+  std::vector<LoadReport::OfDrive> drives;
+};
+/// Nothing for a line that is none.
+[[nodiscard]] std::optional<Heartbeat> parse_heartbeat(std::string_view line);
+
+/// Which of `homes`, the owner's first. The first that serves, as long as its drive has little to
+/// do: what it has in memory is of use then. Otherwise by lot, each with a chance in inverse
+/// proportion to the work of its drive: so readers do not all run to the one that was idle a second
+/// ago, and proxies that know the same share them out. `draw` is a random number. `homes` is not
+/// empty.
+[[nodiscard]] std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw);
+
+}  // namespace tarn::proxy

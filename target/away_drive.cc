@@ -1,0 +1,180 @@
+#include "target/away_drive.h"
+
+#include <algorithm>
+
+#include "common/api/mirror_props.h"
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/node_copies.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::size_t kSlice = 10'000;  // records that one visit to a drive's thread looks at
+
+bool others_know(const TargetNode& node, const ObjectName& name) {
+  const auto version = node.view.state()->map.version;
+  return name.copies == 0 && pieces_of(node, name.bucket).at(version) > 1;
+}
+
+/// One that merely hangs may still commit what it was asked to, so nobody takes its place.
+bool is_gone(const Drive* drive) {
+  return drive == nullptr || (!drive->usable() && !drive->hangs());
+}
+
+bool any_away(const ObjectStore& store) {
+  const auto drives = store.drives();
+  return !store.missing().empty() || std::any_of(drives.begin(), drives.end(),
+                                                 [](const auto& each) { return !each->usable(); });
+}
+
+/// The drives that take files, in the order in which placement prefers them for the name.
+std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const ObjectName& name) {
+  std::vector<std::shared_ptr<Drive>> all;
+  std::vector<cluster::Candidate> candidates;
+  for (const auto& drive : store.drives()) {
+    if (!drive->in_service() || !drive->takes_files() || !drive->not_overloaded()) continue;
+    all.push_back(drive);
+    candidates.push_back({drive->digest(), 1.0});
+  }
+  std::vector<std::shared_ptr<Drive>> out;
+  if (all.empty()) return out;
+  for (const std::size_t i :
+       cluster::placement_order(candidates, cluster::placement_digest(name.uname)))
+    out.push_back(all[i]);
+  return out;
+}
+
+/// From here on none of the drives that are gone is believed, back again, while another is away.
+Task<Status> note_behind(TargetNode& node) {
+  if (!SAFETY("safety.overtaken_is_behind")) co_return Status();
+  std::vector<std::string> paths;
+  for (const auto& drive : node.store.drives())
+    if (is_gone(drive.get())) paths.push_back(drive->path());
+  for (const auto& [path, why] : node.store.missing()) paths.push_back(path);
+  for (const std::string& path : paths) CO_TRY_OK(co_await node.store.mirror().goes(path));
+  co_return Status();
+}
+
+Error drive_is_away(const ObjectName& name) {
+  return {Errc::unavailable, fmt::format("object {} lives on a drive that is away, and no other "
+                                         "drive of this target takes new files",
+                                         name.object)};
+}
+
+/// What `drive`, which was behind, has of one name goes when another drive has something newer.
+Task<bool> drop_older(TargetNode& node, const Drive& drive, ObjectName name) {
+  const auto held = co_await node.store.locks().acquire(name.key());
+  auto found = co_await node.store.find_all(name);
+  if (!found) co_return false;
+  std::vector<Located> older;
+  for (const Located& each : *found)
+    if (each.drive == &drive && each.record.generation < found->front().record.generation)
+      older.push_back(each);
+  if (older.empty()) co_return true;
+  const Status gone = co_await node.store.forget(std::move(name), std::move(older));
+  co_return gone.has_value();
+}
+
+Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
+  std::string after;
+  for (bool more = true; more;) {
+    more = false;
+    std::vector<std::string> names;
+    const auto visit = [&](std::string_view name, const io::ObjectRecord&) -> Index::Step {
+      names.emplace_back(name);
+      more = names.size() == kSlice;
+      return {.stop = more, .skip_to = {}};
+    };
+    const std::string from = after;
+    const Status walked = co_await drive.walk(bucket.id, "", from, visit);
+    if (!walked) co_return false;
+    if (!names.empty()) after = names.back();
+    for (std::string& name : names) {
+      const bool done = co_await drop_older(node, drive, name_in(bucket, std::move(name)));
+      if (!done) co_return false;
+    }
+  }
+  co_return true;
+}
+
+}  // namespace
+
+bool sees_all(const TargetNode& node, const ObjectName& name) {
+  if (!others_know(node, name)) return true;
+  const Drive* home = node.store.home_of(name.uname);
+  if (is_gone(home)) return false;
+  return node.store.mirror().standing(*home) == Standing::good || !any_away(node.store);
+}
+
+Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) {
+  if (sees_all(node, name)) co_return co_await node.store.find_all(std::move(name));
+  std::vector<Located> found;
+  for (const auto& drive : node.store.drives()) {
+    if (is_gone(drive.get())) continue;
+    CO_TRY(auto record, co_await drive->find(name.bucket, name.object));
+    if (record) found.push_back({drive.get(), std::move(*record)});
+  }
+  std::sort(found.begin(), found.end(), [](const Located& a, const Located& b) {
+    return a.record.generation > b.record.generation;
+  });
+  co_return found;
+}
+
+Status takes_writes(const TargetNode& node, const ObjectName& name) {
+  if (!others_know(node, name) || !is_gone(node.store.home_of(name.uname)))
+    return node.store.reachable(name);
+  if (!takers(node.store, name).empty()) return {};
+  return fail(drive_is_away(name));
+}
+
+Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
+                                                    std::optional<std::uint64_t> length) {
+  if (!others_know(node, name) || !is_gone(node.store.home_of(name.uname)))
+    co_return co_await node.store.create(std::move(name), length);
+  CO_TRY_OK(co_await note_behind(node));
+  Error last = drive_is_away(name);
+  for (const bool above_watermark : {false, true}) {
+    for (const auto& drive : takers(node.store, name)) {
+      auto file = co_await drive->create(length, above_watermark);
+      if (file && !drive->takes_files()) continue;  // it goes: what is stored there too
+      if (file) co_return std::move(file);
+      last = file.error();
+      if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
+    }
+  }
+  co_return fail(last);
+}
+
+Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
+                         io::ObjectRecord tombstone) {
+  if (present.empty() && others_know(node, name) && is_gone(node.store.home_of(name.uname))) {
+    CO_TRY_OK(co_await note_behind(node));
+    const auto drives = takers(node.store, name);
+    if (drives.empty()) co_return fail(drive_is_away(name));
+    // That look-ups visit it is as durable as the note that the other one is behind
+    // (Mirror::remember).
+    drives.front()->expect_foreign();
+    present.push_back({drives.front().get(), {}});
+  }
+  co_return co_await node.store.remove(std::move(name), std::move(present), std::move(tombstone));
+}
+
+Task<bool> drop_overtaken(TargetNode& node) {
+  const auto behind = node.store.mirror().behind();
+  if (behind.empty()) co_return true;
+  if (any_away(node.store)) co_return false;
+  bool all = true;
+  const auto state = node.view.state();
+  for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::node_copies_of(bucket.props) == 1 || api::copies_of(bucket.props) > 0) continue;
+    for (const auto& drive : node.store.drives()) {
+      if (!behind.contains(drive->id())) continue;
+      const bool done = co_await drop_of_bucket(node, *drive, bucket);
+      all = all && done;
+    }
+  }
+  co_return all;
+}
+
+}  // namespace tarn::target

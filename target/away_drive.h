@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+// Names with copies on nodes that live on a drive which is away: missing, or out until the next
+// start (docs/decisions/014). Other targets have what lies there, so other drives of this one take
+// new versions. For all other names these functions are the ObjectStore's.
+
+/// Whether what the drives that are there show of a name is the newest that this target has. When
+/// not, nobody here vouches for it, and a home of the name is asked.
+[[nodiscard]] bool sees_all(const TargetNode& node, const ObjectName& name);
+/// ObjectStore::find_all(), or where not all is seen, what is.
+Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name);
+/// ObjectStore::reachable(), but a drive that is away does not count when another takes files.
+[[nodiscard]] Status takes_writes(const TargetNode& node, const ObjectName& name);
+/// ObjectStore::create(), or on another drive than the one that is away, which from then on, and
+/// durably, is behind (Mirror): back again, it is not believed while another drive is away.
+Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
+                                                    std::optional<std::uint64_t> length);
+/// ObjectStore::remove(); of a name of which nothing is seen, the tombstone goes to another drive,
+/// as a file of create_here() does. Under the name's lock.
+Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
+                         io::ObjectRecord tombstone);
+
+/// Takes away what drives that are behind, and are back, have of versions that others overtook.
+/// False: something could not be judged; until it is they stay behind.
+Task<bool> drop_overtaken(TargetNode& node);
+
+}  // namespace tarn::target

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+// A copy on this node whose file does not give back what was stored (docs/decisions/014): other
+// homes of the name have the same version, and one of them gives it once more. The owner has no
+// special part in it.
+
+/// Reads what is here of a name that a reader found bad, and if it is bad, has it made anew: the
+/// new file takes the place of the bad one as one of a PUT does. Says in the log what became of it;
+/// what could not be done is tried again when a reader finds it again.
+Task<void> mend_from_others(TargetNode& node, ObjectName name);
+
+/// `POST /v1/internal/copies/again?bucket=&object=&map=&bmd=`: gives the caller what is here, by a
+/// state of the cluster at least as new as its own (move_copy.h), and answers when it has that.
+Task<Status> give_again(TargetNode& node, http::Request& request);
+
+}  // namespace tarn::target

@@ -1,0 +1,103 @@
+// Which home of a name with copies on nodes a proxy sends a reader to.
+
+#include "proxy/least_busy.h"
+
+#include <array>
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "common/cluster/hrw.h"
+
+using namespace tarn;
+using namespace tarn::proxy;
+
+namespace {
+
+using Load = LoadReport::Load;
+
+/// Of 10,000 readers, how many go to each of two homes.
+std::array<int, 2> shared_out(const Load& owner, const Load& other) {
+  std::mt19937_64 draws(7);  // NOLINT: the same each time
+  const std::array<Load, 2> homes{owner, other};
+  std::array<int, 2> out{};
+  for (int i = 0; i < 10'000; ++i) ++out[least_busy(homes, draws())];
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
+  const auto said =
+      parse_heartbeat(R"({"ready":true,"map":12,"drives":[[7,3],[18446744073709551615,null]]})");
+  REQUIRE(said);
+  CHECK(said->ready);
+  REQUIRE(said->drives.size() == 2);
+  CHECK(said->drives[0].digest == 7);
+  CHECK(said->drives[0].work == 3U);
+  CHECK(said->drives[1].digest == UINT64_MAX);
+  CHECK_FALSE(said->drives[1].work);
+  CHECK_FALSE(parse_heartbeat(R"({"ready":false})")->ready);
+  for (const char* bad : {"", "{}", "[true]", "true", R"({"ready":1})", R"({"ready":tru)"})
+    CHECK_FALSE(parse_heartbeat(bad).has_value());
+}
+
+TEST_CASE("a report knows the drive of a name", "[proxy]") {
+  const std::array<LoadReport::OfDrive, 3> drives{{{cluster::placement_digest("/a"), 1},
+                                                   {cluster::placement_digest("/b"), 2},
+                                                   {cluster::placement_digest("/c"), {}}}};
+  const LoadReport report(drives);
+  std::array<int, 3> seen{};
+  for (int i = 0; i < 300; ++i) {
+    const auto name = cluster::placement_digest("ais/@#/data/" + std::to_string(i));
+    const Load load = report.of(name);
+    ++seen[load.serves ? load.work - 1 : 2];
+    report.note_sent(name);
+    CHECK(report.of(name).sent == load.sent + 1);
+  }
+  for (const int count : seen) CHECK(count > 50);
+  CHECK(LoadReport().of(1).serves);
+}
+
+TEST_CASE("the owner serves as long as it has little to do", "[proxy]") {
+  CHECK(shared_out({}, {}) == std::array{10'000, 0});
+  CHECK(shared_out({.work = 3}, {}) == std::array{10'000, 0});
+  CHECK(shared_out({.serves = false}, {.work = 100}) == std::array{0, 10'000});
+  CHECK(shared_out({.work = 100}, {.serves = false}) == std::array{10'000, 0});
+  CHECK(shared_out({.serves = false}, {.serves = false}) == std::array{10'000, 0});
+}
+
+TEST_CASE("homes with as much to do get as many readers", "[proxy]") {
+  for (const std::uint32_t work : {4U, 50U, 5'000U}) {
+    const auto got = shared_out({.work = work}, {.work = work});
+    CHECK(got[0] > 4'700);
+    CHECK(got[0] < 5'300);
+  }
+  // None was said to be busy, and many were sent since.
+  CHECK(shared_out({.sent = 100}, {})[1] > 4'700);
+}
+
+TEST_CASE("most readers go to the home that has less to do", "[proxy]") {
+  CHECK(shared_out({.work = 30}, {.work = 2})[1] > 8'500);
+  CHECK(shared_out({.work = 10, .sent = 1'000}, {.work = 0})[1] > 8'500);
+  CHECK(shared_out({.work = 1'000'000'000}, {.work = 1'000'000'000})[0] > 4'700);
+}
+
+TEST_CASE("readers do not run to and fro between homes on stale figures", "[proxy]") {
+  // 100 readers a second, each of whom takes three; proxies hear once a second. One home is twice
+  // as fast.
+  std::mt19937_64 draws(11);  // NOLINT: the same each time
+  std::array<double, 2> reading{150, 0};
+  const std::array<double, 2> seconds{3, 1.5};
+  for (int second = 0; second < 60; ++second) {
+    const std::array<Load, 2> said{{{.work = static_cast<std::uint32_t>(reading[0])},
+                                    {.work = static_cast<std::uint32_t>(reading[1])}}};
+    for (int i = 0; i < 100; ++i) reading[least_busy(said, draws())] += 1;
+    for (std::size_t home : {0U, 1U}) reading[home] *= 1 - 1 / (1 + seconds[home]);
+    if (second < 30) continue;
+    CHECK(reading[0] > 60);  // about 122 and 87
+    CHECK(reading[0] < 190);
+    CHECK(reading[1] > 40);
+    CHECK(reading[1] < 140);
+  }
+}
