@@ -42,6 +42,19 @@ Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
   co_return all;
 }
 
+/// Settles what has been marked for a while: whoever wrote it is at it no more, or has died.
+Task<void> settle_known(TargetNode& node) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::vector<MarkedNames::Name> names = node.marked.due(now - kTryAgainAfter, now);
+  for (const MarkedNames::Name& each : names) {
+    const auto state = node.view.state();
+    Status settled;  // with its bucket, when that is gone
+    if (const auto* bucket = state->bmd.find(each.bucket); bucket != nullptr)
+      settled = co_await settle_copies(node, name_in(*bucket, each.object));
+    if (settled) node.marked.settled(each);
+  }
+}
+
 Task<bool> settle_everything(TargetNode& node) {
   bool all = true;
   const auto state = node.view.state();
@@ -59,17 +72,22 @@ Task<bool> settle_everything(TargetNode& node) {
 
 Task<void> keep_copies(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::uint64_t done = 0;  // by that version of the map
+  std::uint64_t done = 0;  // of the map by which they were looked through last
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const std::uint64_t version = state->map->version;
-    if (version == done || state->settled < version || !node.membership.lease().valid()) continue;
+    if (version != done) node.marked.looked_through(false);
+    if (!node.membership.lease().valid()) continue;
+    co_await settle_known(node);
+    if (node.marked.looked_through() || state->settled < version) continue;
     if (std::chrono::steady_clock::now() < not_before) continue;
+    node.marked.looked_through(true);
     const bool all = co_await settle_everything(node);
-    if (all) done = version;
+    if (!all) node.marked.looked_through(false);
+    done = version;
     not_before = std::chrono::steady_clock::now() + kTryAgainAfter;
   }
 }

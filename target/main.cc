@@ -343,6 +343,11 @@ Status Target::start() {
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), keep_copies(*node_));
+  auto& marked =
+      metrics_.gauge("tarn_copies_unsettled",
+                     "names of which other homes may lack the newest version that is here");
+  metrics_.before_scrape(
+      [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));

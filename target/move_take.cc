@@ -137,6 +137,8 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
     CO_TRY_OK(co_await present.front().drive->make_durable(present.front().record));
     co_return false;
   }
+  if (!unsettled_by(attribute.record).empty())
+    node.marked.add(name.bucket, name.object, std::chrono::steady_clock::now());
   if (file == nullptr) {
     CO_TRY_OK(co_await node.store.remove(name, std::move(present), attribute.record));
   } else {

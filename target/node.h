@@ -12,6 +12,7 @@
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
 #include "target/home_moves.h"
+#include "target/marked_names.h"
 #include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
@@ -38,6 +39,7 @@ struct TargetNode {
   RunningCopies copies = {};
   Moves moves = Moves(id);
   HomeMoves home = {};
+  MarkedNames marked = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
   /// The generation of a change that commits now, by what OwnedNames::Write::commit() says

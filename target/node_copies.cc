@@ -166,11 +166,15 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
   if (bucket == nullptr) co_return Status();
   io::ObjectRecord record = found.front().record;
   mark_settled(record);
-  if (record.kind == io::ObjectRecord::Kind::tombstone)
-    co_return co_await node.store.remove(name, std::move(found), std::move(record));
-  Drive& drive = *found.front().drive;
-  io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
-  co_return co_await node.store.patch(name, drive, std::move(attribute));
+  if (record.kind == io::ObjectRecord::Kind::tombstone) {
+    CO_TRY_OK(co_await node.store.remove(name, std::move(found), std::move(record)));
+  } else {
+    Drive& drive = *found.front().drive;
+    io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, std::move(record)};
+    CO_TRY_OK(co_await node.store.patch(name, drive, std::move(attribute)));
+  }
+  node.marked.settled(name.bucket, name.object);
+  co_return Status();
 }
 
 enum class WritersWord : std::uint8_t {

@@ -32,6 +32,15 @@ def wait_full(cluster, objects, bucket="m", seconds=30):
         raise AssertionError(f"wanted {objects} full, last seen {seen}") from None
 
 
+def wait_settled(cluster, seconds=20):
+    """Until all homes of every name are known to have the same: what writers left half done, when they died, is done."""
+
+    def left():
+        return {target: cluster.metric(target, "tarn_copies_unsettled") for target in cluster.targets() if target in cluster.running}
+
+    wait_until(lambda: not any(left().values()), seconds, "what was being written is settled", every=0.1)
+
+
 def copies_of(cluster, names, targets=None):
     """{name: targets that have it}, of these names only; a name that nobody has is there, too."""
     found = {name: [] for name in names}

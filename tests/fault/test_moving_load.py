@@ -4,7 +4,7 @@ import random
 import re
 import time
 
-from copies import ON_NODES, wait_full
+from copies import ON_NODES, wait_full, wait_settled
 from harness import attribute
 from harness.bulk import put_many
 from harness.nodes import give_names_to, stored_map, wait_until_home
@@ -78,6 +78,7 @@ def test_clients_go_on_while_names_move(make_stage, seed):
     finally:
         for crowd in crowds:
             crowd.stop()
+    wait_settled(cluster)
     with stage.client("judge") as client:
         stage.check(client, NAMES, "copied")
     wait_full(cluster, len(cluster.names("copied")), "copied")

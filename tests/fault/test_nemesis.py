@@ -9,7 +9,7 @@ import time
 
 import checker
 import pytest
-from copies import ON_NODES, wait_full
+from copies import ON_NODES, wait_full, wait_settled
 from harness import attribute
 from harness.waiting import scaled
 from load import Crowd
@@ -67,6 +67,8 @@ class Work:
 def judge(site, names, bucket="data", copies=1):
     """All checkers over the history and a look at the end through every proxy; where every object lies, and how often."""
     cluster = site.cluster
+    if copies > 1:
+        wait_settled(cluster)
     with site.clients(1, name="judge")[0] as client:
         found, listed = {}, None
         for _ in site.proxies():  # its endpoints take turns

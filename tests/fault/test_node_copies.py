@@ -4,6 +4,7 @@ import json
 import threading
 import time
 
+from copies import wait_settled
 from disks import seeded
 from harness import attribute, client
 from harness.nodes import stored_map, wait_until_home
@@ -63,9 +64,35 @@ def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
         stage.start(dies)
         wait_until_home(cluster)
         stage.look(judge, [name], "two")
+    wait_settled(cluster)
     stage.check(judge, names, "two")
     wait_until(lambda: all_homes_agree(cluster), 10, "all homes have the same")
     print(f"injected: {len(steps)} kills between steps")
+
+
+def test_what_a_killed_writer_left_is_done_although_nobody_asks(make_stage):
+    """The other home has the new version, the owner died before it had it, and is back before anybody took its names."""
+    stage = make_stage(targets=3, drives=1)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    make_bucket(cluster)
+    (name,) = cluster.names_owned_by("t1", "two", 1)
+    assert judge.put("two", name, 100).status == 200
+    stage.kill("t1")
+    stage.start("t1", fail_points={"t1": "copies.before_own=kill"})
+    wait_until_home(cluster)
+    wait_settled(cluster)  # nobody looks through its drives for another reason
+    begun, version = time.monotonic(), stored_map(cluster)["version"]
+    assert judge.put("two", name, 5000).status in (0, 503)
+    stage.wait_gone("t1")
+    stage.start("t1")
+    assert not all_homes_agree(cluster), "nothing was left half done"
+    wait_until(lambda: all_homes_agree(cluster), 15, "all homes have the same")
+    wait_settled(cluster)
+    print(f"injected: a writer killed; detected: all homes agree {time.monotonic() - begun:.1f} s later, by map {version} still: "
+          f"{version == stored_map(cluster)['version']}")
+    found = judge.get("two", name)
+    assert found.status == 200 and found.length == 5000
+    stage.check(judge, [name], "two")
 
 
 def test_load_with_kills_loses_nothing(make_stage, seed):
@@ -86,6 +113,7 @@ def test_load_with_kills_loses_nothing(make_stage, seed):
         crowd.stop()
         wait_until_home(cluster)
         stage.look(judge, names, "two")
+    wait_settled(cluster)
     stage.check(judge, names, "two")
     wait_until(lambda: all_homes_agree(cluster), 20, "all homes have the same")
 
@@ -124,6 +152,7 @@ def test_load_while_drives_go_and_come_and_a_target_is_given_up(make_stage, seed
     time.sleep(rng.uniform(0.2, 1))
     crowd.stop()
     stage.look(judge, names, "two")
+    wait_settled(cluster)
     stage.check(judge, names, "two")
     told = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=two").json()["buckets"][0]
     assert told["reduced"] == told["lost"] == 0, told

@@ -98,7 +98,7 @@ def one_machine_alone(site, machine, mine, copied):
 
     def look():
         wait_until(lambda: flags_of(site.cluster, target), TERM + 2, f"{target} is down", every=0.1)
-        wait_until(lambda: put_at(site, "p1", fresh) == 200, 2, f"names of {target} are written elsewhere", every=0.1)
+        wait_until(lambda: put_at(site, "p1", fresh) == 200, 5, f"names of {target} are written elsewhere", every=0.1)
         late = http.request("PUT", old.headers["Location"], b"late" * 25, timeout=8)
         assert late.status == 503, late
         # It has one that nobody wrote elsewhere: not gone, and not to be had.

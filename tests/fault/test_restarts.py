@@ -8,7 +8,7 @@ import socket
 import time
 import urllib.parse
 
-from copies import ON_NODES, Reading, files_of, put_all
+from copies import ON_NODES, Reading, files_of, put_all, wait_settled
 from disks import seeded
 from harness import client as http
 from harness.cluster import process_is_alive
@@ -86,6 +86,7 @@ def test_a_rolling_restart_fails_no_read_and_moves_only_what_was_written_meanwhi
     assert total > 0, said
     print(f"injected: 6 restarts; detected: {load.direct.count} reads through the redirect, {load.relayed.count} through the "
           f"relay, of which {len(load.direct.failures)} and {len(load.relayed.failures)} failed; {'; '.join(said)}")
+    wait_settled(cluster)
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES + STILL, "two")
     assert files_of(cluster, set(STILL)) == before, "what nobody wrote lies where it lay"
@@ -118,6 +119,7 @@ def test_kills_of_all_targets_fail_no_relayed_read_of_what_is_not_being_written(
             crowd.stop()
     print(f"injected: 3 kills; detected: of {direct.count} redirected reads {len(direct.failures)} failed, the last one "
           f"{max(gaps):.2f} s after a kill; of {relayed.count} relayed ones {len(relayed.failures)}")
+    wait_settled(cluster)
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, NAMES + STILL, "two")
     assert files_of(cluster, set(STILL)) == before, "what nobody wrote lies where it lay"

@@ -150,7 +150,7 @@ def test_maintenance_takes_objects_away_and_its_end_brings_them_back(make_cluste
         started = does(cluster, "start-maintenance", "t2")
         wait_until_home(cluster)
         assert flags(cluster, "t2") == MAINTENANCE and lies(cluster, "t2") == []
-        wait_until(lambda: told(cluster)["targets"]["t2"]["state"] == "home", 2, "t2 has nothing to do")
+        wait_until(lambda: told(cluster)["targets"]["t2"]["state"] == "home", 5, "t2 has nothing to do")
         refused = act(cluster, "start-maintenance", "t2")
         assert refused.status == 400 and "is in maintenance already" in refused.json()["message"], refused
         stopped = does(cluster, "stop-maintenance", "t2")
@@ -321,7 +321,7 @@ def test_objects_stop_moving_at_once_until_somebody_wants_it(make_cluster):
     # Put aside without a move: what it holds stays, and can be read.
     assert does(cluster, "start-maintenance", "t1", skip_rebalance=True) == ""
     there = len(lies(cluster, "t1"))
-    wait_until(lambda: told(cluster)["targets"]["t1"]["state"] == "held", 2, "t1 holds")
+    wait_until(lambda: told(cluster)["targets"]["t1"]["state"] == "held", 5, "t1 holds")
     check_all(cluster, bodies)
     assert len(lies(cluster, "t1")) == there > 0
     does(cluster, "stop-maintenance", "t1")

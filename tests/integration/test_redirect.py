@@ -190,7 +190,7 @@ def test_a_killed_target_is_suspected_at_once(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
     name = cluster.names_owned_by("t1", "data", 1)[0]
     cluster.kill("t1")
-    wait_until(lambda: cluster.get("data", name, follow=False).status == 503, 0.5, "no redirect to a dead target")
+    wait_until(lambda: cluster.get("data", name, follow=False).status == 503, 1, "no redirect to a dead target")
 
 
 def test_only_nodes_of_the_cluster_are_heard_on_the_internal_listener(cluster):

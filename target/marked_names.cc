@@ -1,0 +1,40 @@
+#include "target/marked_names.h"
+
+namespace tarn::target {
+
+void MarkedNames::add(BucketId bucket, const std::string& object, Time now) {
+  const std::lock_guard lock(mutex_);
+  if (names_.size() < kMost)
+    names_[{bucket, object}] = now;
+  else
+    looked_through_ = false;
+}
+
+void MarkedNames::settled(BucketId bucket, const std::string& object) {
+  const std::lock_guard lock(mutex_);
+  names_.erase({bucket, object});
+}
+
+std::vector<MarkedNames::Name> MarkedNames::due(Time until, Time now) {
+  std::vector<Name> out;
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, since] : names_)
+    if (since <= until) {
+      since = now;
+      out.push_back({name.first, name.second, now});
+    }
+  return out;
+}
+
+void MarkedNames::settled(const Name& due) {
+  const std::lock_guard lock(mutex_);
+  const auto at = names_.find({due.bucket, due.object});
+  if (at != names_.end() && at->second == due.since) names_.erase(at);
+}
+
+std::size_t MarkedNames::count() const {
+  const std::lock_guard lock(mutex_);
+  return names_.size() + (looked_through_ ? 0 : 1);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace tarn::target {
+
+/// Names that were stored here marked as not known to be at all homes (node_copies.h), until that
+/// is known: so that what a writer left half done is settled although nobody asks for it.
+/// Thread-safe; bounded.
+class MarkedNames {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Name {
+    BucketId bucket{};
+    std::string object;
+    Time since;
+  };
+  static constexpr std::size_t kMost = 100'000;
+
+  /// Its newest version here is marked since `now`.
+  void add(BucketId bucket, const std::string& object, Time now);
+  /// It is so no more.
+  void settled(BucketId bucket, const std::string& object);
+  /// Those that are marked since `until` or longer; from now on they count as marked since `now`.
+  [[nodiscard]] std::vector<Name> due(Time until, Time now);
+  /// One that was due is settled, unless it was added again since.
+  void settled(const Name& due);
+
+  /// Whether all drives have been looked through for marks that are not known here: after a start,
+  /// with a new map, and when there were too many names.
+  void looked_through(bool all) { looked_through_ = all; }
+  [[nodiscard]] bool looked_through() const { return looked_through_; }
+  /// How many there are; one more when not all drives were looked through.
+  [[nodiscard]] std::size_t count() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards the names
+  std::map<std::pair<BucketId, std::string>, Time> names_;
+  std::atomic<bool> looked_through_ = false;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,45 @@
+#include "target/marked_names.h"
+
+#include <catch2/catch.hpp>
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("marked names are due after a while, until they are settled", "[copies]") {
+  MarkedNames names;
+  names.looked_through(true);
+  const MarkedNames::Time start{};
+  names.add(BucketId(1), "a", start);
+  names.add(BucketId(2), "a", start + 1s);
+  CHECK(names.count() == 2);
+  auto due = names.due(start, start + 2s);
+  REQUIRE(due.size() == 1);
+  CHECK(due[0].bucket == BucketId(1));
+  CHECK(due[0].object == "a");
+  CHECK(names.count() == 2);
+  CHECK(names.due(start, start + 2s).empty());
+
+  names.add(BucketId(1), "a", start + 3s);
+  names.settled(due[0]);
+  CHECK(names.count() == 2);  // it has been written again since
+  due = names.due(start + 3s, start + 5s);
+  CHECK(due.size() == 2);
+  names.settled(due[0]);
+  names.settled(BucketId(2), "a");
+  CHECK(names.count() == 0);
+}
+
+TEST_CASE("when there are too many marked names the drives must be looked through", "[copies]") {
+  MarkedNames names;
+  CHECK(names.count() == 1);
+  names.looked_through(true);
+  for (std::size_t i = 0; i <= MarkedNames::kMost; ++i)
+    names.add(BucketId(1), std::to_string(i), MarkedNames::Time());
+  CHECK_FALSE(names.looked_through());
+  CHECK(names.count() == MarkedNames::kMost + 1);
+}
+
+}  // namespace
+}  // namespace tarn::target
