@@ -1,6 +1,6 @@
 #include "target/marked_names.h"
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 
 namespace tarn::target {
 namespace {
