@@ -129,9 +129,8 @@ def test_a_new_home_does_not_answer_for_those_who_had_the_name(three):
     wait_until_home(three)
     begin(three, "PATCH", "set-bprops", ONE_MORE)
     three.wait_exit("t1", 20)
-    statuses = set()
-    for _ in range(3):
-        statuses |= {three.get("two", name, expect=False).status for name in bodies}
+    relay = three.url_of("p1", "relay")
+    statuses = {client.request("GET", three.url("two", name, relay), expect=False).status for name in [*bodies] * 3}
     assert statuses == {503}, "they exist, and nobody who is there has them"
     three.start("t1")
     wait_until_home(three)
@@ -146,14 +145,13 @@ def test_a_write_under_way_comes_to_the_new_homes_as_well(three):
     put_all(three, [name])
     wait_agree(three, [name])
     three.kill("t1")
-    three.start("t1", fail_points="copies.before_own=sleep:4000")
+    three.start("t1", fail_points="copies.before_own=sleep:2500")
     wait_until_home(three)
-    (other,) = files_of(three)[name].keys() - {"t1"}
     body = os.urandom(1000)
     answers = []
     writer = threading.Thread(target=lambda: answers.append(three.put("two", name, body, timeout=60)))
     writer.start()
-    wait_until(lambda: len(body) in {files_of(three)[name][other]["size"]}, 5, "the other home has it")
+    wait_until(lambda: three.logs["t1"].matching("failpoint hit name=copies.before_own"), 10, "the other home has it")
     change(three, "POST", "make-n-copies", 3)
     writer.join()
     assert answers[0].status == 200
