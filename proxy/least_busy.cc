@@ -17,9 +17,11 @@ std::uint64_t chances(const LoadReport::Load& home) {
 }
 
 std::optional<LoadReport::OfDrive> read_drive(const json& said) {
-  if (!said.is_array() || said.size() != 2 || !said[0].is_number_unsigned()) return std::nullopt;
-  LoadReport::OfDrive out{said[0].get<std::uint64_t>(), {}};
+  if (!said.is_array() || said.size() < 2 || !said[0].is_number_unsigned()) return std::nullopt;
+  LoadReport::OfDrive out{said[0].get<std::uint64_t>(), {}, 1.0};
   if (said[1].is_number_unsigned()) out.work = said[1].get<std::uint32_t>();
+  if (said.size() > 2 && said[2].is_number() && said[2].get<double>() > 0)
+    out.weight = said[2].get<double>();
   return out;
 }
 
@@ -27,7 +29,7 @@ std::optional<LoadReport::OfDrive> read_drive(const json& said) {
 
 LoadReport::LoadReport(std::span<const OfDrive> drives) : sent_(drives.size()) {
   for (const OfDrive& drive : drives) {
-    drives_.push_back({drive.digest, 1.0});
+    drives_.push_back({drive.digest, drive.weight});
     work_.push_back(drive.work);
   }
 }

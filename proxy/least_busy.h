@@ -22,6 +22,7 @@ class LoadReport {
     std::uint64_t digest = 0;  ///< placement_digest of its path
     /// Readers, and work that waits; nothing: nobody is served from there now.
     std::optional<std::uint32_t> work;
+    double weight = 1.0;  ///< its share of the names (cluster::Candidate)
   };
 
   LoadReport() = default;

@@ -90,7 +90,7 @@ Status named(Status result, const ObjectRequest& wanted) {
 void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* drive,
                 const Error& why) {
   if (why.code != Errc::corrupt && why.code != Errc::io) return;
-  const bool others_have_it = pieces_of(node, wanted.name.bucket) > 1;
+  const bool others_have_it = pieces_of(node, wanted.name.bucket).many();
   if (wanted.name.copies == 0 && others_have_it && drive != nullptr)
     node.store.mirror().report_bad(wanted.name, *drive);
 }

@@ -21,18 +21,17 @@ Status can_serve(const TargetNode& node) {
   return fail(Errc::unavailable, "no drive is usable");
 }
 
-/// Of each drive, there or not, what names are placed by, and how many readers and how much work it
-/// has (what is sent from memory costs it nothing); null: nobody is served from there.
+/// Of each drive, there or not, what names are placed by (digest, weight), and between these how
+/// many readers and how much work it has (what is sent from memory costs it nothing); null: nobody
+/// is served from there.
 nlohmann::json work_of_drives(const TargetNode& node) {
   auto out = nlohmann::json::array();
-  for (const auto& drive : node.store.drives()) {
+  for (const auto& [candidate, drive] : node.store.placed_drives()) {
     nlohmann::json work;
-    if (drive->in_service() && drive->not_overloaded())
+    if (drive != nullptr && drive->in_service() && drive->not_overloaded())
       work = drive->queued() + drive->turns().streams() + drive->turns().waiting();
-    out.push_back({drive->digest(), std::move(work)});
+    out.push_back({candidate.digest, std::move(work), candidate.weight});
   }
-  for (const auto& [path, why] : node.store.missing())
-    out.push_back({cluster::placement_digest(path), nullptr});
   return out;
 }
 

@@ -72,6 +72,14 @@ bool ObjectStore::may_be_asked(const Drive& drive) const {
                      [&](const auto& each) { return has_it(each.lock()); });
 }
 
+std::vector<ObjectStore::Placed> ObjectStore::placed_drives() const {
+  const auto set = set_.get();
+  std::vector<Placed> out;
+  for (std::size_t i = 0; i < set->candidates.size(); ++i)
+    out.push_back({set->candidates[i], i < set->drives.size() ? set->drives[i] : nullptr});
+  return out;
+}
+
 std::shared_ptr<Drive> ObjectStore::drive_at(const std::string& path) const {
   const auto set = set_.get();
   for (const auto& drive : set->drives)

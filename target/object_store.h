@@ -33,6 +33,12 @@ class ObjectStore {
   [[nodiscard]] std::vector<std::shared_ptr<Drive>> drives() const { return set_.get()->drives; }
   /// Path -> why: known drives that are not there.
   [[nodiscard]] std::map<std::string, std::string> missing() const { return set_.get()->missing; }
+  struct Placed {
+    cluster::Candidate candidate;
+    std::shared_ptr<Drive> drive;  ///< null: it is not there
+  };
+  /// All drives, there or not, as names are placed among them.
+  [[nodiscard]] std::vector<Placed> placed_drives() const;
   /// The drive at a path; null when there is none in the set.
   [[nodiscard]] std::shared_ptr<Drive> drive_at(const std::string& path) const;
   /// Puts a drive into the set. New requests see it; those under way go on with the set that they

@@ -28,13 +28,14 @@ std::array<int, 2> shared_out(const Load& owner, const Load& other) {
 }  // namespace
 
 TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
-  const auto said =
-      parse_heartbeat(R"({"ready":true,"map":12,"drives":[[7,3],[18446744073709551615,null]]})");
+  const auto said = parse_heartbeat(
+      R"({"ready":true,"map":12,"drives":[[7,3,1.5],[18446744073709551615,null]]})");
   REQUIRE(said);
   CHECK(said->ready);
   REQUIRE(said->drives.size() == 2);
   CHECK(said->drives[0].digest == 7);
   CHECK(said->drives[0].work == 3U);
+  CHECK(said->drives[0].weight == 1.5);
   CHECK(said->drives[1].digest == UINT64_MAX);
   CHECK_FALSE(said->drives[1].work);
   CHECK_FALSE(parse_heartbeat(R"({"ready":false})")->ready);
@@ -43,9 +44,9 @@ TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
 }
 
 TEST_CASE("a report knows the drive of a name", "[proxy]") {
-  const std::array<LoadReport::OfDrive, 3> drives{{{cluster::placement_digest("/a"), 1},
-                                                   {cluster::placement_digest("/b"), 2},
-                                                   {cluster::placement_digest("/c"), {}}}};
+  const std::array<LoadReport::OfDrive, 3> drives{{{cluster::placement_digest("/a"), 1, 1},
+                                                   {cluster::placement_digest("/b"), 2, 1},
+                                                   {cluster::placement_digest("/c"), {}, 1}}};
   const LoadReport report(drives);
   std::array<int, 3> seen{};
   for (int i = 0; i < 300; ++i) {
