@@ -27,7 +27,7 @@ def test_a_soak_keeps_the_evidence_of_a_violation():
     done = soak("crash", "--seed", "8", "--minutes", "0.01", "-k", "older_file_never", TARN_SABOTAGE_POINT="safety.generation")
     assert done.returncode == 1, done.stdout + done.stderr
     (place,) = re.findall(r"FAILED, evidence in (\S+)", done.stdout)
-    assert re.search(r"repeat: TARN_TEST_SEED=\d+ tests/run 'tests/fault/test_crash.py::test_older_file", done.stdout)
+    assert re.search(r"repeat: TARN_TEST_SECONDS=\d+ TARN_TEST_SEED=\d+ tests/run 'tests/fault/test_crash.py::test_older_file", done.stdout)
     found = {path.relative_to(place).parts[0] for path in (REPOSITORY / place).rglob("*") if path.is_file()}
     assert {"output", "history1", "log-cluster"} <= found, found
     shutil.rmtree(place)

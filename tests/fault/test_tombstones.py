@@ -96,7 +96,8 @@ def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage
     assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
     for name in names:
         assert cluster.delete("m", name).status == 200
-    wait_until(lambda: forgotten(cluster) == len(names) + PROBE, 10 * KEEP, "nothing is kept for it any more", every=0.1)
+    # That of the probe may lie on the drive that is away.
+    wait_until(lambda: forgotten(cluster) >= len(names), 10 * KEEP, "nothing is kept for it any more", every=0.1)
     stage.kill("t1")
     stage.start("t1")
     refused = change(cluster, "PUT", "attach-mp", first)
