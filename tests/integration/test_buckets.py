@@ -65,7 +65,6 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
     ("POST", "", {"action": "create-bck"}, 400), ("POST", "/", {"action": "create-bck"}, 400),
     ("POST", "/x?provider=s3", {"action": "create-bck"}, 501), ("POST", "/v1", {"action": "create-bck"}, 400),
     ("POST", "/x", {"action": "create-bck", "value": {"mirror": {"copies": 99}}}, 400),
-    ("PATCH", "/data", {"action": "set-bprops", "value": {"mirror": {"domain": "node", "enabled": True}}}, 501),
     ("DELETE", "/data", None, 400), ("DELETE", "/data", {"action": "evict-remote-bck"}, 400),
     ("DELETE", "/no-such", {"action": "destroy-bck"}, 404), ("DELETE", "", {"action": "destroy-bck"}, 400),
     ("PATCH", "/data", None, 400), ("PATCH", "/data", {"action": "ec-encode"}, 501),

@@ -54,7 +54,7 @@ def test_readers_go_to_the_home_that_has_less_to_do(two):
     (single,) = two.names_owned_by("t1", "data", 1)
     assert two.put("data", single, b"one copy").status == 200
     with busy(two, "t1", "large"):
-        wait_until(lambda: sent_to(two, name, 20)["t2"] >= 15, 5, "proxies hear that t1 is busy")
+        wait_until(lambda: sent_to(two, name, 100)["t2"] >= 80, 5, "proxies hear that t1 is busy")
         got = sent_to(two, name, 300)
         print(f"{READERS} readers at t1, which owns the name, none at t2: of 300 more {got['t2']} go to t2")
         assert got["t2"] >= 240, got  # 282 on average
@@ -63,7 +63,7 @@ def test_readers_go_to_the_home_that_has_less_to_do(two):
         for base in (two.endpoint, two.relay):
             assert all(client.request("GET", two.url("two", name, base)).body == bodies[name] for _ in range(5))
         with busy(two, "t2", "large"):
-            wait_until(lambda: 5 <= sent_to(two, name, 20)["t2"] <= 15, 5, "proxies hear that t2 is busy, too")
+            wait_until(lambda: 35 <= sent_to(two, name, 100)["t2"] <= 65, 5, "proxies hear that t2 is busy, too")
             got = sent_to(two, name, 300)
             print(f"{READERS} readers at each: of 300 more {got['t2']} go to t2")
             assert 105 <= got["t2"] <= 195, got
