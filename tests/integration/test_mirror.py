@@ -83,7 +83,8 @@ def test_the_number_of_copies_changes_under_what_is_there(cluster, bucket, rng):
     for name, body in bodies.items():
         assert cluster.put(bucket, name, body).status == 200
     assert set(listed(cluster, bucket).values()) == {1}
-    assert change(cluster, "PATCH", bucket, "set-bprops", {"mirror": {"enabled": True}}) == len(bodies)
+    # The pass that each target begins by itself may be faster than the job with some of them.
+    assert change(cluster, "PATCH", bucket, "set-bprops", {"mirror": {"enabled": True}}) <= len(bodies)
     assert listed(cluster, bucket) == dict.fromkeys(bodies, 2)
     assert redundancy(cluster, bucket)["full"] == len(bodies)
     change(cluster, "POST", bucket, "make-n-copies", 1)
