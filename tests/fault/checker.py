@@ -485,35 +485,48 @@ def _is_a_version(register, size, etag):
                                if put.outcome in ("done", UNKNOWN))
 
 
+class _Greatest:
+    """Of (key, value) pairs: the greatest value of those with a key below, or at most, a limit. Below all values: BEFORE."""
+
+    BEFORE = float("-inf")
+
+    def __init__(self, pairs):
+        self.keys, self.greatest = [], [self.BEFORE]
+        for key, value in sorted(pairs):
+            self.keys.append(key)
+            self.greatest.append(max(self.greatest[-1], value))
+
+    def below(self, limit):
+        return self.greatest[bisect.bisect_left(self.keys, limit)]
+
+    def up_to(self, limit):
+        return self.greatest[bisect.bisect_right(self.keys, limit)]
+
+
 class _Presence:
     """When a name was certainly, possibly, or not there."""
 
     def __init__(self, register):
         zones = register.zones()
-        self.sights = [(low, high) for low, high in zones.values()]
-        self.writes = [(event.call, min(event.ret, zones[event.sets[0]][0]) if event.sets[0] in zones else END)
-                       for event in register.events if event.sets and event.sets[0] is not ABSENT]
-        self.deletes = [(event.call, event.ret) for event in register.events if event.sets == (ABSENT,)]
-        self.absences = [(event.call, event.ret) for event in register.events
-                         if not event.optional and event.needs == ("is", ABSENT) and not event.sets]
+        deletes = [(event.call, event.ret) for event in register.events if event.sets == (ABSENT,)]
+        absences = [(event.call, event.ret) for event in register.events
+                    if not event.optional and event.needs == ("is", ABSENT) and not event.sets]
+        self.last_seen = _Greatest(zones.values())  # by when it was seen first, or made
+        self.last_deleted = _Greatest(deletes)
+        self.written = _Greatest((event.call, min(event.ret, zones[event.sets[0]][0]) if event.sets[0] in zones else END)
+                                 for event in register.events if event.sets and event.sets[0] is not ABSENT)
+        self.gone = _Greatest((end, start) for start, end in deletes + absences)
 
     def must(self, call, ret):
         """There all the time from `call` to `ret`: written before, and nothing that can have deleted it."""
-        for first, last in self.sights:
-            if first < call:
-                if last >= ret:
-                    return True
-                # A delete that was done before the value was seen (or made) for the last time came before it.
-                if not any(begin <= ret and end >= last for begin, end in self.deletes):
-                    return True
-        return False
+        last = self.last_seen.below(call)
+        # A delete that was done before the value was seen (or made) for the last time came before it.
+        return last > _Greatest.BEFORE and (last >= ret or last > self.last_deleted.up_to(ret))
 
     def may(self, call, ret):
         """There at some moment from `call` to `ret`: a write began, and it was not deleted for certain."""
-        for begin, done in self.writes:
-            if begin <= ret and not any(done < start and end < call for start, end in self.deletes + self.absences):
-                return True
-        return False
+        done = self.written.up_to(ret)
+        return done > _Greatest.BEFORE and done >= self.gone.below(call)
 
 
 def check_final(registers, bucket, found, listed):
