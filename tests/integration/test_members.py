@@ -385,6 +385,7 @@ def test_nothing_moves_by_itself_when_that_is_the_setting(make_cluster):
     ("start-maintenance", "t1", {"skip_rebalance": "yes"}, 400, '"value" must be'),
     ("stop-maintenance", "", {"sids": None}, 400, '"value" must be')])
 def test_what_cannot_be_done_to_a_node_is_refused(cluster, action, node, value, status, says):
+    wait_until_home(cluster)  # a new cluster publishes maps for a moment
     before = smap(cluster)["version"]
     answer = act(cluster, action, node, **value)
     assert answer.status == status and says in answer.json()["message"], answer
