@@ -32,10 +32,12 @@ bool any_away(const ObjectStore& store) {
 std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const ObjectName& name) {
   std::vector<std::shared_ptr<Drive>> all;
   std::vector<cluster::Candidate> candidates;
-  for (const auto& drive : store.drives()) {
-    if (!drive->in_service() || !drive->takes_files() || !drive->not_overloaded()) continue;
+  for (const auto& [candidate, drive] : store.placed_drives()) {
+    if (drive == nullptr || !drive->in_service() || !drive->takes_files() ||
+        !drive->not_overloaded())
+      continue;
     all.push_back(drive);
-    candidates.push_back({drive->digest(), 1.0});
+    candidates.push_back(candidate);
   }
   std::vector<std::shared_ptr<Drive>> out;
   if (all.empty()) return out;
@@ -167,7 +169,8 @@ Task<bool> drop_overtaken(TargetNode& node) {
   bool all = true;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    if (api::node_copies_of(bucket.props) == 1 || api::copies_of(bucket.props) > 0) continue;
+    // Also where there is one copy by now: what was overtaken when there were more lies here still.
+    if (!bucket.pieces().many() || api::copies_of(bucket.props) > 0) continue;
     for (const auto& drive : node.store.drives()) {
       if (!behind.contains(drive->id())) continue;
       const bool done = co_await drop_of_bucket(node, *drive, bucket);

@@ -37,6 +37,17 @@ def delete(cluster, *groups):
         assert cluster.delete("data", name).status == 200
 
 
+def mirrored(make_stage):
+    """A target with two drives, names that lie on both, and the first drive."""
+    stage = make_stage(targets=1, drives=2, settings=SETTINGS)
+    cluster = stage.cluster
+    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
+    names = [f"n-{i:02}" for i in range(12)]
+    for name in names:
+        assert cluster.put("m", name, b"old").status == 200
+    return stage, names, cluster.drives("t1")[0]
+
+
 def test_tombstones_go_after_their_time(make_stage):
     stage = make_stage(targets=2, drives=2, settings=SETTINGS)
     cluster = stage.cluster
@@ -64,13 +75,8 @@ def test_tombstones_go_after_their_time(make_stage):
 
 def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
     """It may hold what was deleted: here it does, since nobody could ask it."""
-    stage = make_stage(targets=1, drives=2, settings=SETTINGS)
+    stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
-    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
-    names = [f"n-{i:02}" for i in range(12)]
-    for name in names:
-        assert cluster.put("m", name, b"old").status == 200
-    first = cluster.drives("t1")[0]
     assert change(cluster, "POST", "disable-mp", first, "?dntres=true").status == 200
     for name in names:
         assert cluster.delete("m", name).status == 200
@@ -84,13 +90,8 @@ def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
 
 def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage):
     """Nobody remembers what was deleted meanwhile."""
-    stage = make_stage(targets=1, drives=2, settings=SETTINGS)
+    stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
-    cluster.create_bucket("m", {"mirror": {"enabled": True, "copies": 2}})
-    names = [f"n-{i:02}" for i in range(12)]
-    for name in names:
-        assert cluster.put("m", name, b"old").status == 200
-    first = cluster.drives("t1")[0]
     assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
     attach(cluster, first)  # in time
     assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
