@@ -3,6 +3,8 @@
 #include <isa-l/crc.h>
 #include <xxhash.h>
 
+#include "common/base/wide_vectors.h"
+
 namespace tarn {
 
 std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed) {
@@ -21,7 +23,9 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
     data += 0x40000000;
     bytes = bytes.subspan(0x40000000);
   }
-  return ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~crc);
+  crc = ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~crc);
+  end_wide_vectors();
+  return crc;
 }
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc) {
   return crc32c(std::as_bytes(std::span(bytes)), crc);

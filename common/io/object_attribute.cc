@@ -4,101 +4,17 @@
 #include <cerrno>
 #include <sys/xattr.h>
 
-#include "common/base/encoding.h"
-#include "common/base/hash.h"
+#include "common/base/packed.h"
 
 namespace tarn::io {
 namespace {
 
-constexpr char kRecordFormat = 1;
-constexpr char kAttributeFormat = 1;
+constexpr std::uint8_t kRecordFormat = 1;
+constexpr std::uint8_t kAttributeFormat = 1;
 
-class Writer {
- public:
-  void byte(char value) { out_ += value; }
-  /// LEB128: seven bits a byte, least significant first.
-  void number(std::uint64_t value) {
-    while (value >= 0x80) {
-      out_ += static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    out_ += static_cast<char>(value);
-  }
-  void fixed64(std::uint64_t value) {
-    for (int i = 0; i < 8; ++i) out_ += static_cast<char>(value >> (8 * i));
-  }
-  void text(std::string_view value) {
-    number(value.size());
-    out_ += value;
-  }
-  std::string finish() {
-    const std::uint32_t crc = crc32c(out_);
-    for (int i = 0; i < 4; ++i) out_ += static_cast<char>(crc >> (8 * i));
-    return std::move(out_);
-  }
-
- private:
-  std::string out_;
-};
-
-/// Reads what Writer wrote; after the first mistake everything is zero and ok() is false.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) {
-    if (bytes.size() < 4) {
-      ok_ = false;
-      return;
-    }
-    rest_ = bytes.substr(0, bytes.size() - 4);
-    std::uint32_t stored = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      stored |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[rest_.size() + i]))
-                << (8 * i);
-    ok_ = stored == crc32c(rest_);
-  }
-  [[nodiscard]] bool ok() const { return ok_; }
-  [[nodiscard]] bool done() const { return ok_ && rest_.empty(); }
-  unsigned char byte() {
-    if (rest_.empty()) ok_ = false;
-    if (!ok_) return 0;
-    const auto value = static_cast<unsigned char>(rest_.front());
-    rest_.remove_prefix(1);
-    return value;
-  }
-  std::uint64_t number() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const unsigned char next = byte();
-      value |= static_cast<std::uint64_t>(next & 0x7F) << shift;
-      if (next < 0x80) return value;
-    }
-    ok_ = false;
-    return 0;
-  }
-  std::uint64_t fixed64() {
-    std::uint64_t value = 0;
-    for (int i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(byte()) << (8 * i);
-    return value;
-  }
-  std::string text() {
-    const std::uint64_t size = number();
-    if (!ok_ || size > rest_.size()) {
-      ok_ = false;
-      return {};
-    }
-    std::string value(rest_.substr(0, size));
-    rest_.remove_prefix(size);
-    return value;
-  }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
-
-void write_record(Writer& out, const ObjectRecord& record) {
+void write_record(PackedWriter& out, const ObjectRecord& record) {
   out.byte(kRecordFormat);
-  out.byte(static_cast<char>(record.kind));
+  out.byte(static_cast<std::uint8_t>(record.kind));
   out.number(record.generation.map_version);
   out.number(record.generation.incarnation);
   out.number(record.generation.counter);
@@ -115,10 +31,10 @@ void write_record(Writer& out, const ObjectRecord& record) {
   }
 }
 
-Result<ObjectRecord> read_record(Reader& in) {
+Result<ObjectRecord> read_record(PackedReader& in) {
   ObjectRecord record;
   if (in.byte() != kRecordFormat) return fail(Errc::corrupt, "object record: unknown format");
-  const unsigned char kind = in.byte();
+  const std::uint8_t kind = in.byte();
   if (kind != 1 && kind != 2) return fail(Errc::corrupt, "object record: unknown kind {}", kind);
   record.kind = static_cast<ObjectRecord::Kind>(kind);
   record.generation.map_version = in.number();
@@ -147,13 +63,13 @@ std::string FileName::directory_path() const { return fmt::format("data/{:08x}",
 std::string ObjectRecord::etag() const { return fmt::format("\"{:016x}-{}\"", xxh64, size); }
 
 std::string encode(const ObjectRecord& record) {
-  Writer out;
+  PackedWriter out;
   write_record(out, record);
   return out.finish();
 }
 
 Result<ObjectRecord> decode_record(std::string_view bytes) {
-  Reader in(bytes);
+  PackedReader in(bytes);
   if (!in.ok()) return fail(Errc::corrupt, "object record: checksum is wrong");
   TRY(ObjectRecord record, read_record(in));
   if (!in.done()) return fail(Errc::corrupt, "object record: bytes left over");
@@ -161,7 +77,7 @@ Result<ObjectRecord> decode_record(std::string_view bytes) {
 }
 
 std::string encode(const ObjectAttribute& attribute) {
-  Writer out;
+  PackedWriter out;
   out.byte(kAttributeFormat);
   out.fixed64(raw(attribute.bucket_id));
   out.text(attribute.bucket.provider);
@@ -174,7 +90,7 @@ std::string encode(const ObjectAttribute& attribute) {
 }
 
 Result<ObjectAttribute> decode_attribute(std::string_view bytes) {
-  Reader in(bytes);
+  PackedReader in(bytes);
   if (!in.ok()) return fail(Errc::corrupt, "attribute user.tarn: checksum is wrong");
   if (in.byte() != kAttributeFormat)
     return fail(Errc::corrupt, "attribute user.tarn: unknown format");

@@ -27,6 +27,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"common/cluster",
      {"common/base", "common/api", "common/obs", "common/io", "common/security", "common/http",
       "common/cluster"}},
+    {"ec", {"common/base", "ec"}},
 };
 
 std::string folder_of(const std::string& path) {
@@ -40,7 +41,7 @@ bool may_include(const std::string& from, const std::string& to) {
   if (from == "tests") return true;
   if (const auto row = kMayInclude.find(from); row != kMayInclude.end())
     return row->second.count(to) > 0;
-  return from == to || to.rfind("common/", 0) == 0 || to == "ec";
+  return from == to || to.rfind("common/", 0) == 0 || (to == "ec" && from != "proxy");
 }
 
 struct Source {

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "common/base/error.h"
+#include "ec/pieces.h"
+
+namespace tarn::ec {
+
+/// How some pieces of a stripe come out of k others: coefficients, expanded for ISA-L. Immutable.
+class Recipe {
+ public:
+  /// `coefficients` has a row for each output, in it one number for each source; both in ascending
+  /// order of pieces.
+  Recipe(PieceSet sources, PieceSet outputs, std::span<const std::uint8_t> coefficients);
+
+  [[nodiscard]] PieceSet sources() const { return sources_; }
+  [[nodiscard]] PieceSet outputs() const { return outputs_; }
+  /// Makes `bytes` bytes of every output. Both spans are in ascending order of pieces and as long
+  /// as the sets. Any alignment; fastest from multiples of 64. Thread-safe.
+  void run(std::span<const std::byte* const> from, std::span<std::byte* const> to,
+           std::size_t bytes) const;
+
+ private:
+  PieceSet sources_;
+  PieceSet outputs_;
+  std::vector<std::uint8_t> tables_;  // 32 bytes for each coefficient, as ISA-L wants them
+  bool sum_;                          // one output, all coefficients 1: XOR
+};
+
+/// The Reed-Solomon code of k data and m parity pieces over GF(2^8) (polynomial 0x11d): any k
+/// pieces give all others. Coefficients: docs/slice-format.md. Thread-safe; one for each k and m
+/// lives as long as the process, with the recipes that were asked for last.
+class Code {
+ public:
+  /// invalid_argument unless k >= 1, m >= 1 and k + m <= 32.
+  [[nodiscard]] static Result<std::shared_ptr<const Code>> of(std::size_t k, std::size_t m);
+
+  [[nodiscard]] std::size_t k() const { return k_; }
+  [[nodiscard]] std::size_t m() const { return m_; }
+  [[nodiscard]] std::size_t pieces() const { return k_ + m_; }
+  /// What data piece `column` is multiplied by in the sum that is `piece`.
+  [[nodiscard]] std::uint8_t coefficient(std::size_t piece, std::size_t column) const {
+    return matrix_[piece * k_ + column];
+  }
+
+  /// Makes the m parity pieces of `bytes` bytes each from the k data pieces.
+  void encode(std::span<const std::byte* const> data, std::span<std::byte* const> parity,
+              std::size_t bytes) const {
+    encoding_->run(data, parity, bytes);
+  }
+
+  /// Makes the pieces `wanted` from k of `present`, data before parity (so that one lost data piece
+  /// is an XOR). `unavailable` when fewer than k are present, with the number. Costs some
+  /// microseconds for a pair of sets that was not asked for lately, a look-up for others.
+  [[nodiscard]] Result<std::shared_ptr<const Recipe>> recipe(PieceSet present,
+                                                             PieceSet wanted) const;
+
+ private:
+  Code(std::size_t k, std::size_t m);
+  [[nodiscard]] std::shared_ptr<const Recipe> solve(PieceSet sources, PieceSet wanted) const;
+
+  std::size_t k_;
+  std::size_t m_;
+  std::vector<std::uint8_t> matrix_;  // k + m rows of k; the first k are the identity
+  std::shared_ptr<const Recipe> encoding_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const Recipe>> lately_;  // the latest first
+};
+
+/// The slices that a reader of `wanted` should read: these, when all of them are `alive`, else k of
+/// those that are, data before parity. `unavailable` when there are fewer.
+[[nodiscard]] Result<PieceSet> slices_to_read(PieceSet alive, PieceSet wanted, std::size_t k);
+
+}  // namespace tarn::ec
