@@ -10,6 +10,8 @@ namespace tarn::cli {
 void add_config_commands(const CommandLine& line, CLI::App& cluster_group);
 /// cluster set-primary, shutdown
 void add_node_commands(const CommandLine& line, CLI::App& cluster_group);
+/// cluster decommission
+void add_decommission_command(const CommandLine& line, CLI::App& cluster_group);
 /// The table of all nodes. `name`: of the command.
 Exit print_nodes(Session& session, const std::string& name, bool json);
 /// cluster rebalance start, stop, show

@@ -103,6 +103,7 @@ void add_cluster_commands(const CommandLine& line) {
   });
   add_config_commands(line, *group);
   add_node_commands(line, *group);
+  add_decommission_command(line, *group);
   add_rebalance_commands(line, *group);
   add_metadata_commands(line, *group);
 }

@@ -14,6 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPollEvery{200};
 constexpr std::chrono::seconds kCloseWait{60};
+constexpr std::chrono::seconds kEmptyWait{2};  // unless --wait is said
 
 /// AIStore's lists, and what we call what is in them.
 constexpr std::array<std::pair<const char*, const char*>, 3> kStates{
@@ -56,6 +57,7 @@ struct DriveWords {
   std::string node;
   std::string path;
   bool force = false;
+  bool wait = false;
 };
 
 /// A change: AIStore's action and its method.
@@ -70,9 +72,9 @@ constexpr std::array<Change, 4> kChanges{
     {{"attach", "attach-mp", http::Method::put,
       "Take an empty drive, or one that was detached, into use", false},
      {"detach", "detach-mp", http::Method::del,
-      "Take a drive away for good; refused while objects lie on it alone", true},
+      "Take a drive away for good; what lies on it alone moves to the others first", true},
      {"disable", "disable-mp", http::Method::post,
-      "Put a drive out of use until it is enabled; its objects answer 503", true},
+      "Put a drive out of use until it is enabled; what lies on it alone moves first", true},
      {"enable", "enable-mp", http::Method::post, "Put a drive into use again", false}}};
 
 Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
@@ -84,14 +86,16 @@ Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
   co_return false;
 }
 
-/// Until the drive may be unmounted.
-Task<Status> wait_closed(Session& session, DriveWords words) {
+/// Until the drive may be unmounted, or is out of use. True: it is still being emptied.
+Task<Result<bool>> wait_gone(Session& session, DriveWords words) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  const auto until = std::chrono::steady_clock::now() + kCloseWait;
+  const auto begun = std::chrono::steady_clock::now();
   while (true) {
     CO_TRY(const bool leaving, co_await is_leaving(session, words));
-    if (!leaving) co_return Status();
-    if (std::chrono::steady_clock::now() > until)
+    const auto waited = std::chrono::steady_clock::now() - begun;
+    if (!leaving) co_return false;
+    if (!words.force && !words.wait && waited > kEmptyWait) co_return true;
+    if (words.force && waited > kCloseWait)
       co_return fail(Errc::timeout,
                      "drive {} is detached, but somebody reads there still: do not unmount it "
                      "before tarn drive ls shows it no more",
@@ -101,13 +105,14 @@ Task<Status> wait_closed(Session& session, DriveWords words) {
   }
 }
 
-Task<Status> change_drive(Session& session, Change change, DriveWords words) {
+/// True: it will be done when the drive is empty.
+Task<Result<bool>> change_drive(Session& session, Change change, DriveWords words) {
   const ordered_json message{{"action", change.action}, {"name", ""}, {"value", words.path}};
   std::string path = "/daemon/mountpaths";
   if (words.force) path += "?dntres=true";
   CO_TRY_OK(co_await call_node(session, change.method, words.node, path, message.dump()));
-  if (change.method == http::Method::del) CO_TRY_OK(co_await wait_closed(session, words));
-  co_return Status();
+  if (!change.may_force) co_return false;
+  co_return co_await wait_gone(session, std::move(words));
 }
 
 }  // namespace
@@ -127,13 +132,19 @@ void add_drive_commands(const CommandLine& line) {
     command->add_option("NODE", words->node, "id of a target (tarn cluster status)")->required();
     command->add_option("PATH", words->path, "absolute path of the drive on that machine")
         ->required();
-    if (change.may_force)
-      command->add_flag("--force", words->force, "although objects lie on it alone");
+    if (change.may_force) {
+      command->add_flag("--force", words->force, "at once, although objects lie on it alone");
+      command->add_flag("--wait", words->wait, "return when the drive is empty and gone");
+    }
     const std::string name = std::string("drive ") + change.name;
     line.on_session(command, name, [=, &options = line.options](Session& session) {
-      const Status done = session.run(change_drive(session, change, *words));
-      if (!done) return complain(name, done.error());
-      if (options.json) print_json({{"node", words->node}, {"drive", words->path}});
+      const auto leaving = session.run(change_drive(session, change, *words));
+      if (!leaving) return complain(name, leaving.error());
+      if (options.json)
+        print_json({{"node", words->node}, {"drive", words->path}, {"leaving", *leaving}});
+      else if (*leaving)
+        fmt::print("objects move to the other drives first: tarn drive ls shows {} as leaving\n",
+                   printable(words->path));
       return Exit::ok;
     });
   }

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/job_progress.h"
+#include "cli/job_wait.h"
 #include "cli/printing.h"
 #include "common/base/settings.h"
 
@@ -102,11 +103,48 @@ Exit stop(Session& session, const std::string& id) {
   return Exit::ok;
 }
 
+struct Order {
+  std::string kind;
+  std::vector<std::string> buckets;
+  std::string target;
+  bool wait = false;
+};
+
+Exit start(Session& session, const Order& order, const GlobalOptions& options) {
+  auto buckets = ordered_json::array();
+  for (const std::string& name : order.buckets)
+    buckets.push_back({{"name", name}, {"provider", "ais"}});
+  const ordered_json body{
+      {"action", "start"},
+      {"value", {{"Kind", order.kind}, {"DaemonID", order.target}, {"Buckets", buckets}}}};
+  const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
+  if (!answer) return complain("job start", answer.error());
+  const JobWords words{.line = order.kind, .done = "done:", .no_wait = !order.wait};
+  return tell_of_job(session, "job start", answer->body, words, options);
+}
+
+void add_start(const CommandLine& line, CLI::App& group) {
+  const auto order = std::make_shared<Order>();
+  auto* command = group.add_subcommand("start", "Begin a job, print its id");
+  command->footer(
+      "Examples:\n  tarn job start cleanup --wait\n  tarn job start load-lom-cache imagenet");
+  command->add_option("KIND", order->kind, "cleanup, load-lom-cache, lru, mirror, resilver")
+      ->required();
+  command->add_option("BUCKET", order->buckets, "buckets that it is about (all)");
+  command->add_option("--target", order->target, "id of the target that does it (all)");
+  command->add_flag("--wait", order->wait, "return when it has ended; 1 when that was not well");
+  line.on_session(command, "job start", [order, &options = line.options](Session& session) {
+    return start(session, *order, options);
+  });
+}
+
 }  // namespace
 
 void add_job_commands(const CommandLine& line) {
-  auto* group = line.app.add_subcommand("job", "Look at jobs, wait for them, stop them");
+  auto* group =
+      line.app.add_subcommand("job", "Begin jobs, look at them, wait for them, stop them");
   group->require_subcommand(1);
+  add_start(line, *group);
   const auto id = std::make_shared<std::string>();
 
   const auto kind = std::make_shared<std::string>();

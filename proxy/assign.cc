@@ -155,10 +155,14 @@ api::Bucket plain_bucket(std::string name) {
 
 Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name) {
   auto state = services.view.state();
-  if (const auto* record = state->bmd.find(name)) co_return KnownBucket{state, record};
-  CO_TRY(state, co_await services.view.fresh());
-  if (const auto* record = state->bmd.find(name)) co_return KnownBucket{state, record};
-  co_return fail(bucket_not_found(name));
+  const auto* record = state->bmd.find(name);
+  if (record == nullptr) {
+    CO_TRY(state, co_await services.view.fresh());
+    record = state->bmd.find(name);
+  }
+  if (record == nullptr) co_return fail(bucket_not_found(name));
+  if (record->ending) co_return fail(cluster::being_destroyed(name));
+  co_return KnownBucket{std::move(state), record};
 }
 
 Access access_of(http::Method method) {
@@ -226,7 +230,7 @@ std::optional<Assignment> assign_at_once(const Services& services, const http::R
   if (wanted.is_prefix) return std::nullopt;
   KnownBucket known{services.view.state(), nullptr};
   known.record = known.state->bmd.find(wanted.bucket);
-  if (known.record == nullptr) return std::nullopt;
+  if (known.record == nullptr || known.record->ending) return std::nullopt;
   auto assigned = assign_to_owner(services, request, std::move(known), wanted, passage);
   if (!assigned) return std::nullopt;
   return std::move(*assigned);

@@ -1,10 +1,14 @@
 #include "proxy/buckets.h"
 
+#include <set>
+
+#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
+#include "common/cluster/bucket_end.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/assign.h"
@@ -24,6 +28,7 @@ using nlohmann::json;
 constexpr std::string_view kMsgpack = "application/msgpack";
 /// Longer than a lease: a target that does not acknowledge has lost its own by then.
 constexpr std::chrono::seconds kAcknowledgeWait{15};
+constexpr std::chrono::seconds kLookAtEnding{2};
 constexpr std::size_t kListingIdLength = 12;
 
 /// The bucket that a path and its query name, its name checked.
@@ -58,18 +63,17 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
 }
 
 Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, api::Bucket name) {
-  const Status destroyed = co_await cluster::destroy_bucket(services.store, services.view, name);
+  const Status destroyed =
+      co_await cluster::destroy_bucket(services.store, services.view, name, kAcknowledgeWait);
   if (!destroyed && destroyed.error().code == Errc::bucket_not_found)
     co_return fail(bucket_not_found(name));
+  if (!destroyed && destroyed.error().code == Errc::timeout)
+    co_return fail(Errc::unavailable,
+                   "bucket \"{}\" is being destroyed, but not all nodes know yet: {}",
+                   name.display(), destroyed.error().message);
   CO_TRY_OK(destroyed);
-  const auto state = services.view.state();
-  const Status seen = co_await cluster::wait_acknowledged(services.store, services.view,
-                                                          state->bmd.version, kAcknowledgeWait);
-  if (!seen)
-    co_return fail(Errc::unavailable, "bucket \"{}\" is destroyed, but not all nodes know yet: {}",
-                   name.display(), seen.error().message);
   obs::log("proxy").info("bucket destroyed req={} bucket={} bmd={}", exchange.request_id(),
-                         name.display(), state->bmd.version);
+                         name.display(), services.view.state()->bmd.version);
   const Status sent = co_await answer_empty(exchange);
   co_return sent;
 }
@@ -320,6 +324,27 @@ Task<Status> bucket_with_slash(const Services& services, http::Request& request,
   }
   const Status done = co_await serve(services, request, std::move(bucket));
   co_return done;
+}
+
+Task<void> finish_destroying(const Services& services) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::set<BucketId> seen;  // at the last look: who was asked for them has them in hand still
+  while (true) {
+    timer.expires_after(kLookAtEnding);
+    co_await timer.async_wait(asio::use_awaitable);
+    std::set<BucketId> ending;
+    const auto state = services.view.state();
+    for (const auto& [name, bucket] : state->bmd.buckets) {
+      if (!bucket.ending) continue;
+      ending.insert(bucket.id);
+      if (!seen.contains(bucket.id) || !services.membership.lease().valid()) continue;
+      const Status done = co_await cluster::finish_destroy(
+          services.store, services.view, name, bucket.id, state->bmd.version, kAcknowledgeWait);
+      obs::log("proxy").info("destroy of a bucket gone on with bucket={} err={}", name.display(),
+                             done ? "" : done.error().message);
+    }
+    seen = std::move(ending);
+  }
 }
 
 }  // namespace tarn::proxy

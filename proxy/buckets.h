@@ -26,6 +26,9 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
 Task<Status> post_bucket(const Services& services, http::Request& request, std::string bucket);
 /// DELETE /v1/buckets/B: destroy-bck. Answers when every live target knows that it is gone.
 Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket);
+/// Goes on with what nobody does who was asked for it (cluster::destroy_bucket()). Runs until it is
+/// cancelled; `services` must outlive it.
+Task<void> finish_destroying(const Services& services);
 /// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. Only HEAD may have something behind that slash:
 /// a prefix.
 Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,

@@ -14,6 +14,7 @@
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
+#include "proxy/cluster_end.h"
 #include "proxy/job_actions.h"
 #include "proxy/member_actions.h"
 #include "proxy/named_error.h"
@@ -167,11 +168,12 @@ Task<Status> change_cluster(const Services& services, http::Request& request) {
   if (verb == "set-config") co_return co_await set_config(services, request, action);
   if (verb == "reset-config")
     co_return co_await reset_config(services, request, action, std::move(body));
-  if (verb == "rotate-logs" || verb == "reset-stats")
+  if (verb == "rotate-logs" || verb == "reset-stats" || verb == "clear-lcache")
     co_return co_await act_everywhere(services, request, std::move(body));
   if (const auto change = cluster::member_action(verb))
     co_return co_await change_members(services, request, *change, action.value);
   if (verb == "shutdown") co_return co_await shut_down_all(services, request);
+  if (verb == "decommission") co_return co_await end_cluster(services, request, action);
   if (verb.empty())
     co_return fail(
         Errc::invalid_argument,

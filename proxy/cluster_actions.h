@@ -13,8 +13,8 @@ namespace tarn::proxy {
 /// kept for all nodes, and in force on all that are up when it is answered (transient=true: told to
 /// all that are up, kept nowhere). reset-config: every node forgets what it was told alone; with a
 /// list of names these have their defaults again in the whole cluster. rotate-logs, reset-stats: on
-/// every node. shutdown. Members: member_actions.h. start and stop: rebalance.h, job_actions.h.
-/// Others belong to later work.
+/// every node. shutdown. decommission: cluster_end.h. Members: member_actions.h. start and stop:
+/// rebalance.h, job_actions.h. Others belong to later work.
 Task<Status> change_cluster(const Services& services, http::Request& request);
 
 /// PUT /v1/cluster/proxy/ID: that proxy is the primary from now on.

@@ -10,6 +10,7 @@
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/resilver_job.h"
+#include "proxy/store_jobs.h"
 
 namespace tarn::proxy {
 namespace {
@@ -64,6 +65,7 @@ Task<Result<std::string>> start_copies(const Services& services, JobQuery query)
 Task<Result<std::string>> start_job(const Services& services, JobQuery query) {
   if (query.kind.empty()) co_return fail(Errc::invalid_argument, "start needs the kind of a job");
   if (query.kind == "make-n-copies") co_return co_await start_copies(services, std::move(query));
+  if (is_store_job(query.kind)) co_return co_await start_store_job(services, std::move(query));
   if (query.kind != "resilver") co_return fail(cannot_start(query.kind));
   if (query.node.empty())
     co_return fail(Errc::unsupported,

@@ -9,6 +9,7 @@
 #include "proxy/object_job.h"
 #include "proxy/rebalance_job.h"
 #include "proxy/resilver_job.h"
+#include "proxy/store_jobs.h"
 #include "proxy/summary.h"
 
 namespace tarn::proxy {
@@ -19,10 +20,12 @@ struct Kind {
   Task<Status> (*drive)(const Services&, Job);
 };
 constexpr Kind kKinds[] = {
-    {"copy-bck", drive_bucket_copy},        {"copy-listrange", drive_object_job},
-    {"delete-listrange", drive_object_job}, {"make-n-copies", drive_make_copies},
-    {"move-bck", drive_bucket_rename},      {"rebalance", drive_rebalance},
-    {"resilver", drive_resilver},           {"summary-bck", drive_summary},
+    {"cleanup-store", drive_clean_up},    {"copy-bck", drive_bucket_copy},
+    {"copy-listrange", drive_object_job}, {"delete-listrange", drive_object_job},
+    {"load-lom-cache", drive_load_index}, {"lru", drive_eviction},
+    {"make-n-copies", drive_make_copies}, {"move-bck", drive_bucket_rename},
+    {"rebalance", drive_rebalance},       {"resilver", drive_resilver},
+    {"summary-bck", drive_summary},
 };
 
 /// Kinds that begin by a call of their own.
@@ -36,31 +39,13 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",
-    "blob-download",
-    "cleanup-store",
-    "create-inventory",
-    "download",
-    "dsort",
-    "ec-encode",
-    "ec-get",
-    "ec-put",
-    "ec-resp",
-    "election",
-    "etl-bck",
-    "etl-inline",
-    "etl-listrange",
-    "evict-listrange",
-    "evict-remote-bck",
-    "get-batch",
-    "index-shard",
-    "list",
-    "load-lom-cache",
-    "lru",
-    "promote",
-    "put-copies",
-    "prefetch-listrange",
-    "rechunk",
+    "archive",       "blob-download",   "create-inventory",
+    "download",      "dsort",           "ec-encode",
+    "ec-get",        "ec-put",          "ec-resp",
+    "election",      "etl-bck",         "etl-inline",
+    "etl-listrange", "evict-listrange", "evict-remote-bck",
+    "get-batch",     "index-shard",     "list",
+    "promote",       "put-copies",      "prefetch-listrange",
     "summary-shard",
 };
 
@@ -105,13 +90,19 @@ Error cannot_start(const std::string& kind) {
   for (const auto& [name, call] : kBegunBy)
     if (kind == name)
       return {Errc::invalid_argument, fmt::format("a job of kind '{}' begins by {}", kind, call)};
+  if (kind == "rechunk")
+    return {Errc::unsupported,
+            "objects are whole files here and have no chunks: there is nothing to rechunk"};
   for (const std::string_view later : kLater)
     if (kind == later)
       return {Errc::unsupported,
               fmt::format("starting a job of kind '{}' belongs to later work", kind)};
   return {
       Errc::invalid_argument,
-      fmt::format("'{}' is no kind of job: known are rebalance, resilver, make-n-copies", kind)};
+      fmt::format(
+          "'{}' is no kind of job: known are rebalance, resilver, make-n-copies, cleanup-store, "
+          "load-lom-cache and lru",
+          kind)};
 }
 
 }  // namespace tarn::proxy

@@ -8,6 +8,7 @@
 
 #include "common/base/gather.h"
 #include "proxy/node_calls.h"
+#include "proxy/resilver_job.h"
 
 namespace tarn::proxy {
 namespace {
@@ -95,7 +96,9 @@ Task<Result<std::vector<Job>>> matching_jobs(const Services& services, JobQuery 
 
 std::vector<http::Route> peer_job_routes(const Services& services) {
   return {{"GET", kPath, "the jobs that this proxy drives, for the others",
-           [&services](http::Request& request) { return tell(services, request); }}};
+           [&services](http::Request& request) { return tell(services, request); }},
+          {"POST", "/v1/internal/resilver", "a target wants objects moved between its drives",
+           [&services](http::Request& request) { return note_resilver(services, request); }}};
 }
 
 }  // namespace tarn::proxy

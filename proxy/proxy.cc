@@ -10,8 +10,10 @@
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/cluster_end.h"
 #include "common/cluster/coordination.h"
 #include "common/cluster/dismissal.h"
+#include "common/cluster/metered_store.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/patience.h"
 #include "common/cluster/primary.h"
@@ -22,6 +24,8 @@
 #include "common/http/request_metrics.h"
 #include "common/obs/log.h"
 #include "common/security/purposes.h"
+#include "proxy/buckets.h"
+#include "proxy/cluster_end.h"
 #include "proxy/job_kinds.h"
 #include "proxy/meta_gateway.h"
 #include "proxy/peer_jobs.h"
@@ -67,6 +71,7 @@ Proxy::~Proxy() { stop(); }
 Status Proxy::start() {
   TRY_OK(open_store());
   loops_ = std::make_unique<http::Loops>(options_.threads);
+  vital_ = std::make_unique<http::Loops>("vital");
   TRY_OK(load_cluster());
   TRY_OK(listen());
   TRY_OK(join());
@@ -98,13 +103,14 @@ Status Proxy::open_store() {
 Status Proxy::open_embedded() {
   TRY(auto opened, cluster::EmbeddedStore::open(options_.dir / "meta", clock_));
   embedded_ = opened.get();
-  store_ = std::move(opened);
+  store_ = cluster::metered(std::move(opened), metrics_);
   return {};
 }
 
 Status Proxy::open_shared() {
   TRY(lock_, lock_directory(options_.dir));
-  TRY(store_, cluster::open_etcd(options_.etcd));
+  TRY(auto etcd, cluster::open_etcd(options_.etcd));
+  store_ = cluster::metered(std::move(etcd), metrics_);
   return {};
 }
 
@@ -135,11 +141,11 @@ Task<Status> Proxy::enter_cluster() {
 }
 
 Status Proxy::load_cluster() {
-  const auto loop = loops_->at(0).executor();
+  const auto loop = vital_->at(0).executor();
   view_.emplace(*store_, clock_);
   TRY_OK(run_blocking(loop, cluster::patiently([this] { return enter_cluster(); })));
   suspects_.emplace(*view_, client_, *auth_, metrics_);
-  suspects_->start(loops_->at(0));
+  suspects_->start(vital_->at(0));
   followers_ = std::make_unique<http::TaskGroup>();
   followers_->spawn(loop, view_->follow());
   obs::log("proxy").info("cluster loaded node={} cluster={} smap={}", id_, view_->state()->uuid,
@@ -149,13 +155,14 @@ Status Proxy::load_cluster() {
 
 Status Proxy::listen() {
   stats_.emplace(metrics_, cluster::Role::proxy, id_);
-  TRY_OK(listen_on(public_, "public", options_.listen));
-  TRY_OK(listen_on(relay_, "relay", options_.relay));
-  TRY_OK(listen_on(internal_, "internal", options_.internal));
+  TRY_OK(listen_on(public_, *loops_, "public", options_.listen));
+  TRY_OK(listen_on(relay_, *loops_, "relay", options_.relay));
+  TRY_OK(listen_on(internal_, *vital_, "internal", options_.internal));
   return {};
 }
 
-Status Proxy::listen_on(Front& front, const std::string& name, const std::string& address) {
+Status Proxy::listen_on(Front& front, http::Loops& loops, const std::string& name,
+                        const std::string& address) {
   front.name = name;
   http::Server::Options server;
   server.name = name;
@@ -171,7 +178,7 @@ Status Proxy::listen_on(Front& front, const std::string& name, const std::string
     };
   server.observer = http::observe_requests(metrics_, name);
   if (&front != &internal_) server.observer = stats_->observe(std::move(server.observer));
-  front.server = std::make_unique<http::Server>(*loops_, std::move(server));
+  front.server = std::make_unique<http::Server>(loops, std::move(server));
   TRY_OK(front.server->start());
   http::export_server(metrics_, name, *front.server);
   return {};
@@ -191,7 +198,7 @@ Task<Status> Proxy::serve(Front& front, http::Exchange& exchange) {
 }
 
 Status Proxy::join() {
-  const auto loop = loops_->at(0).executor();
+  const auto loop = vital_->at(0).executor();
   membership_.emplace(*store_, *view_,
                       node_of(id_, options_, *public_.server, *relay_.server, *internal_.server),
                       clock_);
@@ -244,6 +251,7 @@ void Proxy::open_routes() {
   background_->spawn(loops_->at(0).executor(),
                      http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, *loops_, *background_);
+  http::watch_loops(metrics_, *vital_, *background_);
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
                              relay_.server->url(), put_status_});
@@ -251,6 +259,8 @@ void Proxy::open_routes() {
   background_->spawn(loops_->at(0).executor(), jobs_->follow());
   background_->spawn(loops_->at(0).executor(), jobs_->tend());
   background_->spawn(loops_->at(0).executor(), note_rebalances(*services_));
+  background_->spawn(loops_->at(0).executor(), carry_out_cluster_end(*services_));
+  background_->spawn(loops_->at(0).executor(), finish_destroying(*services_));
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
     front.open.store(front.router.get(), std::memory_order_release);
@@ -300,16 +310,20 @@ void Proxy::stop() {
   for (auto& thread : stopping) thread.join();
   if (background_) background_->close(kStopSeconds);
   if (keeper_) keeper_->close(kStopSeconds);
-  if (membership_ && loops_) run_blocking(loops_->at(0).executor(), membership_->leave());
+  if (membership_) run_blocking(vital_->at(0).executor(), membership_->leave());
   if (suspects_) suspects_->stop();
   if (followers_) followers_->close(kStopSeconds);
   if (embedded_ != nullptr) embedded_->end_watches();
   if (internal_.server) internal_.server->stop(std::chrono::milliseconds(0));
-  if (loops_) {
-    loops_->run_on_each([this](http::Loop&) { client_.close_idle(); });
-    loops_->stop();
+  for (http::Loops* loops : {loops_.get(), vital_.get()}) {
+    if (loops == nullptr) continue;
+    loops->run_on_each([this](http::Loop&) { client_.close_idle(); });
+    loops->stop();
   }
   if (store_) static_cast<void>(remove_node_file(options_.dir));
+  // As long as it is not gone, a start finds it in the store again.
+  if (view_ && cluster::is_ending(view_->state()->map))
+    static_cast<void>(forget_cluster(options_.dir));
 }
 
 }  // namespace tarn::proxy

@@ -56,7 +56,8 @@ class Proxy {
   Task<Status> enter_cluster();
   Status load_cluster();
   Status listen();
-  Status listen_on(Front& front, const std::string& name, const std::string& address);
+  Status listen_on(Front& front, http::Loops& loops, const std::string& name,
+                   const std::string& address);
   [[nodiscard]] http::Handler handler_of(Front& front);
   Status join();
   Status configure();
@@ -72,10 +73,12 @@ class Proxy {
   UniqueFd lock_;  ///< of `dir`, over etcd
   std::string secret_check_;
   std::unique_ptr<cluster::MetaStore> store_;
-  cluster::EmbeddedStore* embedded_ = nullptr;  ///< store_, if it is one
+  cluster::EmbeddedStore* embedded_ = nullptr;  ///< below store_, if it is one
   std::optional<security::RedirectSigner> signer_;
   std::optional<security::NodeAuth> auth_;
   std::unique_ptr<http::Loops> loops_;
+  /// For leases, the cluster's state, heartbeats and the internal listener (docs/decisions/005).
+  std::unique_ptr<http::Loops> vital_;
   http::Client client_;
   std::optional<cluster::ClusterView> view_;
   std::optional<Suspects> suspects_;

@@ -34,6 +34,7 @@ Status take_name(const http::Request& request, ObjectRequest& out) {
 Result<bool> take_place(const TargetNode& node, ObjectRequest& out) {
   const auto* bucket = out.state->bmd.find(out.bucket.name);
   if (bucket == nullptr) return false;
+  if (bucket->ending) return fail(cluster::being_destroyed(bucket->name));
   out.bucket = *bucket;
   out.name = name_in(*bucket, std::move(out.name.object));
   const auto* owner = cluster::owner_of(out.state->map, out.name.uname);

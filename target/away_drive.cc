@@ -54,7 +54,7 @@ Task<Status> note_behind(TargetNode& node) {
   for (const auto& drive : node.store.drives())
     if (is_gone(drive.get())) paths.push_back(drive->path());
   for (const auto& [path, why] : node.store.missing()) paths.push_back(path);
-  for (const std::string& path : paths) CO_TRY_OK(co_await node.store.mirror().goes(path));
+  for (const std::string& path : paths) CO_TRY_OK(co_await node.store.mirror().goes(path, {}));
   co_return Status();
 }
 
@@ -76,6 +76,11 @@ Task<bool> drop_older(TargetNode& node, const Drive& drive, ObjectName name) {
   if (older.empty()) co_return true;
   const Status gone = co_await node.store.forget(std::move(name), std::move(older));
   co_return gone.has_value();
+}
+
+Status may_drop() {
+  FAIL_POINT("mirror.before_drop");
+  return {};
 }
 
 Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
@@ -165,14 +170,16 @@ Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located>
 Task<bool> drop_overtaken(TargetNode& node) {
   const auto behind = node.store.mirror().behind();
   if (behind.empty()) co_return true;
-  if (any_away(node.store)) co_return false;
+  if (any_away(node.store) || !may_drop()) co_return false;
   bool all = true;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
+    if (api::copies_of(bucket.props) > 0) continue;
     // Also where there is one copy by now: what was overtaken when there were more lies here still.
-    if (!bucket.pieces().many() || api::copies_of(bucket.props) > 0) continue;
+    const bool had_many = bucket.pieces().many();
     for (const auto& drive : node.store.drives()) {
       if (!behind.contains(drive->id())) continue;
+      if (!had_many && !node.store.mirror().outdated(*drive)) continue;
       const bool done = co_await drop_of_bucket(node, *drive, bucket);
       all = all && done;
     }

@@ -15,6 +15,7 @@
 #include "target/away_drive.h"
 #include "target/copy_again.h"
 #include "target/job_stream.h"
+#include "target/resilver.h"
 
 namespace tarn::target {
 namespace {
@@ -329,7 +330,8 @@ Task<void> keep_mirrors(TargetNode& node) {
     const bool dropped = co_await drop_overtaken(node);
     if (!dropped && node.store.missing().empty()) mirror.disturb();
     if (!dropped) continue;
-    static_cast<void>(co_await mirror.caught_up(behind));
+    const Status noted = co_await mirror.caught_up(behind);
+    if (noted) static_cast<void>(co_await clear_foreign_marks(node));
   }
 }
 

@@ -26,6 +26,7 @@
 #include "common/io/mount_info.h"
 #include "common/io/object_attribute.h"
 #include "target/cache_policy.h"
+#include "target/drive_clean.h"
 #include "target/drive_places.h"
 #include "target/hang_watch.h"
 #include "target/head_turns.h"
@@ -107,7 +108,13 @@ class Drive {
   void set_disabled(bool disabled) { disabled_ = disabled; }
   /// Whether new files may come. Asked again when an upload has been counted (uploads()): then
   /// either it sees that the drive closes, or who closes it sees the upload.
-  [[nodiscard]] bool takes_files() const { return !disabled_.load() && !closing_.load(); }
+  [[nodiscard]] bool takes_files() const {
+    return !disabled_.load() && !closing_.load() && !vacating_.load();
+  }
+  /// Whether all that lies here is to move to the other drives: it serves what it has still, takes
+  /// no new files, and is no home (ObjectStore::set_vacating).
+  [[nodiscard]] bool vacating() const { return vacating_.load(std::memory_order_relaxed); }
+  void set_vacating(bool vacating) { vacating_ = vacating; }
   /// Usable, and not disabled.
   [[nodiscard]] bool in_service() const { return !disabled() && usable().has_value(); }
   /// Lets no new files come as long as it lives; all else goes on.
@@ -237,6 +244,17 @@ class Drive {
   /// Shows `visit` what Index::list() does, on one of the drive's threads.
   Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
 
+  // Beside all that goes on (drive_clean.cc).
+
+  /// What a clean-up begins with.
+  Task<Result<KnownFiles>> known_files(const std::set<BucketId>& dead);
+  /// Removes what is nobody's from a directory of data files. The arguments must stay until then.
+  Task<Result<Cleaned>> clean(std::uint32_t directory, const KnownFiles& known,
+                              const CleanOrder& order);
+  /// Brings a bucket's next records behind `after`, with their block checksums, into the memory of
+  /// the index.
+  Task<Result<Loaded>> load_index(BucketId bucket, std::string after);
+
   /// Removes what a destroyed bucket left, in the background, and what writes that had begun store
   /// of it later.
   void forget_bucket(BucketId bucket);
@@ -283,6 +301,11 @@ class Drive {
   Result<std::unique_ptr<WorkFile>> create_now(std::optional<std::uint64_t> length,
                                                bool above_watermark);
   Result<io::FileName> next_file_name();
+  [[nodiscard]] bool is_work_file(const io::FileName& file);
+  void forget_work_file(const io::FileName& file);
+  Result<std::optional<Leftover>> judge(const io::FileName& file, const CleanOrder& order);
+  Result<Cleaned> clean_now(std::uint32_t directory, const KnownFiles& known,
+                            const CleanOrder& order);
   Status write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset);
   Status publish_now(WorkFile& file, const Publication& publication);
   Status prepare_now(WorkFile& file, const Publication& publication);
@@ -350,6 +373,9 @@ class Drive {
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
 
+  std::mutex work_files_mutex_;        // guards the next
+  std::set<io::FileName> work_files_;  // from before they are made until they are published or gone
+
   std::mutex forgotten_mutex_;  // guards the next
   std::set<BucketId> forgotten_;
 
@@ -383,6 +409,7 @@ class Drive {
   // What the threads count down while they end: these need no destructor.
   std::atomic<bool> disabled_{false};
   std::atomic<bool> closing_{false};
+  std::atomic<bool> vacating_{false};
   std::atomic<std::size_t> uploads_{0};
   std::atomic<std::size_t> open_objects_{0};
 };

@@ -20,15 +20,19 @@ using namespace std::chrono_literals;
 constexpr auto kUploadWait = 10s;
 constexpr auto kCloseWait = 5s;
 constexpr auto kLook = 100ms;
-constexpr std::size_t kPageNames = 1000;
 constexpr double kRestSeconds = 1;
-constexpr std::string_view kSayItAgain =
-    "with dntres=true (tarn drive --force, ais --no-resilver) it is done all the same";
+
+using By = ResilverWish::By;
 
 spdlog::logger& log() { return obs::log("target"); }
 
 Error no_such(const std::string& path) {
   return {Errc::not_found, fmt::format("mountpath {} does not exist", path)};
+}
+
+/// Whether a drive that was just opened came with anything.
+bool holds_some(const Drive& drive) {
+  return drive.recovery().records > 0 || drive.recovery().tombstones > 0;
 }
 
 std::int64_t seconds_of(std::chrono::nanoseconds since_1970) {
@@ -37,37 +41,26 @@ std::int64_t seconds_of(std::chrono::nanoseconds since_1970) {
 
 }  // namespace
 
-/// The right to change the set of drives, until its end.
-class DriveAdmin::Turn {
- public:
-  explicit Turn(std::atomic<bool>& busy) : busy_(busy), has_(!busy.exchange(true)) {}
-  ~Turn() {
-    if (has_) busy_ = false;
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  [[nodiscard]] Status got() const {
-    if (has_) return {};
-    return fail(Errc::conflict,
-                "the drives of this target are being changed already: wait for that");
-  }
-
- private:
-  std::atomic<bool>& busy_;
-  bool has_;
-};
-
-DriveAdmin::DriveAdmin(ObjectStore& store, cluster::ClusterView& view, const Clock& clock,
-                       DriveOpener opener, DriveList list, OpenedDrives::Identities identities,
-                       std::string node, Hooks hooks)
-    : store_(store),
-      view_(view),
+DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
+                       OpenedDrives::Identities identities, Hooks hooks)
+    : node_(node),
+      store_(node.store),
+      view_(node.view),
       clock_(clock),
       opener_(std::move(opener)),
-      node_(std::move(node)),
       hooks_(std::move(hooks)),
       list_(std::move(list)),
-      identities_(std::move(identities)) {}
+      identities_(std::move(identities)) {
+  if (!list_.leaving.empty())
+    node_.resilver.ask(By::order);
+  else if (store_.may_hold_foreign())
+    node_.resilver.ask(By::drives);
+}
+
+DriveList DriveAdmin::list() const {
+  const std::lock_guard lock(mutex_);
+  return list_;
+}
 
 Result<std::shared_ptr<Drive>> DriveAdmin::find(const std::string& path) const {
   auto drive = store_.drive_at(path);
@@ -100,60 +93,6 @@ bool DriveAdmin::any_mirrored() const {
   const auto state = view_.state();
   return std::any_of(state->bmd.buckets.begin(), state->bmd.buckets.end(),
                      [](const auto& each) { return api::copies_of(each.second.props) > 0; });
-}
-
-/// Objects that no other drive has.
-Task<Status> DriveAdmin::count_spread(Drive& drive, const cluster::BucketRecord& bucket,
-                                      Held& held) {
-  std::string after;
-  for (bool more = true; more;) {
-    CO_TRY(const auto page, co_await drive.list(bucket.id, "", std::move(after), kPageNames));
-    for (const auto& entry : page.entries) {
-      if (entry.record.kind != io::ObjectRecord::Kind::object) continue;
-      ObjectName name = name_in(bucket, entry.name);
-      CO_TRY(const bool elsewhere, co_await store_.mirror().is_elsewhere(std::move(name), drive,
-                                                                         entry.record.generation));
-      if (elsewhere) continue;
-      ++held.objects;
-      held.bytes += entry.record.size;
-    }
-    more = page.more && !page.entries.empty();
-    after = more ? page.entries.back().name : std::string();
-  }
-  co_return Status();
-}
-
-/// Objects of buckets that there are.
-Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
-  Held held;
-  const auto state = view_.state();
-  for (const auto& [name, bucket] : state->bmd.buckets) {
-    if (api::copies_of(bucket.props) > 0) {
-      CO_TRY_OK(co_await count_spread(drive, bucket, held));
-      continue;
-    }
-    const auto visit = [&held](std::string_view, io::ObjectRecord record) -> Index::Step {
-      if (record.kind == io::ObjectRecord::Kind::object) {
-        ++held.objects;
-        held.bytes += record.size;
-      }
-      return {};
-    };
-    CO_TRY_OK(co_await drive.walk(bucket.id, "", "", visit));
-  }
-  co_return held;
-}
-
-Task<Status> DriveAdmin::refuse_if_used(Drive& drive, std::string what_then) {
-  const auto held = co_await count(drive);
-  if (!held)
-    co_return fail(Errc::conflict, "what lies on drive {} cannot be counted ({}): {}", drive.path(),
-                   held.error().message, kSayItAgain);
-  if (held->objects > 0)
-    co_return fail(Errc::conflict,
-                   "drive {} holds {} objects ({} bytes) that lie nowhere else: {}; {}",
-                   drive.path(), held->objects, held->bytes, what_then, kSayItAgain);
-  co_return Status();
 }
 
 Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
@@ -240,7 +179,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
     for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
   }
   all.push_back(std::move(found));
-  TRY(const DrivePlan plan, plan_drives(all, state.uuid, {}, node_));
+  TRY(const DrivePlan plan, plan_drives(all, state.uuid, {}, node_.id));
   const auto use = std::find_if(plan.use.begin(), plan.use.end(),
                                 [&](const auto& each) { return each.path == path; });
   if (use == plan.use.end()) return fail(Errc::conflict, "{}", plan.missing.at(path));
@@ -257,30 +196,29 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   return opened;
 }
 
-Task<Status> DriveAdmin::attach(std::string path, std::string label) {
+Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
-  if (store_.drive_at(path) != nullptr)
+  if (const auto known = store_.drive_at(path); known != nullptr) {
+    if (known->vacating() && !known->disabled()) co_return co_await stay(*known);
     co_return fail(Errc::invalid_argument, "mountpath {} is in use already", path);
+  }
   CO_TRY_OK(co_await wait_until_closed(path));
   const auto state = view_.state();
   CO_TRY(auto opened,
          co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
   const auto drive = opened.drive;
-  DriveList list;
-  {
-    const std::lock_guard lock(mutex_);
-    list = list_;
-  }
-  list.attached.insert(path);
-  list.detached.erase(path);
-  list.gone.erase(drive->id());
-  if (!label.empty()) list.labels[path] = std::move(label);
-  note_change(list);
-  drive->set_disabled(list.disabled.contains(path));
-  CO_TRY_OK(co_await save(std::move(list)));
-  if (any_mirrored())
-    CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
+  DriveList next = list();
+  next.attached.insert(path);
+  next.detached.erase(path);
+  next.leaving.erase(path);
+  next.gone.erase(drive->id());
+  if (!label.empty()) next.labels[path] = std::move(label);
+  note_change(next);
+  drive->set_disabled(next.disabled.contains(path));
+  CO_TRY_OK(co_await save(std::move(next)));
+  CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
+                                           {any_mirrored(), holds_some(*drive)}));
   store_.attach(drive);
   hooks_.in_service(drive);
   // What the cluster did while it was opened.
@@ -289,6 +227,7 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label) {
     if (!state->bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
   drive->save_cluster_state([now] { return cluster::encode_cluster_file(*now); });
   hooks_.changed();
+  if (moves) node_.resilver.ask(By::drives);
   log().info("drive attached drive={}", path);
   co_return Status();
 }
@@ -296,43 +235,54 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label) {
 Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
-  DriveList list;
-  std::map<std::string, DrivePlace> siblings;
-  {
-    const std::lock_guard lock(mutex_);
-    list = list_;
-    if (!identities_.empty()) siblings = identities_.begin()->second.siblings;
-  }
   const auto drive = store_.drive_at(path);
   if (drive == nullptr && !store_.missing().contains(path)) co_return fail(no_such(path));
   if (drive == nullptr && !give_up)
     co_return fail(Errc::conflict, "drive {} is away, and what lies on it would exist no more: {}",
                    path, kSayItAgain);
-  const auto drives = store_.drives();
-  if (std::none_of(drives.begin(), drives.end(),
-                   [&](const auto& each) { return each->path() != path && !each->disabled(); }))
+  if (!others_serve(path))
     co_return fail(Errc::conflict, "drive {} is the only one of this target in service", path);
-  const bool was_disabled = drive != nullptr && drive->disabled();
-  if (drive != nullptr) {
-    const Drive::Closing closing(*drive);  // nothing new comes while it is looked at
-    CO_TRY_OK(co_await wait_for_uploads(*drive));
-    if (!give_up)
-      CO_TRY_OK(co_await refuse_if_used(
-          *drive, "the cluster would say that they do not exist until it is attached again"));
-    drive->set_disabled(true);
+  if (drive != nullptr && !give_up) {
+    CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::detach));
+    if (leaves) co_return Status();
   }
-  list.attached.erase(path);
-  list.disabled.erase(path);
-  list.labels.erase(path);
-  list.detached.insert(path);
+  std::optional<Drive::Closing> closing;  // nothing new comes while it is looked at
+  if (drive != nullptr) {
+    closing.emplace(*drive);
+    CO_TRY_OK(co_await wait_for_uploads(*drive));
+  }
+  if (drive != nullptr && !give_up) {  // what has been uploaded meanwhile
+    CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::detach));
+    if (leaves) co_return Status();
+  }
+  co_return co_await take_out(std::move(path), drive, give_up);
+}
+
+/// `drive`: null when it is away. Nothing is on its way to it. `holds_some`: objects that no other
+/// drive has.
+Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive, bool holds_some) {
+  const bool was_disabled = drive != nullptr && drive->disabled();
+  // One that was emptied shows as leaving until it is closed.
+  const bool emptied = drive != nullptr && drive->vacating() && !holds_some;
+  if (drive != nullptr && !emptied) drive->set_disabled(true);
+  DriveList next = list();
+  std::map<std::string, DrivePlace> siblings;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!identities_.empty()) siblings = identities_.begin()->second.siblings;
+  }
+  next.attached.erase(path);
+  next.disabled.erase(path);
+  next.leaving.erase(path);
+  next.labels.erase(path);
+  next.detached.insert(path);
   for (const auto& [uuid, place] : siblings)
-    if (place.path == path) list.gone[uuid] = {path, seconds_of(clock_.wall_time())};
-  note_change(list);
-  Status saved;
-  if (any_mirrored()) saved = co_await store_.mirror().goes(path);
-  if (saved) saved = co_await save(std::move(list));
+    if (place.path == path) next.gone[uuid] = {path, seconds_of(clock_.wall_time())};
+  note_change(next);
+  Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some});
+  if (saved) saved = co_await save(std::move(next));
   if (!saved) {
-    if (drive != nullptr) drive->set_disabled(was_disabled);
+    if (drive != nullptr && !emptied) drive->set_disabled(was_disabled);
     co_return saved;
   }
   std::erase_if(siblings, [&](const auto& each) { return each.second.path == path; });
@@ -350,7 +300,8 @@ Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
   else
     store_.forget_missing(path);
   hooks_.changed();
-  log().warn("drive detached drive={} gives_up={}", path, give_up);
+  if (!holds_some && store_.may_hold_foreign()) node_.resilver.ask(By::drives);
+  log().warn("drive detached drive={} gives_up={}", path, holds_some);
   co_return Status();
 }
 
@@ -359,56 +310,71 @@ Task<Status> DriveAdmin::disable(std::string path, bool force) {
   CO_TRY_OK(turn.got());
   CO_TRY(const auto drive, find(path));
   if (drive->disabled()) co_return Status();
-  const auto drives = store_.drives();
-  if (!force && std::none_of(drives.begin(), drives.end(),
-                             [&](const auto& each) { return each != drive && !each->disabled(); }))
+  if (!force && !others_serve(path))
     co_return fail(Errc::conflict, "drive {} is the only one of this target in service: {}", path,
                    kSayItAgain);
+  if (!force) {
+    CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::disable));
+    if (leaves) co_return Status();
+  }
   const Drive::Closing closing(*drive);  // what is acknowledged meanwhile can be read afterwards
   if (!force) {
     CO_TRY_OK(co_await wait_for_uploads(*drive));
-    CO_TRY_OK(co_await refuse_if_used(*drive, "they would answer 503 until it is enabled"));
+    CO_TRY(const bool leaves, co_await empty_first(*drive, DriveList::Then::disable));
+    if (leaves) co_return Status();
   }
-  DriveList list;
-  {
-    const std::lock_guard lock(mutex_);
-    list = list_;
-  }
-  list.disabled.insert(path);
-  CO_TRY_OK(co_await save(std::move(list)));
-  drive->set_disabled(true);
-  store_.close_idle(*drive);
+  co_return co_await put_out(*drive, force, false);
+}
+
+/// `emptied`: it was to leave, and nobody's home it stays.
+Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
+  DriveList next = list();
+  next.disabled.insert(drive.path());
+  if (!emptied) next.leaving.erase(drive.path());
+  // Copies are noted with each change that it misses.
+  CO_TRY_OK(co_await store_.mirror().goes(drive.path(), {false, holds_some}));
+  CO_TRY_OK(co_await save(std::move(next)));
+  drive.set_disabled(true);
+  if (!emptied && drive.vacating()) store_.set_vacating(drive, false);
+  store_.close_idle(drive);
   hooks_.changed();
-  log().warn("drive disabled drive={}", path);
+  log().warn("drive disabled drive={}", drive.path());
   co_return Status();
 }
 
-Task<Status> DriveAdmin::enable(std::string path) {
+Task<Status> DriveAdmin::enable(std::string path, bool moves) {
   const Turn turn(busy_);
   CO_TRY_OK(turn.got());
   auto drive = store_.drive_at(path);
-  DriveList list;
-  {
-    const std::lock_guard lock(mutex_);
-    list = list_;
-  }
-  const bool was_away = drive == nullptr && list.disabled.contains(path);
+  DriveList next = list();
+  const bool was_away = drive == nullptr && next.disabled.contains(path);
   if (drive == nullptr && !was_away) co_return fail(no_such(path));
   if (was_away) {
     const auto state = view_.state();
     CO_TRY(auto opened,
            co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
     drive = opened.drive;
-    if (any_mirrored())
-      CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered)));
-    note_change(list);
+    CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
+                                             {any_mirrored(), holds_some(*drive)}));
+    note_change(next);
   }
   CO_TRY_OK(drive->usable());
-  if (list.disabled.erase(path) > 0) CO_TRY_OK(co_await save(std::move(list)));
+  const bool was_leaving = next.leaving.erase(path) > 0;
+  const bool was_disabled = next.disabled.erase(path) > 0;
+  if (was_disabled || was_leaving) CO_TRY_OK(co_await save(std::move(next)));
+  // Others may have newer versions of what lies there, and what belongs there from now on.
+  if (drive->vacating())
+    store_.set_vacating(*drive, false);
+  else if (was_disabled)
+    store_.expect_foreign();
   drive->set_disabled(false);
   if (was_away) {
     store_.attach(drive);
     hooks_.in_service(drive);
+  }
+  if (was_disabled || was_leaving) {
+    store_.mirror().disturb();
+    if (moves) node_.resilver.ask(By::drives);
   }
   hooks_.changed();
   log().info("drive enabled drive={}", path);

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/async.h"
@@ -15,6 +16,7 @@
 #include "common/cluster/cluster_view.h"
 #include "common/io/drive_threads.h"
 #include "target/drive_list.h"
+#include "target/node.h"
 #include "target/object_store.h"
 #include "target/open_drives.h"
 
@@ -34,23 +36,26 @@ class DriveAdmin {
     std::function<void()> changed;
     std::function<void(std::uint64_t)> other_set;
   };
-  DriveAdmin(ObjectStore& store, cluster::ClusterView& view, const Clock& clock, DriveOpener opener,
-             DriveList list, OpenedDrives::Identities identities, std::string node, Hooks hooks);
+  DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
+             OpenedDrives::Identities identities, Hooks hooks);
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
   /// in use, conflict for what it may not be, as for one that was away for too long. `label`: what
-  /// the operator calls it from now on, or empty; it is forgotten with a detach.
-  Task<Status> attach(std::string path, std::string label);
-  /// Takes it out of the set; what lies on it exists for the cluster no more, until it is attached
-  /// again. conflict, saying how many objects that are, unless `give_up`, and for the last one.
-  /// Answers when new requests do not see it; it is closed when the last reader is done.
+  /// the operator calls it from now on, or empty; it is forgotten with a detach. Of one that is to
+  /// leave: it stays. `moves`, here and for enable(): a resilver is wished for.
+  Task<Status> attach(std::string path, std::string label, bool moves);
+  /// Takes it out of the set. Objects on it that no other drive in service has move to the others
+  /// first: then it answers at once, and the drive goes when it is empty (tend_leaving()). With
+  /// `give_up` they exist for the cluster no more until it is attached again. conflict for the last
+  /// drive, one that is away or disabled and holds objects; no_space when the others have too
+  /// little. A drive that goes at once is seen by no new request when this answers; it is closed
+  /// when the last reader is done.
   Task<Status> detach(std::string path, bool give_up);
-  /// Out of service until enable(): its objects answer 503, new ones go to the other drives.
-  /// conflict, saying how many objects that are, unless `force`. Objects of mirrored buckets count,
-  /// here and for detach(), when no other drive in service has them.
+  /// Out of service until enable(), and emptied before as by detach(). With `force` its objects
+  /// answer 503, new ones go to the other drives.
   Task<Status> disable(std::string path, bool force);
-  Task<Status> enable(std::string path);
+  Task<Status> enable(std::string path, bool moves);
   /// Looks whether the drive is there and answers. invalid_argument for a path that is no drive.
   Task<Status> examine(std::string path);
 
@@ -60,16 +65,40 @@ class DriveAdmin {
   [[nodiscard]] std::map<std::string, std::string> labels() const;
   /// Closes drives that were detached, once they are at rest. Now and then, on one loop.
   Task<void> close_detached();
+  /// Detaches or disables drives that were to be emptied, and are. Now and then, on one loop.
+  Task<void> tend_leaving();
   /// No drive is disabled, and none was detached that may be attached again as it is. Thread-safe.
   [[nodiscard]] bool all_in_service() const;
   /// The paths of all drives that are to be used at the next start.
   [[nodiscard]] std::vector<std::string> paths() const;
 
  private:
-  class Turn;
+  static constexpr std::string_view kSayItAgain =
+      "with dntres=true (tarn drive --force, ais --no-resilver) it is done all the same";
+  /// The right to change the set of drives, until its end.
+  class Turn {
+   public:
+    explicit Turn(std::atomic<bool>& busy) : busy_(busy), has_(!busy.exchange(true)) {}
+    ~Turn() {
+      if (has_) busy_ = false;
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    [[nodiscard]] Status got() const {
+      if (has_) return {};
+      return fail(Errc::conflict,
+                  "the drives of this target are being changed already: wait for that");
+    }
+
+   private:
+    std::atomic<bool>& busy_;
+    bool has_;
+  };
+  /// Objects on a drive that no other drive has.
   struct Held {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t single = 0;  ///< of `objects`, those of buckets that want no copies on drives
   };
   [[nodiscard]] Result<std::shared_ptr<Drive>> find(const std::string& path) const;
   Task<Status> save(DriveList list);
@@ -77,7 +106,14 @@ class DriveAdmin {
   Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
   [[nodiscard]] bool any_mirrored() const;
   void note_change(DriveList& list) const;
-  Task<Status> refuse_if_used(Drive& drive, std::string what_then);
+  Task<Result<bool>> empty_first(Drive& drive, DriveList::Then then);
+  Task<Status> leave(Drive& drive, DriveList::Then then, Held held);
+  Task<Status> stay(Drive& drive);
+  Task<Status> go_if_empty(std::shared_ptr<Drive> drive, DriveList::Then then);
+  Task<Status> take_out(std::string path, std::shared_ptr<Drive> drive, bool holds_some);
+  Task<Status> put_out(Drive& drive, bool holds_some, bool emptied);
+  [[nodiscard]] DriveList list() const;
+  [[nodiscard]] bool others_serve(const std::string& path) const;
   Task<Status> wait_for_uploads(Drive& drive);
   Task<Status> wait_until_closed(std::string path);
   struct Opened {
@@ -89,14 +125,16 @@ class DriveAdmin {
   Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
   void write_identities(const std::map<std::string, DrivePlace>& siblings);
 
+  TargetNode& node_;
   ObjectStore& store_;
   cluster::ClusterView& view_;
   const Clock& clock_;
   const DriveOpener opener_;
-  const std::string node_;
   const Hooks hooks_;
   io::DriveThreads threads_{"drives", 1, 16};
   std::atomic<bool> busy_{false};
+  std::uint64_t walks_seen_ = 0;  // of tend_leaving()
+  BootTime look_again_{0};
   mutable std::mutex mutex_;  // guards what follows
   DriveList list_;
   std::map<std::string, DriveIdentity> identities_;  // by path

@@ -37,7 +37,7 @@ bool DriveList::all_in_service(std::int64_t oldest) const {
     return std::any_of(gone.begin(), gone.end(),
                        [&](const auto& each) { return each.second.path == path; });
   };
-  return disabled.empty() && std::all_of(gone.begin(), gone.end(), fenced) &&
+  return disabled.empty() && leaving.empty() && std::all_of(gone.begin(), gone.end(), fenced) &&
          std::all_of(detached.begin(), detached.end(), known);
 }
 
@@ -71,6 +71,9 @@ Result<DriveList> load_drive_list(const std::filesystem::path& directory) {
         out.gone[uuid] = {drive.at("path").get<std::string>(),
                           drive.at("since").get<std::int64_t>()};
       out.labels = in.value("labels", out.labels);  // older files have none
+      const auto leaving = in.value("leaving", nlohmann::json::object());
+      for (const auto& [path, then] : leaving.items())
+        out.leaving[path] = then == "disable" ? DriveList::Then::disable : DriveList::Then::detach;
     }
     file = kSetFile;
     if (!set.empty()) nlohmann::json::parse(set).at("drive_set").get_to(out.drive_set);
@@ -94,6 +97,8 @@ Status save_drive_list(const std::filesystem::path& directory, const DriveList& 
                      {"labels", list.labels}};
   for (const auto& [uuid, drive] : list.gone)
     out["gone"][uuid] = {{"path", drive.path}, {"since", drive.since}};
+  for (const auto& [path, then] : list.leaving)
+    out["leaving"][path] = then == DriveList::Then::disable ? "disable" : "detach";
   return save_node_text(directory, kFile, out.dump(1) + "\n");
 }
 

@@ -15,7 +15,7 @@ namespace tarn::target {
 /// in `drives.json` of the target's directory:
 ///
 ///   {"attached":[..],"detached":[..],"disabled":[..],"labels":{PATH:LABEL},
-///    "gone":{UUID:{"path":..,"since":SECONDS}}}
+///    "leaving":{PATH:"detach" or "disable"},"gone":{UUID:{"path":..,"since":SECONDS}}}
 ///
 /// and `set.json`: {"drive_set":N}.
 struct DriveList {
@@ -23,6 +23,10 @@ struct DriveList {
   std::set<std::string> detached;             ///< not used, whatever --drive says
   std::set<std::string> disabled;             ///< out of service until they are enabled
   std::map<std::string, std::string> labels;  ///< by path; shown, and nothing acts upon them
+  /// Drives whose objects move to the others, and what is done with them then. One that is disabled
+  /// by now stays here: it is empty, and no home until it is enabled.
+  enum class Then : std::uint8_t { detach, disable };
+  std::map<std::string, Then> leaving;
   /// One that was detached, and has not been attached since.
   struct Gone {
     std::string path;        ///< where it was

@@ -135,7 +135,8 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.used = space.total - space.free;
     report.available = space.free;
     report.disabled = drive->disabled();
-    report.usable = !report.disabled && drive->usable().has_value();
+    report.leaving = drive->vacating() && !report.disabled;
+    report.usable = !report.disabled && !report.leaving && drive->usable().has_value();
     const auto is_above = [&](double percent) {
       return static_cast<double>(report.used) * 100 > static_cast<double>(space.total) * percent;
     };
@@ -150,6 +151,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     out.push_back(std::move(report));
   }
   for (const std::string& path : leaving) {
+    if (store.drive_at(path) != nullptr) continue;  // not yet
     cluster::DriveReport report;
     report.path = path;
     report.usable = false;

@@ -4,6 +4,7 @@
 
 #include "common/obs/log.h"
 #include "target/drive.h"
+#include "target/space_rules.h"
 
 namespace tarn::target {
 namespace {
@@ -12,6 +13,18 @@ constexpr const char* kBallastFile = ".tarn/ballast";
 constexpr std::uint64_t kBallastBytes = 1U << 20U;
 
 }  // namespace
+
+double reserve_of(const io::Space& now, const SpaceLimits& limits) {
+  if (limits.reserve_bytes != 0) return static_cast<double>(limits.reserve_bytes);
+  return static_cast<double>(now.total) * limits.reserve_percent / 100;
+}
+
+bool has_room(const io::Space& now, const SpaceLimits& limits, std::uint64_t length,
+              double used_percent) {
+  const double left = static_cast<double>(now.free) - static_cast<double>(length);
+  return left >= reserve_of(now, limits) &&
+         left >= static_cast<double>(now.total) * (100 - used_percent) / 100;
+}
 
 io::Space Drive::space() const {
   const std::lock_guard lock(mutex_);
@@ -46,15 +59,11 @@ Status Drive::check_space(std::uint64_t length, bool above_watermark) {
     limits = space_limits_;
   }
   const double limit = above_watermark ? limits.out_of_space : limits.high_watermark;
-  const auto total = static_cast<double>(now.total);
-  const auto reserve = limits.reserve_bytes != 0 ? static_cast<double>(limits.reserve_bytes)
-                                                 : total * limits.reserve_percent / 100;
-  const double free_after = static_cast<double>(now.free) - static_cast<double>(length);
-  if (free_after >= reserve && free_after >= total * (100 - limit) / 100) return {};
+  if (has_room(now, limits, length, limit)) return {};
   return fail(Errc::no_space,
               "drive {} has {} of {} bytes free, which leaves no room for {} more (limit {} %, "
               "reserve {:.0f} bytes). Delete objects or add drives",
-              options_.path, now.free, now.total, length, limit, reserve);
+              options_.path, now.free, now.total, length, limit, reserve_of(now, limits));
 }
 
 /// A file that is given up when the drive is so full that not even a delete can be noted.

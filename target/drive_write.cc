@@ -30,7 +30,10 @@ Result<io::FileName> Drive::next_file_name() {
     files_in_directory_ = 0;
   }
   ++files_in_directory_;
-  return io::FileName{directory_, next_id_++};
+  const io::FileName name{directory_, next_id_++};
+  const std::lock_guard work_files(work_files_mutex_);
+  work_files_.insert(name);
+  return name;
 }
 
 Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t> length,
@@ -43,6 +46,7 @@ Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t>
   TRY(const io::FileName name, next_file_name());
   auto fd = files_->create(name.path());
   if (!fd) {
+    forget_work_file(name);
     note_write_error(fd.error());
     return fail(fd.error());
   }

@@ -1,21 +1,28 @@
 // The stream by which a proxy knows that this target lives: a line a second, and one at once when
-// that changes, through the event loop and the drives' queues. Its end, or its silence, makes the
-// target a suspect.
+// that changes. Its end, or its silence, makes the target a suspect. It runs on the loop of the
+// lease, which no other work holds up, and says how the loops and drives that do the work are.
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/rhythm.h"
+#include "common/http/loop_watch.h"
 #include "target/node.h"
 
 namespace tarn::target {
 namespace {
 
-constexpr int kLooksABeat = 20;  // a line at least that often, each second
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
+constexpr int kLooksABeat = cluster::kHeartbeatEvery / kLookEvery;
+/// A loop that was not heard of for so long is given up for hung, as a drive is.
+constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
 /// Whether readers may be sent here. Not a question of the lease: without one a target serves what
 /// it has, marked as stale, and refuses writes itself.
 Status can_serve(const TargetNode& node) {
   if (node.leaving) return fail(Errc::unavailable, "it is about to end");
+  if (http::longest_silence(node.loops) > kLoopSilenceMax)
+    return fail(Errc::unavailable, "an event loop has been held up for {} s",
+                kLoopSilenceMax.count());
   for (const auto& drive : node.store.drives())
     if (!drive->disabled() && drive->usable()) return {};
   return fail(Errc::unavailable, "no drive is usable");
@@ -38,6 +45,7 @@ nlohmann::json work_of_drives(const TargetNode& node) {
 }  // namespace
 
 Task<Status> heartbeat(TargetNode& node, http::Request& request) {
+  request.exchange.close_after();  // nothing else comes by a connection to the lease's loop
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
   bool said = false;

@@ -165,9 +165,11 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     last = newest.record;
   }
   const auto state = node.view.state();
-  if (state->bmd.find(wanted.name.bucket) == nullptr)
+  const auto* bucket = state->bmd.find(wanted.name.bucket);
+  if (bucket == nullptr)
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    wanted.bucket.name.display());
+  if (bucket->ending) co_return fail(cluster::being_destroyed(bucket->name));
   const auto map_version = write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "the lease ended while the body arrived; nothing was stored");

@@ -294,6 +294,14 @@ Result<std::vector<io::FileName>> Index::replaced(BucketId bucket, std::string_v
   return files;
 }
 
+Result<bool> Index::is_unsynced(const io::FileName& file) {
+  std::string value;
+  const auto status = impl_->db->Get(rocksdb::ReadOptions(), file_key(kUnsynced, file), &value);
+  if (status.IsNotFound()) return false;
+  TRY_OK(to_status(status, "read note of a sync", impl_->drive));
+  return true;
+}
+
 Result<std::string> Index::flag(std::string_view key) {
   std::string value;
   const auto status =

@@ -83,6 +83,8 @@ class Index {
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
       const io::FileName& file);
   [[nodiscard]] Result<std::vector<io::FileName>> replaced(BucketId bucket, std::string_view name);
+  /// Whether there is a note that `file` was acknowledged before it was synced.
+  [[nodiscard]] Result<bool> is_unsynced(const io::FileName& file);
   [[nodiscard]] Result<std::string> flag(std::string_view key);
 
   /// On stable storage when it returns; concurrent commits share one sync.

@@ -58,6 +58,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   if (query.get("fresh") == "1" && !node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now");
   const auto* record = state->bmd.find(plan.bucket);
+  if (record != nullptr && record->ending) co_return fail(cluster::being_destroyed(record->name));
   plan.shows = names_to_show(node, state, plan.bucket);
   plan.spread = record != nullptr && api::copies_of(record->props) > 0;
   std::string after(query.get("after"));

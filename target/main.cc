@@ -15,13 +15,16 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
 #include "common/base/process.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/cluster_end.h"
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/dismissal.h"
 #include "common/cluster/gateway_store.h"
+#include "common/cluster/metered_store.h"
 #include "common/cluster/node_actions.h"
 #include "common/cluster/node_routes.h"
 #include "common/cluster/patience.h"
@@ -38,6 +41,7 @@
 #include "target/bucket_mirror.h"
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
+#include "target/empty_drives.h"
 #include "target/erase_all.h"
 #include "target/keep_copies.h"
 #include "target/list_moving.h"
@@ -47,6 +51,7 @@
 #include "target/open_drives.h"
 #include "target/options.h"
 #include "target/settings.h"
+#include "target/tell_wish.h"
 #include "target/tombstones.h"
 
 namespace tarn::target {
@@ -60,6 +65,9 @@ constexpr auto kCloseEvery = std::chrono::milliseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(10);
 constexpr auto kHungMost = std::chrono::seconds(5);
 constexpr double kHungLeast = 1;  // seconds
+constexpr const char* kHeartbeats = "GET /v1/internal/heartbeat ";
+constexpr auto kNoteMost = std::chrono::seconds(30);
+constexpr auto kNoteEvery = std::chrono::milliseconds(500);
 
 spdlog::logger& log() { return obs::log("target"); }
 
@@ -79,6 +87,7 @@ Task<void> close_detached(DriveAdmin& admin) {
     timer.expires_after(kCloseEvery);
     co_await timer.async_wait(asio::use_awaitable);
     co_await admin.close_detached();
+    co_await admin.tend_leaving();
   }
 }
 
@@ -107,8 +116,12 @@ class Target {
 
   Status start();
   void stop();  ///< behind a start that succeeded
+  /// Behind stop(): what is left to do when the whole cluster ends.
+  Status end_with_cluster();
 
  private:
+  /// The loop of the lease, the cluster's state and the heartbeats.
+  http::Loop& vital_loop() { return SAFETY("safety.vital_loop") ? vital_.at(0) : loops_.at(0); }
   http::Server::Options server_options(const char* name, const std::string& address);
   cluster::Node self(const std::string& id) const;
   Status start_listeners();
@@ -122,6 +135,7 @@ class Target {
   Task<Status> enter_cluster();
   Task<Result<bool>> is_empty();
   Task<void> wait_until_owner();
+  Task<Status> note_end();
   Task<void> give_notice();
   void hand_over(const std::future<void>& last_reader);
 
@@ -130,6 +144,7 @@ class Target {
   BootTime started_ = clock_.boot_time();
   obs::Metrics metrics_;
   http::Loops loops_;
+  http::Loops vital_{"vital"};  // docs/decisions/005
   http::Client client_;
   http::TaskGroup tasks_;
   http::TaskGroup keeper_;  // of the lease: ends before it is given back
@@ -195,6 +210,7 @@ Status Target::start_listeners() {
   TRY_OK(public_->start());
   its = server_options("internal", options_.internal);
   its.handler = http::authenticated(*auth_, gated(internal_router_));
+  its.apart = {&vital_loop(), kHeartbeats};
   internal_.emplace(loops_, std::move(its));
   return internal_->start();
 }
@@ -202,14 +218,16 @@ Status Target::start_listeners() {
 /// etcd itself, or the store of the one proxy, which hears nodes with the secret only.
 Status Target::open_meta() {
   if (!options_.etcd.endpoints.empty()) {
-    TRY(meta_, cluster::open_etcd(options_.etcd));
+    TRY(auto etcd, cluster::open_etcd(options_.etcd));
+    meta_ = cluster::metered(std::move(etcd), metrics_);
     return {};
   }
   const auto sign = [this](http::ClientRequest& request) {
     request.fields.push_back({std::string(security::NodeAuth::kHeader),
                               auth_->sign(http::to_string(request.method), request.target)});
   };
-  meta_ = std::make_unique<cluster::GatewayStore>(client_, std::vector{options_.join}, sign);
+  meta_ = cluster::metered(
+      std::make_unique<cluster::GatewayStore>(client_, std::vector{options_.join}, sign), metrics_);
   return {};
 }
 
@@ -279,6 +297,9 @@ Status Target::start() {
   TRY_OK(run_blocking(loop.executor(), cluster::patiently([this] { return enter_cluster(); })));
 
   memory_.emplace(kIndexCacheBytes, kIndexWriteBufferBytes);
+  // It would make drives its own that were emptied a moment ago.
+  if (cluster::is_ending(view_->state()->map) && !any_has_identity(options_.drives))
+    return fail(Errc::conflict, "this cluster is being decommissioned: no new target joins it");
   const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};
   TRY(DriveList drives, load_drive_list(options_.dir));
   if (drives.drive_set == 0) {
@@ -302,7 +323,7 @@ Status Target::start() {
   owned_->take_drive_set(drive_set_);
   membership_->acknowledge_with([this] { return owned_->word(); });
   membership_->empty_if([this] { return is_empty(); });
-  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_,
+  node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_, loops_,
                 options_.checksum_verify == "always");
   connect_moves();
   node_->append_timeout = options_.append_timeout;
@@ -314,9 +335,12 @@ Status Target::start() {
                                           return drive_reports(*store_, store_->space_limits(),
                                                                admin_->leaving(), admin_->labels());
                                         },
-                                        *config_});
-  admin_.emplace(*store_, *view_, clock_, opener, std::move(drives), std::move(opened.identities),
-                 id_,
+                                        *config_,
+                                        [this] {
+                                          for (const auto& drive : store_->drives())
+                                            store_->close_idle(*drive);
+                                        }});
+  admin_.emplace(*node_, clock_, opener, std::move(drives), std::move(opened.identities),
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});
@@ -331,15 +355,17 @@ Status Target::start() {
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
+  http::watch_loops(metrics_, loops_, tasks_);
+  http::watch_loops(metrics_, vital_, tasks_);
   // Before it joins: from then on it owns names.
   serves_ = true;
-  TRY_OK(run_blocking(loop.executor(), membership_->join()));
+  http::Loop& vital = vital_loop();
+  TRY_OK(run_blocking(vital.executor(), membership_->join()));
   act_on_change(*store_, cluster::ClusterState(), view_->state());
-  keeper_.spawn(loop.executor(), membership_->keep());
-  tasks_.spawn(loop.executor(), view_->follow());
+  keeper_.spawn(vital.executor(), membership_->keep());
+  tasks_.spawn(vital.executor(), view_->follow());
   tasks_.spawn(loop.executor(),
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
-  http::watch_loops(metrics_, loops_, tasks_);
   for (const auto& drive : store_->drives()) look_after(drive);
   tasks_.spawn(loop.executor(), close_detached(*admin_));
   // Apart from those, which wait for their drives.
@@ -347,6 +373,7 @@ Status Target::start() {
                  for (const auto& drive : store_->drives()) drive->watch();
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
+  tasks_.spawn(loop.executor(), tell_wishes(*node_));
   tasks_.spawn(loop.executor(), keep_copies(*node_));
   auto& marked =
       metrics_.gauge("tarn_copies_unsettled",
@@ -356,7 +383,7 @@ Status Target::start() {
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));
-  // Not beside the lease, if there is another loop.
+  // Not beside the others, if there is another loop.
   tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));
   tasks_.spawn(loop.executor(),
                cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));
@@ -403,7 +430,7 @@ void Target::hand_over(const std::future<void>& last_reader) {
   while (!owned_->idle() && last_reader.wait_for(kIdleLook) != std::future_status::ready) {
   }
   keeper_.close(5);  // or it would take a new lease when the old one is given back
-  run_blocking(loops_.at(0).executor(), membership_->leave());
+  run_blocking(vital_loop().executor(), membership_->leave());
 }
 
 void Target::stop() {
@@ -423,6 +450,33 @@ void Target::stop() {
   tasks_.close(left());
   for (const auto& drive : store_->drives()) drive->stop(left());
   static_cast<void>(remove_node_file(options_.dir));
+}
+
+Status Target::end_with_cluster() {
+  const auto state = view_->state();
+  if (!cluster::target_is_to_end(*state, id_)) return {};
+  if (cluster::ends_erased(state->map)) {
+    if (const auto missing = store_->missing(); !missing.empty())
+      return fail(Errc::unavailable, "drive {} is not there and cannot be emptied: {}",
+                  missing.begin()->first, missing.begin()->second);
+    std::vector<std::string> paths;
+    for (const auto& drive : store_->drives()) paths.push_back(drive->path());
+    TRY_OK(empty_drives(paths));
+    log().warn("drives emptied node={} drives={}", id_, paths.size());
+  }
+  return run_blocking(loops_.at(0).executor(), note_end());
+}
+
+/// Proxies may be away for a moment.
+Task<Status> Target::note_end() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + kNoteMost;
+  while (true) {
+    const Status noted = co_await cluster::note_ended(*meta_, id_);
+    if (noted || std::chrono::steady_clock::now() > until) co_return noted;
+    timer.expires_after(kNoteEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
 }
 
 int run(int argc, char** argv) {
@@ -508,8 +562,13 @@ int run(int argc, char** argv) {
   }
   log().info("asked to stop signal={}", wait_for_stop());
   target->stop();
+  const Status ended = target->end_with_cluster();
+  if (!ended)
+    std::cerr << "tarn-target: the cluster ends, and this target did not in order (start it again, "
+                 "or decommission without it: frc=true): "
+              << ended.error().message << "\n";
   std::cerr.flush();
-  std::_Exit(0);  // all is durable; a drive that hangs must not keep the process
+  std::_Exit(ended ? 0 : 1);  // all is durable; a drive that hangs must not keep the process
 }
 
 }  // namespace

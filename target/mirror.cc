@@ -40,13 +40,20 @@ std::vector<Located> located(const CopyVerdict& verdict, const std::vector<Drive
   return out;
 }
 
+/// Whether a drive of the set is behind: for one that was detached, attach() sees to it.
+bool any_of_set(const ObjectStore& store, const MirrorLedger& ledger) {
+  const auto drives = store.drives();
+  return std::any_of(drives.begin(), drives.end(), [&](const auto& drive) {
+    return ledger.behind.contains(drive->id()) || ledger.outdated.contains(drive->id());
+  });
+}
+
 }  // namespace
 
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
                       std::string directory) {
   // Others may have taken the names of a drive that is behind, and have not noted it themselves.
-  if (!ledger.behind.empty())
-    for (const auto& drive : store_.drives()) drive->expect_foreign();
+  if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_foreign();
   const std::lock_guard lock(mutex_);
   ledger_ = std::move(ledger);
   missing_ids_ = std::move(missing_ids);
@@ -62,8 +69,20 @@ std::set<std::string> Mirror::behind() const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> out;
   for (const auto& drive : store_.drives())
-    if (drive->in_service() && ledger_.behind.contains(drive->id())) out.insert(drive->id());
+    if (drive->in_service() &&
+        (ledger_.behind.contains(drive->id()) || ledger_.outdated.contains(drive->id())))
+      out.insert(drive->id());
   return out;
+}
+
+bool Mirror::outdated(const Drive& drive) const {
+  const std::lock_guard lock(mutex_);
+  return ledger_.outdated.contains(drive.id());
+}
+
+bool Mirror::any_behind() const {
+  const std::lock_guard lock(mutex_);
+  return any_of_set(store_, ledger_);
 }
 
 std::optional<std::size_t> Mirror::Survey::place_of(const Drive& drive) const {
@@ -85,6 +104,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
       view.standing = standing(*drive);
       view.takes =
           drive->takes_files() && !drive->suspect() && drive->used_percent() < kFullPercent;
+      view.leaves = drive->vacating();
       // A reader does not wait for a drive that hangs.
       const bool is_patient = patience == Patience::writer || drive->not_overloaded().has_value();
       if (!drive->usable() || !is_patient) view.standing = Standing::away;
@@ -236,20 +256,21 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger) {
   co_return Status();
 }
 
-Task<Status> Mirror::comes(const Drive& drive, MirrorLedger remembered) {
-  std::set<std::string> ids{drive.id()};
-  co_return co_await note_behind(std::move(ids), std::move(remembered));
+Task<Status> Mirror::comes(const Drive& drive, MirrorLedger remembered, Misses misses) {
+  if (misses.with_copies) remembered.behind.insert(drive.id());
+  if (misses.single) remembered.outdated.insert(drive.id());
+  co_return co_await note(std::move(remembered));
 }
 
-Task<Status> Mirror::goes(std::string path) {
+Task<Status> Mirror::goes(std::string path, Misses misses) {
   const auto drive = store_.drive_at(path);
   const auto known = missing_ids_.find(path);
-  std::set<std::string> ids;
-  if (drive != nullptr)
-    ids.insert(drive->id());
-  else if (known != missing_ids_.end())
-    ids.insert(known->second);
-  co_return co_await note_behind(std::move(ids));
+  if (drive == nullptr && known == missing_ids_.end()) co_return Status();
+  const std::string id = drive != nullptr ? drive->id() : known->second;
+  MirrorLedger more;
+  if (misses.with_copies) more.behind.insert(id);
+  if (misses.single) more.outdated.insert(id);
+  co_return co_await note(std::move(more));
 }
 
 Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,
@@ -264,22 +285,28 @@ Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,
   co_return false;
 }
 
-Task<Status> Mirror::note_behind(std::set<std::string> drives, MirrorLedger remembered) {
+Task<Status> Mirror::note_behind(std::set<std::string> drives) {
+  MirrorLedger more;
+  more.behind = std::move(drives);
+  co_return co_await note(std::move(more));
+}
+
+Task<Status> Mirror::note(MirrorLedger more) {
   const auto held = co_await ledger_lock_.acquire("ledger");
   MirrorLedger next;
   {
     const std::lock_guard lock(mutex_);
     next = ledger_;
   }
-  next.behind.insert(drives.begin(), drives.end());
-  next.add(remembered);
+  next.add(more);
   disturb();
   {
     const std::lock_guard lock(mutex_);
     if (next == ledger_) co_return Status();
   }
-  for (const std::string& drive : drives)
-    obs::log("target").warn("drive is behind: mirrored names change without it id={}", drive);
+  for (const auto* drives : {&more.behind, &more.outdated})
+    for (const std::string& drive : *drives)
+      obs::log("target").warn("drive is behind: names change without it id={}", drive);
   co_return co_await save_ledger(std::move(next));
 }
 
@@ -292,6 +319,7 @@ Task<Status> Mirror::caught_up(std::set<std::string> drives) {
   }
   for (const std::string& drive : drives) {
     next.behind.erase(drive);
+    next.outdated.erase(drive);
     obs::log("target").info("drive has caught up id={}", drive);
   }
   co_return co_await save_ledger(std::move(next));

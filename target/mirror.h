@@ -79,15 +79,25 @@ class Mirror {
   /// when it has grown.
   [[nodiscard]] std::uint64_t disturbances() const { return disturbances_.load(); }
   void disturb() { ++disturbances_; }
-  /// The drives that are behind and can be used, by id.
+  /// The drives that are behind, of names with copies or without, and can be used, by id.
   [[nodiscard]] std::set<std::string> behind() const;
+  /// Of names with copies.
   [[nodiscard]] Standing standing(const Drive& drive) const;
+  /// Whether others may have newer versions of names without copies than `drive`.
+  [[nodiscard]] bool outdated(const Drive& drive) const;
+  /// Whether any drive, there or not, is behind.
+  [[nodiscard]] bool any_behind() const;
   /// These have caught up with everything: durably noted.
   Task<Status> caught_up(std::set<std::string> drives);
-  /// Before a drive is put into the set, or taken out of it: from here on it is behind, since names
-  /// change without it, and what it remembers of others counts.
-  Task<Status> comes(const Drive& drive, MirrorLedger remembered);
-  Task<Status> goes(std::string path);
+  /// Which names change without a drive.
+  struct Misses {
+    bool with_copies = true;
+    bool single = false;  ///< names without copies, of which it holds some
+  };
+  /// Before a drive is put into the set, or taken out of it or of service: from here on it is
+  /// behind, since names change without it, and what it remembers of others counts.
+  Task<Status> comes(const Drive& drive, MirrorLedger remembered, Misses misses);
+  Task<Status> goes(std::string path, Misses misses);
   /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
   Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
 
@@ -105,7 +115,8 @@ class Mirror {
   };
   enum class Patience : std::uint8_t { reader, writer };
   Task<Survey> survey(const ObjectName& name, Patience patience);
-  Task<Status> note_behind(std::set<std::string> drives, MirrorLedger remembered = {});
+  Task<Status> note_behind(std::set<std::string> drives);
+  Task<Status> note(MirrorLedger more);
   Task<Status> save_ledger(MirrorLedger ledger);
   Task<Status> note_away(const Survey& survey);
   Task<void> wait_for_commit(const ObjectName& name);

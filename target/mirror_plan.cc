@@ -42,9 +42,13 @@ CopyVerdict judge_copies(const CopyViews& views) {
 CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict, std::size_t wanted) {
   CopyPlan plan;
   if (verdict.kind != CopyVerdict::Kind::found) return plan;
-  const std::size_t there = verdict.holders.size();
+  std::vector<std::size_t> stay;
+  std::vector<std::size_t> leave;
+  for (const std::size_t i : verdict.holders) (views[i].leaves ? leave : stay).push_back(i);
+  const std::size_t there = stay.size();
   for (std::size_t i = wanted; i < there; ++i)
-    plan.remove.push_back(verdict.holders[there - 1 - (i - wanted)]);
+    plan.remove.push_back(stay[there - 1 - (i - wanted)]);
+  if (there >= wanted) plan.remove.insert(plan.remove.end(), leave.begin(), leave.end());
   std::size_t have = there;
   for (std::size_t i = 0; i < views.size() && have < wanted; ++i) {
     const bool holds =

@@ -29,6 +29,8 @@ struct CopyView {
   std::optional<Record> record;
   /// Whether it may take a new copy: usable, with room.
   bool takes = true;
+  /// All of it moves elsewhere: its copy does not count among those that are wanted.
+  bool leaves = false;
 };
 /// In the order in which placement prefers the drives.
 using CopyViews = std::vector<CopyView>;

@@ -1,14 +1,20 @@
 #include "target/mountpaths.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <utility>
+
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/api/action.h"
 #include "common/api/status.h"
 
 namespace tarn::target {
 namespace {
+
+constexpr auto kKnownMax = std::chrono::seconds(5);
+constexpr auto kLookEvery = std::chrono::milliseconds(10);
 
 /// The path that a message names, as the start takes those of --drive.
 Result<std::string> path_of(const api::Action& action) {
@@ -31,12 +37,24 @@ Status check_method(const http::Request& request, const std::string& action) {
 }
 
 Task<Status> act(DriveAdmin& admin, std::string action, std::string path, std::string label,
-                 bool force) {
-  if (action == "attach-mp") co_return co_await admin.attach(std::move(path), std::move(label));
-  if (action == "detach-mp") co_return co_await admin.detach(std::move(path), force);
-  if (action == "disable-mp") co_return co_await admin.disable(std::move(path), force);
-  if (action == "enable-mp") co_return co_await admin.enable(std::move(path));
+                 bool no_resilver) {
+  if (action == "attach-mp")
+    co_return co_await admin.attach(std::move(path), std::move(label), !no_resilver);
+  if (action == "detach-mp") co_return co_await admin.detach(std::move(path), no_resilver);
+  if (action == "disable-mp") co_return co_await admin.disable(std::move(path), no_resilver);
+  if (action == "enable-mp") co_return co_await admin.enable(std::move(path), !no_resilver);
   co_return co_await admin.examine(std::move(path));
+}
+
+/// Until then names with copies on nodes are unavailable here (vouches_for_copies()): who has
+/// changed the drives can go on with them. Not for ever, since the meta store may be away.
+Task<void> until_cluster_knows(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kKnownMax;
+  while (!node.owned.drive_set_is_known() && std::chrono::steady_clock::now() < patience) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
 }
 
 Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& request) {
@@ -58,9 +76,9 @@ Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& r
   if (!label.empty() && verb != "attach-mp")
     co_return fail(Errc::invalid_argument, "mountpath_label= goes with attach-mp, not with {}",
                    verb);
-  CO_TRY(const bool force, request.query().flag("dntres"));
+  CO_TRY(const bool no_resilver, request.query().flag("dntres"));
   CO_TRY(std::string path, path_of(action));
-  const Status done = co_await act(admin, verb, std::move(path), std::move(label), force);
+  const Status done = co_await act(admin, verb, std::move(path), std::move(label), no_resilver);
   if (!done && done.error().code == Errc::not_found) {
     const std::string name = "t[" + node.id + "]";
     const api::ErrorScene scene{request.head().method_text, request.head().target,
@@ -71,6 +89,7 @@ Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& r
     co_return co_await request.exchange.respond(std::move(response));
   }
   CO_TRY_OK(done);
+  co_await until_cluster_knows(node);
   co_return co_await request.exchange.respond(http::Response(200));
 }
 

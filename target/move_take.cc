@@ -10,6 +10,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/copy_room.h"
 #include "target/incoming.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
@@ -192,6 +193,9 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   if (request.query().get("unsettled") == "1") mark_unsettled(attribute.record, sender.id);
   const ObjectName name = name_in(bucket.bucket, attribute.name);
   CO_TRY_OK(accepts(node, name, sender));
+  const bool is_write = !unsettled_by(attribute.record).empty();
+  if (const Status kept = keeps_up(node, name); is_write && !kept)
+    co_return co_await request.exchange.respond(drive_behind(kept.error()));
   CO_TRY_OK(takes_writes(node, name));
   // Before the bytes travel: something newer may have come since the offer.
   CO_TRY(const bool wanted, co_await is_wanted(node, name, attribute.record.generation, anew));

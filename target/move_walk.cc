@@ -10,10 +10,11 @@ namespace tarn::target {
 namespace {
 
 constexpr std::size_t kPageEntries = 256;
-constexpr std::uint64_t kPageBytes = 4ULL
-                                     << 30U;  // a change of the limits counts from the next page
-constexpr std::size_t kLookAtOnce = 20'000;   // records in one turn of the drive
+constexpr std::uint64_t kPageBytes = 4ULL << 30U;
+constexpr std::size_t kLookAtOnce = 20'000;  // records in one turn of the drive
 constexpr std::size_t kWorkersOfSolidDrive = 4;
+/// Workers beyond those that are allowed look so often whether more are.
+constexpr auto kIdleLook = std::chrono::milliseconds(200);
 
 bool ends_walk(const Error& error) {
   return error.code == Errc::cancelled || error.code == Errc::conflict;
@@ -117,10 +118,12 @@ Task<Status> MoveWalk::move_drive(Drive& drive) {
       const Status prepared = co_await prepare(page.entries);
       if (!prepared) ended_ = true;
       CO_TRY_OK(prepared);
-      std::vector<Task<Status>> takers;
-      for (std::size_t i = 0; i < std::min(workers(drive), page.entries.size()); ++i)
-        takers.push_back(take_entries(drive, page, i));
-      const auto taken = co_await gather(std::move(takers));
+      // All that there may ever be: how many are allowed can change before the page is through.
+      asio::steady_timer idle(co_await asio::this_coro::executor);
+      std::vector<Task<Status>> all;
+      for (std::size_t i = 0; i < std::min(MoveLimits::kWorkersMax, page.entries.size()); ++i)
+        all.push_back(work(drive, page, i, idle));
+      const auto taken = co_await gather(std::move(all));
       CO_TRY_OK(summary_of(taken));
     } while (page.more);
   }
@@ -179,10 +182,26 @@ Task<void> MoveWalk::leave_to_others(const Drive& drive, Page& page) {
   page.entries = std::move(ours);
 }
 
-/// One worker: takes entries of the page until there are none left.
-Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker) {
+/// One worker, which ends together with those that wait to be allowed.
+Task<Status> MoveWalk::work(Drive& drive, Page& page, std::size_t worker,
+                            asio::steady_timer& idle) {
+  const Status done = co_await take_entries(drive, page, worker, idle);
+  idle.cancel();
+  co_return done;
+}
+
+/// Takes entries of the page until there are none left.
+Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker,
+                                    asio::steady_timer& idle) {
   while (page.next < page.entries.size() && !ended_) {
-    if (worker >= workers(drive)) co_return Status();  // fewer are allowed by now
+    if (worker >= workers(drive)) {
+      CO_TRY_OK(pace_.go_on());
+      // Shared by all that wait: whoever moves its end wakes the others.
+      const auto now = std::chrono::steady_clock::now();
+      if (idle.expiry() <= now) idle.expires_at(now + kIdleLook);
+      static_cast<void>(co_await idle.async_wait(kTuple));
+      continue;
+    }
     const WalkEntry& entry = page.entries[page.next++];
     if (entry.given_up) continue;
     CO_TRY_OK(pace_.go_on());

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <boost/asio/steady_timer.hpp>
+
 #include "common/api/move_progress.h"
 #include "target/move_pace.h"
 #include "target/node.h"
@@ -77,7 +79,8 @@ class MoveWalk {
   Task<Result<Page>> next_page(Drive& drive, const cluster::BucketRecord& bucket, std::string after,
                                Count* only_count);
   Task<void> leave_to_others(const Drive& drive, Page& page);
-  Task<Status> take_entries(Drive& drive, Page& page, std::size_t worker);
+  Task<Status> work(Drive& drive, Page& page, std::size_t worker, asio::steady_timer& idle);
+  Task<Status> take_entries(Drive& drive, Page& page, std::size_t worker, asio::steady_timer& idle);
   Task<Result<bool>> handle_patiently(Drive& drive, const WalkEntry& entry);
   [[nodiscard]] std::size_t workers(const Drive& drive) const;
 

@@ -85,4 +85,9 @@ Task<Result<Moves::Walk>> Moves::begin_resilver() {
   co_return walk;
 }
 
+bool Moves::idle() const {
+  const std::lock_guard lock(mutex_);
+  return walks_ == 0;
+}
+
 }  // namespace tarn::target

@@ -55,6 +55,8 @@ class Moves {
   Task<Result<Walk>> begin_rebalance(std::shared_ptr<const cluster::Ownership> map);
   /// conflict when any walk runs. A rebalance that begins ends it.
   Task<Result<Walk>> begin_resilver();
+  /// No walk runs or waits.
+  [[nodiscard]] bool idle() const;
 
  private:
   const std::string self_;

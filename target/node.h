@@ -8,6 +8,7 @@
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
 #include "common/http/client.h"
+#include "common/http/loops.h"
 #include "common/http/router.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
@@ -17,6 +18,7 @@
 #include "target/object_store.h"
 #include "target/open_appends.h"
 #include "target/owned_names.h"
+#include "target/resilver_wish.h"
 #include "target/running_copies.h"
 
 namespace tarn::target {
@@ -31,6 +33,7 @@ struct TargetNode {
   const security::NodeAuth& auth;  ///< of calls to other nodes
   OwnedNames& owned;
   Clock& clock;
+  http::Loops& loops;  ///< on which requests are served
   std::atomic<bool> verify_always = false;
   std::atomic<bool> leaving = false;  ///< it is to end: proxies shall send nobody here any more
   std::atomic<std::uint64_t> generation_counter{0};
@@ -38,6 +41,7 @@ struct TargetNode {
   OpenAppends appends = {};
   RunningCopies copies = {};
   Moves moves = Moves(id);
+  ResilverWish resilver = {};
   HomeMoves home = {};
   MarkedNames marked = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};

@@ -21,6 +21,7 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/block_reader.h"
+#include "target/copy_room.h"
 #include "target/mirror_plan.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
@@ -39,6 +40,10 @@ constexpr std::string_view kMark = "\x01unsettled";
 /// A home that dies is out of the map when its lease has ended; the write then goes on without it.
 constexpr auto kHomesMax = 8s;
 constexpr auto kLookAgain = 50ms;
+constexpr auto kDriveLookEvery = 2s;
+/// give_to(): the drive of that home hangs or is behind. A write does not wait for it; it has ended
+/// when it is tried again.
+constexpr Errc kDriveBehind = Errc::timeout;
 constexpr std::size_t kAnswerBytes = 4096;
 constexpr http::CallLimits kTellLimits{.connect = 1s, .total = 4s};
 
@@ -101,6 +106,7 @@ Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
                    answer.error().message);
   const std::string text = co_await read_text(stream, kAnswerBytes);
   if (answer->status == 200) co_return Status();
+  if (says_drive_behind(*answer)) co_return fail(kDriveBehind, "target t[{}]: {}", id, text);
   co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", id,
                  api::error_message_of(text));
 }
@@ -129,10 +135,16 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
   return out;
 }
 
-/// Until the newest map places the name there no more.
+/// Until the newest map places the name there no more, or the drive hangs that has it in hand.
 Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
+  auto look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
   while (true) {
+    if (std::chrono::steady_clock::now() >= look_at_drive) {
+      const Status answers = co_await check_answers(node, name, id);
+      if (!answers) co_return fail(kDriveBehind, "{}", answers.error().message);
+      look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
+    }
     const auto map = node.owned.state()->map;
     const auto homes = homes_of(*map, name.uname, pieces_of(node, name.bucket));
     if (std::find(homes.begin(), homes.end(), id) == homes.end()) break;
@@ -203,6 +215,14 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
   co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
 }
 
+/// Before one of several homes has stored what another has no room for.
+Task<Status> find_room(TargetNode& node, const ObjectName& name, const Piece& piece,
+                       std::vector<std::string> homes) {
+  const io::ObjectRecord& record = piece.attribute.record;
+  if (homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object) co_return Status();
+  co_return co_await check_room(node, name, record.generation, record.size, std::move(homes));
+}
+
 /// Gives what we hold to all present homes that lack it.
 Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   const auto state = node.view.state();
@@ -221,8 +241,14 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
   }
   mark_unsettled(attribute.record, node.id);
   const Piece piece{std::move(attribute), nullptr, nullptr, object.get()};
-  for (const std::string& id : without(homes_of(*map, name.uname, bucket->pieces()), {node.id}))
-    CO_TRY_OK(co_await give_while_home(node, piece, name, id));
+  const auto others = without(homes_of(*map, name.uname, bucket->pieces()), {node.id});
+  CO_TRY_OK(co_await find_room(node, name, piece, others));
+  for (const std::string& id : others) {
+    const Status given = co_await give_while_home(node, piece, name, id);
+    if (!given && given.error().code == kDriveBehind)
+      co_return fail(Errc::unavailable, "{}", given.error().message);
+    CO_TRY_OK(given);
+  }
   if (node.view.state()->map.version != map->version)
     co_return fail(Errc::unavailable, "the cluster map changes; try again");
   co_return Status();
@@ -300,6 +326,7 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
                      name.object, pieces, required, homes.size());
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
+    if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, marked, lacking));
     for (const std::string& id : lacking) gifts.push_back(give_while_home(node, marked, name, id));
     const auto given = co_await gather(std::move(gifts));
     bool all = true;
@@ -311,6 +338,7 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
         last = given[i].error();
         // Waiting makes no room.
         if (last.code == Errc::no_space) co_return fail(last);
+        if (last.code == kDriveBehind) co_return fail(Errc::unavailable, "{}", last.message);
       }
     }
     const auto now = node.owned.state();

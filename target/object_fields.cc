@@ -56,6 +56,12 @@ Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& 
   const std::string etag = record.etag();
   switch (http::check_read_conditions(head, etag, modified_seconds(record))) {
     case http::Condition::failed:
+      // It may be what was asked for elsewhere.
+      if (wanted.stale_seconds > 0)
+        return fail(Errc::unavailable,
+                    "{} is {} here, but this target has no lease now and cannot tell whether that "
+                    "is the newest version",
+                    wanted.display(), etag);
       return fail(Errc::precondition_failed, "{} is now {}", wanted.display(), etag);
     case http::Condition::not_modified: {
       http::Response unchanged(304);
@@ -70,7 +76,8 @@ Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& 
 }
 
 http::Response range_refusal(const TargetNode& node, const http::Request& request,
-                             const io::ObjectRecord& record, bool several) {
+                             const ObjectRequest& wanted, const io::ObjectRecord& record,
+                             bool several) {
   const auto& head = request.head();
   const Error error{Errc::range_not_satisfiable,
                     several ? "one range a request, please: several in one are not served"
@@ -82,6 +89,7 @@ http::Response range_refusal(const TargetNode& node, const http::Request& reques
   http::Response response(416, http::kErrorJson, api::error_json(error, scene) + "\n");
   response.set("Content-Range", fmt::format("bytes */{}", record.size))
       .set("X-Content-Type-Options", "nosniff");
+  if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   return response;
 }
 

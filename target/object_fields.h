@@ -19,12 +19,14 @@ void add_custom_fields(http::Response& response, const io::ObjectRecord& record)
 [[nodiscard]] std::int64_t modified_seconds(const io::ObjectRecord& record);
 
 /// The answer 304 when the conditions of a read say so; nothing when the read goes on.
-/// precondition_failed when one of them does not hold.
+/// precondition_failed when one of them does not hold, unavailable when that cannot be said without
+/// a lease.
 [[nodiscard]] Result<std::optional<http::Response>> judge_conditions(
     const http::RequestHead& head, const ObjectRequest& wanted, const io::ObjectRecord& record);
 
 /// 416 with AIStore's error and `Content-Range: bytes */SIZE`.
 [[nodiscard]] http::Response range_refusal(const TargetNode& node, const http::Request& request,
+                                           const ObjectRequest& wanted,
                                            const io::ObjectRecord& record, bool several);
 
 }  // namespace tarn::target

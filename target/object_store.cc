@@ -9,6 +9,8 @@
 namespace tarn::target {
 namespace {
 
+constexpr int kAttemptsMax = 10;
+
 bool is_live(const io::ObjectRecord& record) {
   return record.kind == io::ObjectRecord::Kind::object;
 }
@@ -47,6 +49,8 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
   for (const auto& drive : drives) set->paths.push_back(drive->path());
   for (const auto& [path, why] : missing) set->paths.push_back(path);
   set->candidates = drive_candidates(places_at(set->paths, drives));
+  for (std::size_t i = 0; i < drives.size(); ++i)
+    if (drives[i]->vacating()) set->candidates[i].weight = 0;
   set->drives = std::move(drives);
   set->missing = std::move(missing);
   return set;
@@ -115,9 +119,23 @@ void ObjectStore::detach(const Drive& drive) {
   if (at == drives.end()) return;
   detached_.push_back(*at);
   drives.erase(at);
-  for (const auto& each : drives) each->expect_foreign();
+  // No home moves when one goes that was none.
+  if (!drive.vacating())
+    for (const auto& each : drives) each->expect_foreign();
   replace_set(make_set(std::move(drives), before->missing));
   open_.forget_drive(drive);
+}
+
+/// Homes move to other drives, or back to this one.
+void ObjectStore::set_vacating(Drive& drive, bool vacating) {
+  drive.set_vacating(vacating);
+  expect_foreign();
+  const auto before = set_.get();
+  replace_set(make_set(before->drives, before->missing));
+}
+
+void ObjectStore::expect_foreign() {
+  for (const auto& drive : drives()) drive->expect_foreign();
 }
 
 void ObjectStore::forget_missing(const std::string& path) {
@@ -161,16 +179,31 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
   const auto by_rank = set->order(name);
   CO_TRY(Drive* const first, set->home(name, by_rank));
   std::vector<Located> found;
-  for (const std::size_t index : by_rank) {
-    if (index >= set->drives.size()) continue;
-    Drive& drive = *set->drives[index];
-    if (&drive != first && !drive.may_hold_foreign()) continue;
-    CO_TRY(auto record, co_await drive.find(name.bucket, name.object));
-    if (record) found.push_back({&drive, std::move(*record)});
+  const bool one_drive = !set->may_hold_foreign();
+  for (int look = 0; look < 2; ++look) {
+    const OpenObjects::Moment before = one_drive ? 0 : open_.now(name.bucket, name.object);
+    found.clear();
+    for (const std::size_t index : by_rank) {
+      if (index >= set->drives.size()) continue;
+      Drive& drive = *set->drives[index];
+      if (&drive != first && !drive.may_hold_foreign()) continue;
+      CO_TRY(auto record, co_await drive.find(name.bucket, name.object));
+      if (record) found.push_back({&drive, std::move(*record)});
+    }
+    // What moves between drives may have been missed: not there yet, and here no more. Then it is
+    // there by now.
+    if (one_drive) break;
+    if (open_.now(name.bucket, name.object) == before && !locks_.is_held(name.key())) break;
   }
   std::sort(found.begin(), found.end(), [](const Located& a, const Located& b) {
     return a.record.generation > b.record.generation;
   });
+  if (!set->missing.empty() && !found.empty() && mirror_.outdated(*found.front().drive))
+    co_return fail(
+        Errc::unavailable,
+        "object {}: drive {} was out of service, and drive {}, which is away, may have a "
+        "newer version",
+        name.object, found.front().drive->path(), set->missing.begin()->first);
   co_return found;
 }
 
@@ -191,30 +224,36 @@ std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   if (auto object = find_open(name)) co_return std::move(object);
   if (name.copies > 0) co_return co_await mirror_.open(std::move(name), {}, nullptr);
-  const OpenObjects::Moment before = open_.now(name.bucket, name.object);
-  const auto set = set_.get();
-  const auto by_rank = set->order(name);
-  CO_TRY(Drive* const first, set->home(name, by_rank));
-  CO_TRY_OK(first->not_overloaded());
-  // Almost always: one drive, one visit to its threads.
-  Drive* where = first;
-  if (set->may_hold_foreign()) {
-    CO_TRY(const auto found, co_await find_all(name));
-    if (!found.empty() && !is_live(found.front().record)) co_return std::shared_ptr<OpenObject>();
-    if (!found.empty()) where = found.front().drive;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    const OpenObjects::Moment before = open_.now(name.bucket, name.object);
+    const auto set = set_.get();
+    const auto by_rank = set->order(name);
+    CO_TRY(Drive* const first, set->home(name, by_rank));
+    CO_TRY_OK(first->not_overloaded());
+    // Almost always: one drive, one visit to its threads.
+    Drive* where = first;
+    bool was_there = false;
+    if (set->may_hold_foreign()) {
+      CO_TRY(const auto found, co_await find_all(name));
+      if (!found.empty() && !is_live(found.front().record)) co_return std::shared_ptr<OpenObject>();
+      was_there = !found.empty();
+      if (was_there) where = found.front().drive;
+    }
+    std::shared_ptr<OpenObject> object;
+    if (where->disabled()) {
+      CO_TRY(const auto record, co_await where->find(name.bucket, name.object));
+      if (record && is_live(*record)) co_return fail(lies_on_disabled(name, *where));
+    } else {
+      CO_TRY(object, co_await where->open_object(name.bucket, name.object));
+    }
+    if (!object && was_there) continue;  // it has moved, or was deleted just now
+    if (!object && !set->missing.empty())
+      co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
+                     set->missing.begin()->first);
+    if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
+    co_return object;
   }
-  std::shared_ptr<OpenObject> object;
-  if (where->disabled()) {
-    CO_TRY(const auto record, co_await where->find(name.bucket, name.object));
-    if (record && is_live(*record)) co_return fail(lies_on_disabled(name, *where));
-  } else {
-    CO_TRY(object, co_await where->open_object(name.bucket, name.object));
-  }
-  if (!object && !set->missing.empty())
-    co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                   set->missing.begin()->first);
-  if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
-  co_return object;
+  co_return fail(Errc::unavailable, "object {} is being changed again and again", name.object);
 }
 
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
@@ -338,7 +377,12 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
                                                        std::string& next, const Seen& seen) {
   std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
-  for (const auto& drive : drives()) {
+  const auto all = drives();
+  auto order = all;
+  // What moves from one drive to another is seen here or there when each is asked before the other.
+  if (may_hold_foreign()) order.insert(order.end(), all.rbegin(), all.rend());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& drive = order[i];
     CO_TRY_OK(drive->not_overloaded());
     CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
@@ -348,7 +392,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
       Listed& newest = at->second;
       if (is_new || newest.record.generation < entry.record.generation) {
         newest = {entry.name, std::move(entry.record), drive.get()};
-      } else if (newest.record.generation == entry.record.generation) {
+      } else if (newest.record.generation == entry.record.generation && i < all.size()) {
         ++newest.copies;
       }
     }

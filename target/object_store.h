@@ -22,7 +22,8 @@ namespace tarn::target {
 
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
 /// A name's home is the first drive in HRW order over all drives that the target has ever had and
-/// not given up, there or not. Full drives pass new files on in that order. Thread-safe.
+/// not given up, there or not, but for those that are being emptied. Full drives pass new files on
+/// in that order. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
@@ -46,6 +47,9 @@ class ObjectStore {
   void attach(std::shared_ptr<Drive> drive);
   /// Takes one out of the set, and lets go of what is open of it without a reader.
   void detach(const Drive& drive);
+  /// From here on a drive of the set is no name's home and takes no new files, or is and does again
+  /// (Drive::vacating). One caller at a time, as of attach().
+  void set_vacating(Drive& drive, bool vacating);
   /// Whether a drive is in the set, or somebody goes on with one that it was in. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Forgets that a drive is missing.
@@ -56,6 +60,8 @@ class ObjectStore {
   /// Whether a name may lie on another drive than its home: then what one drive says of it may be
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
+  /// Marks all drives as may_hold_foreign().
+  void expect_foreign();
 
   /// What is particular to mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }

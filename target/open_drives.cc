@@ -87,9 +87,17 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     }
     if (!drive) return fail(drive.error());
     (*drive)->set_disabled(is_disabled);
+    if (list.leaving.contains(use.path)) {
+      // What lies there counted as at home when it was opened.
+      (*drive)->set_vacating(true);
+      (*drive)->expect_foreign();
+    }
     opened.identities[use.path] = use.identity;
     opened.drives.push_back(std::move(*drive));
   }
+  // One that was emptied before it was disabled is no name's home, there or not.
+  for (const auto& [path, then] : list.leaving)
+    if (list.disabled.contains(path)) opened.missing.erase(path);
   return opened;
 }
 

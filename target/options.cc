@@ -53,6 +53,8 @@ void Options::bind(Settings& settings) {
                    "its share of all names beside other targets; another one moves names");
   settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
                 "move objects whose home is another target by now, without being asked");
+  settings.word("resilver.enabled", resilver_enabled, {"true", "false"},
+                "move objects between drives when these come or go, without being asked");
   settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,
                 "bytes a second that this takes of each target; 0B: no limit");
   settings.integer("rebalance.workers", rebalance_workers, 0, MoveLimits::kWorkersMax, "objects",

@@ -38,6 +38,7 @@ struct Options {
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
   std::uint64_t weight = 1;  ///< share of all names beside other targets
   std::string rebalance_enabled = "true";
+  std::string resilver_enabled = "true";
   std::uint64_t rebalance_bandwidth = 0;  ///< bytes a second; 0: no limit
   std::uint64_t rebalance_workers = 0;    ///< as MoveLimits
 

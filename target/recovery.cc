@@ -1,7 +1,6 @@
 #include "target/recovery.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -11,6 +10,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/hash.h"
 #include "common/obs/log.h"
+#include "target/file_names.h"
 
 namespace tarn::target {
 namespace {
@@ -25,15 +25,6 @@ struct FileNameHash {
     return name.id * 0x9e3779b97f4a7c15ULL ^ name.directory;
   }
 };
-
-template <class T>
-std::optional<T> parse_hex(std::string_view text, std::size_t digits) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != digits || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
 
 class Reconciliation {
  public:
@@ -167,15 +158,14 @@ class Reconciliation {
     TRY_OK(files_.make_directory(kPatchedDirectory));
     TRY(const auto names, files_.list(kPatchedDirectory));
     for (const std::string& name : names)
-      if (const auto number = parse_hex<std::uint32_t>(name, 8))
-        patched_directories_.insert(*number);
+      if (const auto number = directory_in(name)) patched_directories_.insert(*number);
     return {};
   }
 
   Status read_directories() {
     TRY(const auto directories, files_.list("data"));
     for (const std::string& name : directories) {
-      const auto number = parse_hex<std::uint32_t>(name, 8);
+      const auto number = directory_in(name);
       if (!number) continue;  // not ours; left alone
       TRY_OK(read_directory(*number));
     }
@@ -190,7 +180,7 @@ class Reconciliation {
       report_.files_in_last_directory = static_cast<std::uint32_t>(names.size());
     }
     for (const std::string& name : names) {
-      const auto id = parse_hex<std::uint64_t>(name, 16);
+      const auto id = file_id_in(name);
       if (!id) continue;
       const FileName file{directory, *id};
       if (const auto known = known_.find(file); known != known_.end()) {

@@ -18,8 +18,6 @@ namespace {
 class Resilver final : public MoveWalk {
  public:
   using MoveWalk::MoveWalk;
-  /// Behind run(): look-ups visit one drive again, where that is enough.
-  Task<Status> clear_marks();
 
  private:
   [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
@@ -33,12 +31,13 @@ class Resilver final : public MoveWalk {
                                std::vector<Located> found);
 };
 
-/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h).
+/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h). What lies on a
+/// disabled drive is not read, and what were put there could not be.
 bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                         const std::string& uname) const {
   if (api::copies_of(bucket.props) > 0) return false;
   const Drive* home = node_.store.home_of(uname);
-  return home != nullptr && home != &drive;
+  return home != nullptr && home != &drive && !home->disabled() && !drive.disabled();
 }
 
 /// The record on `drive` among `found`, null when there is none.
@@ -104,8 +103,14 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
                                                             Digests& digests) {
   CO_TRY(const auto object, co_await drive.open_object(entry.name.bucket, entry.name.object));
   if (!object) co_return std::unique_ptr<WorkFile>();
-  // Below the watermark only: else the next upload would push it out again.
-  CO_TRY(auto file, co_await home.create(object->record().size, false));
+  std::unique_ptr<WorkFile> file;
+  if (drive.vacating()) {
+    // Away from here in any case: as an upload that finds its home full.
+    CO_TRY(file, co_await node_.store.create(entry.name, object->record().size));
+  } else {
+    // Below the watermark only: else the next upload would push it out again.
+    CO_TRY(file, co_await home.create(object->record().size, false));
+  }
   {
     BlockReader blocks(*object);
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
@@ -136,19 +141,14 @@ Task<Status> Resilver::publish_at_home(const WalkEntry& entry, WorkFile& file,
   co_return Status();
 }
 
-Task<Status> Resilver::clear_marks() {
-  for (const auto& drive : node_.store.drives()) {
-    if (!drive->may_hold_foreign()) continue;
-    const auto belongs = [&, state = node_.view.state()](BucketId bucket, std::string_view name) {
-      const auto* record = state->bmd.find(bucket);
-      // Mirrored names are looked for on all drives, whatever the mark says.
-      if (record != nullptr && api::copies_of(record->props) > 0) return true;
-      return record != nullptr && node_.store.home_of(record->placement_name(name)) == drive.get();
-    };
-    CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));
-    if (cleared) obs::log("target").info("overflow mark cleared drive={}", drive->path());
-  }
-  co_return Status();
+Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {
+  CO_TRY(const auto walk, co_await node.moves.begin_resilver());
+  const Pace pace{node.moves.limits, walk, node.clock, std::move(stop)};
+  Resilver resilver(node, pace, progress);
+  const Status moved = co_await resilver.run();
+  // Of drives that are in order, also when others are not.
+  if (moved || moved.error().code != Errc::cancelled) CO_TRY_OK(co_await clear_foreign_marks(node));
+  co_return moved;
 }
 
 }  // namespace
@@ -166,14 +166,28 @@ ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std
   return newer_elsewhere ? ResilverStep::erase : ResilverStep::move;
 }
 
+Task<Status> clear_foreign_marks(TargetNode& node) {
+  for (const auto& drive : node.store.drives()) {
+    if (!drive->may_hold_foreign() || node.store.mirror().any_behind()) continue;
+    const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
+      const auto* record = state->bmd.find(bucket);
+      // Mirrored names are looked for on all drives, whatever the mark says.
+      if (record != nullptr && api::copies_of(record->props) > 0) return true;
+      return record != nullptr && node.store.home_of(record->placement_name(name)) == drive.get();
+    };
+    CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));
+    if (cleared) obs::log("target").info("overflow mark cleared drive={}", drive->path());
+  }
+  co_return Status();
+}
+
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {
   progress.kind = "resilver";
-  CO_TRY(const auto walk, co_await node.moves.begin_resilver());
-  const Pace pace{node.moves.limits, walk, node.clock, std::move(stop)};
-  Resilver resilver(node, pace, progress);
-  const Status moved = co_await resilver.run();
-  // Of drives that are in order, also when others are not.
-  if (moved || moved.error().code != Errc::cancelled) CO_TRY_OK(co_await resilver.clear_marks());
+  const std::uint64_t begun = node.resilver.begin();
+  const Status moved = co_await walk_drives(node, progress, stop);
+  using End = ResilverWish::End;
+  const End end = moved ? End::clean : stop.stop_requested() ? End::stopped : End::failed;
+  node.resilver.end(begun, end, node.clock.boot_time());
   co_return moved;
 }
 

@@ -30,4 +30,9 @@ enum class ResilverStep : std::uint8_t {
 /// at a time: conflict while any runs; a rebalance that begins ends it. Errors as MoveWalk::run().
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop);
 
+/// After a look through all of each drive that may hold what belongs elsewhere: look-ups do not
+/// visit those any more that hold nothing of the kind. Does nothing while a drive is behind
+/// (Mirror): then what its home says of a name may be out of date.
+Task<Status> clear_foreign_marks(TargetNode& node);
+
 }  // namespace tarn::target

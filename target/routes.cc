@@ -1,11 +1,13 @@
 #include "target/bring_home.h"
 #include "target/bucket_mirror.h"
 #include "target/copy_again.h"
+#include "target/copy_room.h"
 #include "target/erase_all.h"
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/store_jobs.h"
 
 namespace tarn::target {
 namespace {
@@ -54,6 +56,8 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"DELETE", "/v1/internal/objects", "stop that", bind(node, stop_job)},
       {"POST", "/v1/internal/copies/settled", "all homes have this version of a name",
        bind(node, hear_settled)},
+      {"GET", "/v1/internal/copies/room", "whether a version of a name has room here",
+       bind(node, tell_room)},
       {"POST", "/v1/internal/copies/again", "give the caller once more what is here of a name",
        bind(node, give_again)},
       {"POST", "/v1/internal/move/offer", "which of these names are not here, or older",
@@ -74,6 +78,12 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
        "move objects to the drives where they belong; a line on progress",
        bind(node, start_resilver)},
       {"DELETE", "/v1/internal/resilver", "stop such a resilver", bind(node, stop_job)},
+      {"POST", "/v1/internal/clean-up", "remove files that are nobody's; a line on progress",
+       bind(node, start_clean_up)},
+      {"DELETE", "/v1/internal/clean-up", "stop such a clean-up", bind(node, stop_job)},
+      {"POST", "/v1/internal/load-index",
+       "bring a bucket's records into memory; a line on progress", bind(node, start_load_index)},
+      {"DELETE", "/v1/internal/load-index", "stop that", bind(node, stop_job)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };

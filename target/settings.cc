@@ -18,6 +18,7 @@ std::map<std::string, std::string> started_with(const Options& options) {
   out["checksum.verify"] = options.checksum_verify;
   out["append.timeout"] = duration_text(options.append_timeout);
   out["rebalance.enabled"] = options.rebalance_enabled;
+  out["resilver.enabled"] = options.resilver_enabled;
   out["rebalance.bandwidth"] = size_text(options.rebalance_bandwidth);
   out["rebalance.workers"] = std::to_string(options.rebalance_workers);
   return out;
@@ -43,10 +44,13 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
   config.act_on("checksum.verify",
                 [&node](const std::string& text) { node.verify_always = text == "always"; });
   node.home.enabled = options.rebalance_enabled == "true";
+  node.resilver.enabled = options.resilver_enabled == "true";
   node.moves.limits.rate.set(options.rebalance_bandwidth);
   node.moves.limits.workers = options.rebalance_workers;
   config.act_on("rebalance.enabled",
                 [&node](const std::string& text) { node.home.enabled = text == "true"; });
+  config.act_on("resilver.enabled",
+                [&node](const std::string& text) { node.resilver.enabled = text == "true"; });
   config.act_on("rebalance.bandwidth", [&node](const std::string& text) {
     if (const auto bytes = parse_size(text)) node.moves.limits.rate.set(*bytes);
   });

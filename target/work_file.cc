@@ -14,6 +14,7 @@ WorkFile::WorkFile(Drive& drive, io::FileName name, UniqueFd fd)
 
 WorkFile::~WorkFile() {
   if (published_ || !fd_.valid()) {
+    drive_.forget_work_file(name_);
     --drive_.uploads_;
     return;
   }
@@ -23,6 +24,7 @@ WorkFile::~WorkFile() {
     if (const Status gone = drive.files_->remove(name.path()); !gone)
       obs::log("drive").warn("work file not removed file={} err={}", name.path(),
                              gone.error().message);
+    drive.forget_work_file(name);
     --drive.uploads_;
   });
 }

@@ -94,7 +94,7 @@ constexpr std::array kLeaves{
     Leaf{"lru.dont_evict_time", R"("2h0m")", Kind::duration},
     Leaf{"lru.capacity_upd_time", R"("10m")", Kind::duration},
     Leaf{"lru.batch_size", "32768", Kind::integer, 1024, 1'000'000},
-    Leaf{"lru.enabled", "false"},
+    Leaf{"lru.enabled", "false", Kind::boolean},
     Leaf{"access", R"("18446744073709551615")"},
     Leaf{"features", R"("0")"},
     Leaf{"versioning.enabled", "true", Kind::boolean},

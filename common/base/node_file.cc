@@ -110,6 +110,13 @@ Status remember_cluster(const fs::path& dir, const std::string& uuid) {
   return replace_file(dir / kClusterFile, uuid + "\n", Sync::yes);
 }
 
+Status forget_cluster(const fs::path& dir) {
+  std::error_code error;
+  fs::remove(dir / kClusterFile, error);
+  if (error) return fail(Errc::io, "{}: {}", (dir / kClusterFile).string(), error.message());
+  return {};
+}
+
 Result<std::string> load_or_create_node_id(const fs::path& dir, const std::string& role) {
   const fs::path file = dir / (role + ".id");
   if (std::ifstream in(file); in) {

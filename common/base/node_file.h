@@ -44,5 +44,7 @@ Status save_node_text(const std::filesystem::path& dir, const std::string& name,
 /// once it has joined; empty when it has not.
 [[nodiscard]] std::string known_cluster(const std::filesystem::path& dir);
 Status remember_cluster(const std::filesystem::path& dir, const std::string& uuid);
+/// Its cluster is gone, as an operator wanted: the node may begin with another one.
+Status forget_cluster(const std::filesystem::path& dir);
 
 }  // namespace tarn

@@ -9,6 +9,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/random.h"
+#include "common/cluster/bucket_end.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
 #include "common/cluster/state_builder.h"
@@ -141,6 +142,20 @@ std::string utc_text(WallTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
+/// Why an attempt failed, when it did not just come too late.
+std::optional<Error> trouble(const Result<TransactionResult>& done) {
+  if (done) return std::nullopt;
+  return done.error();
+}
+
+/// After so many attempts: `last` is the trouble of the last one.
+Error gave_up(const api::Bucket& name, std::string_view what, const std::optional<Error>& last) {
+  const std::string why =
+      last ? last->message : fmt::format("buckets changed {} times meanwhile", kAttemptsMax);
+  return {Errc::unavailable,
+          fmt::format("bucket {} could not be {}: {}", name.display(), what, why)};
+}
+
 }  // namespace
 
 void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out) {
@@ -172,6 +187,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
   CO_TRY_OK(api::check_bucket_name(name.name));
   const std::string made_by = random_id(16);
   const std::int64_t created_ns = clock.wall_time().count();
+  std::optional<Error> last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns, {}, {}};
@@ -190,25 +206,63 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
       co_await refresh(view);
       co_return bucket;
     }
-    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    last = trouble(done);
+    if (last && last->code != Errc::unavailable) co_return fail(*last);
     co_await random_pause();
   }
-  co_return fail(Errc::unavailable,
-                 "bucket {} could not be created: buckets changed {} times meanwhile",
-                 name.display(), kAttemptsMax);
+  co_return fail(gave_up(name, "created", last));
 }
 
-Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name) {
-  std::optional<BucketId> tried;
+Error being_destroyed(const api::Bucket& name) {
+  return {Errc::unavailable, fmt::format("bucket \"{}\" is being destroyed", name.display())};
+}
+
+namespace {
+
+/// A bucket that is marked, and the version of bucket metadata that says so.
+struct Marked {
+  BucketId id{};
+  std::uint64_t version = 0;
+};
+
+/// The first step of a destroy; nothing to do when it is marked already.
+Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name) {
+  std::optional<Error> last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
-    if (tried && (!base.entry || base.entry->id != *tried)) {
+    if (!base.entry)
+      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
+    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    if (!found) continue;  // destroyed between the two reads
+    CO_TRY(BucketRecord bucket, decode_bucket(*found));
+    if (bucket.ending || !SAFETY("safety.bucket_ends_first")) {
+      co_await refresh(view);
+      co_return Marked{bucket.id, base.version};
+    }
+    bucket.ending = true;
+    auto transaction = base.next();
+    transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
+    const auto done = co_await store.commit(std::move(transaction));
+    if (done && done->succeeded) {
+      co_await refresh(view);
+      co_return Marked{bucket.id, base.version + 1};
+    }
+    last = trouble(done);
+    if (last && last->code != Errc::unavailable) co_return fail(*last);
+    co_await random_pause();
+  }
+  co_return fail(gave_up(name, "destroyed", last));
+}
+
+/// The second one. Ok as well when others have done it: that name may be another bucket's by now.
+Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name, BucketId id) {
+  std::optional<Error> last;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    CO_TRY(const auto base, co_await read_base(store, name));
+    if (!base.entry || base.entry->id != id) {
       co_await refresh(view);
       co_return Status();  // gone, as we asked, whoever's transaction it was
     }
-    if (!base.entry)
-      co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
-    const BucketId id = base.entry->id;
     auto transaction = base.next();
     transaction.deletes.push_back({keys::bucket(id), ""});
     transaction.deletes.push_back({keys::bucket_name(name), ""});
@@ -218,13 +272,27 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
       co_await refresh(view);
       co_return Status();
     }
-    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
-    if (!done) tried = id;
+    last = trouble(done);
+    if (last && last->code != Errc::unavailable) co_return fail(*last);
     co_await random_pause();
   }
-  co_return fail(Errc::unavailable,
-                 "bucket {} could not be destroyed: buckets changed {} times meanwhile",
-                 name.display(), kAttemptsMax);
+  co_return fail(gave_up(name, "destroyed", last));
+}
+
+}  // namespace
+
+Task<Status> finish_destroy(MetaStore& store, ClusterView& view, api::Bucket name, BucketId id,
+                            std::uint64_t bmd_version, std::chrono::milliseconds limit) {
+  CO_TRY_OK(co_await wait_acknowledged(store, view, bmd_version, limit));
+  CO_FAIL_POINT("destroy_bucket.before_removal");
+  CO_TRY_OK(co_await remove_bucket(store, view, std::move(name), id));
+  co_return co_await wait_acknowledged(store, view, view.state()->bmd.version, limit);
+}
+
+Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                            std::chrono::milliseconds limit) {
+  CO_TRY(const Marked marked, co_await mark_ending(store, view, name));
+  co_return co_await finish_destroy(store, view, std::move(name), marked.id, marked.version, limit);
 }
 
 Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name) {
@@ -238,6 +306,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
                                          api::Bucket to, std::optional<std::string> given_by) {
   CO_TRY_OK(api::check_bucket_name(to.name));
   const std::string made_by = random_id(16);
+  std::optional<Error> last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, from));
     CO_TRY(const auto goal, co_await get(store, keys::bucket_name(to)));
@@ -261,6 +330,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     if (placed_as != to) bucket.first_name = placed_as;
     bucket.former_name = from;
     bucket.name = to;
+    if (bucket.ending) co_return fail(being_destroyed(from));
     auto transaction = base.next();
     put_bucket(bucket, made_by, transaction);
     transaction.deletes.push_back({keys::bucket_name(from), ""});
@@ -271,16 +341,16 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
       co_await refresh(view);
       co_return bucket;
     }
-    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    last = trouble(done);
+    if (last && last->code != Errc::unavailable) co_return fail(*last);
     co_await random_pause();
   }
-  co_return fail(Errc::unavailable,
-                 "bucket {} could not be renamed: buckets changed {} times meanwhile",
-                 from.display(), kAttemptsMax);
+  co_return fail(gave_up(from, "renamed", last));
 }
 
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change) {
+  std::optional<Error> last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
@@ -288,6 +358,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
     CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
+    if (bucket.ending) co_return fail(being_destroyed(name));
     CO_TRY(BucketProps props, change(bucket.props));
     if (props == bucket.props) {  // so too when an earlier attempt was done unknown to us
       co_await refresh(view);
@@ -305,12 +376,11 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       co_await refresh(view);
       co_return bucket;
     }
-    if (!done && done.error().code != Errc::unavailable) co_return fail(done.error());
+    last = trouble(done);
+    if (last && last->code != Errc::unavailable) co_return fail(*last);
     co_await random_pause();
   }
-  co_return fail(Errc::unavailable,
-                 "bucket {} could not be changed: buckets changed {} times meanwhile",
-                 name.display(), kAttemptsMax);
+  co_return fail(gave_up(name, "changed", last));
 }
 
 Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default_bucket,

@@ -59,6 +59,7 @@ constexpr std::array kRows{
     Row{"shutdown.grace", "", "30s", Kind::duration, 0, ms(1h)},
     Row{"append.timeout", "", "1h", Kind::duration, ms(1s), ms(24h * 7)},
     Row{"rebalance.enabled", "", "true", Kind::flag, 0, 0, {"true", "false"}},
+    Row{"resilver.enabled", "", "true", Kind::flag, 0, 0, {"true", "false"}},
     Row{"rebalance.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
     Row{"rebalance.workers", "", "0", Kind::integer, 0, 64},
     Row{"redirect_put_status", "", "307", Kind::word, 0, 0, {"307", "302"}},
@@ -215,7 +216,7 @@ Error no_such(const std::string& name) {
 /// Whether a value that is no choice is what it always is: then setting it changes nothing.
 bool is_as_it_is(const std::string& name, const json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
-  return (name == "features" && text == "0") || (name == "resilver.enabled" && text == "false") ||
+  return (name == "features" && text == "0") ||
          (name == "periodic.stats_time" && (text == "10s" || text == "0s"));
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/keys.h"
+#include "common/cluster/rhythm.h"
 #include "common/cluster/state_builder.h"
 #include "common/obs/log.h"
 
@@ -24,9 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace asio::experimental::awaitable_operators;
 
-constexpr auto kPoll = 1s;
-/// The set of live nodes has no version to ask for: now and then everything is read again.
-constexpr int kPollsPerReload = 30;
 constexpr std::chrono::milliseconds kBackOffMin{50};
 constexpr std::chrono::milliseconds kBackOffMax{2'000};
 
@@ -177,12 +175,12 @@ Task<Status> ClusterView::Impl::watch(Revision from) {
 /// Ends when the store cannot be read.
 Task<Status> ClusterView::Impl::poll() {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor, kPoll);
+  asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
   for (int polls = 1;; ++polls) {
     const auto [error] = co_await timer.async_wait(kTuple);
     if (error || co_await is_cancelled())
       co_return fail(Errc::cancelled, "the follower was cancelled");
-    timer.expires_after(kPoll);  // from here on: slow answers are not asked for less often
+    timer.expires_after(kPollEvery);  // from here on: slow answers are not asked for less often
     const Revision asked = ordinal();
     RangeRequest versions{std::string(keys::kVersions), prefix_end(std::string(keys::kVersions)),
                           0};

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/process.h"
+#include "common/cluster/cluster_end.h"
 #include "common/cluster/hand_over.h"
 #include "common/obs/log.h"
 
@@ -43,6 +44,10 @@ Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
     const auto flags = membership.dismissed();
     if (!flags) {
       gone = false;
+      if (target_is_to_end(*view.state(), id)) {
+        end_process(id, "the cluster is decommissioned");
+        co_return;
+      }
       if (may_end(*view.state(), id)) {
         end_process(id, "in maintenance");
         co_return;

@@ -27,6 +27,8 @@
 ///   /tarn/version/config                       counter of its changes      written with it
 ///   /tarn/moving                               uuid of a cluster           while it is copied to here
 ///   /tarn/moved-to                             where the cluster went      nobody uses this store now
+///   /tarn/ended/<id>                           1                           that target has ended with the
+///                                                                          cluster (cluster_end.h)
 ///   /tarn-jobs/last                            id of the last job begun    written with each
 ///   /tarn-jobs/job/<id>                        Job (proxy/job.h)           compare its revision
 ///
@@ -59,6 +61,7 @@ inline constexpr std::string_view kConfig = "/tarn/config";
 inline constexpr std::string_view kConfigVersion = "/tarn/version/config";
 inline constexpr std::string_view kMoving = "/tarn/moving";
 inline constexpr std::string_view kMovedTo = "/tarn/moved-to";
+inline constexpr std::string_view kEnded = "/tarn/ended/";
 /// Where all of ours begins, jobs as well; it ends with kAll.
 inline constexpr std::string_view kFirst = "/tarn-";
 inline constexpr std::string_view kAllOfJobs = "/tarn-jobs/";

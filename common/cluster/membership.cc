@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/fail_point.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
@@ -25,6 +26,8 @@ using namespace asio::experimental::awaitable_operators;
 constexpr std::chrono::milliseconds kSayEvery{1'000};
 /// Between looks at versions that the view has and the node has not put in force yet.
 constexpr std::chrono::milliseconds kSaySoon{20};
+/// Between renewals that were answered: half of a term. The log says so when it was more.
+constexpr BootTime kGapMax = LeaseClock::kTerm / 2;
 constexpr auto kLeaveMax = 2s;
 constexpr auto kComeBackMax = 10s;
 
@@ -56,6 +59,7 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   Task<Status> first_lease();
   Task<Status> register_node();
   Task<Status> learn_lease();
+  void count_from(BootTime sent);
   Task<Result<Revision>> read_base();
   Task<bool> renew();
   Task<Status> keep_lease(BootTime sent);
@@ -139,10 +143,15 @@ Task<Status> Membership::Impl::learn_lease() {
     co_return fail(Errc::unavailable, "lease {} ended before it counted", held.lease);
   if (counts == held.lease) co_return Status();  // another renewal has learnt it meanwhile
   counts = held.lease;
-  answered = held.asked;
   membership.lease_revision_ = base + held.revision;
-  membership.lease_.renewed(held.asked);
+  count_from(held.asked);
   co_return Status();
+}
+
+/// The store may have counted the term from the moment at which it was asked.
+void Membership::Impl::count_from(BootTime sent) {
+  answered = sent;
+  membership.lease_.renewed(SAFETY("safety.lease_from_send") ? sent : clock.boot_time());
 }
 
 /// What is left to do of it until the node has a lease that counts.
@@ -216,8 +225,11 @@ Task<Status> Membership::Impl::keep_lease(BootTime sent) {
   CO_TRY_OK(co_await learn_lease());
   // One that was sent later may have been answered before.
   if (entry.lease() == its && sent > answered) {
-    answered = sent;
-    membership.lease_.renewed(sent);
+    if (sent - answered > kGapMax)
+      obs::log("cluster").warn(
+          "lease renewed late node={} ms={}", membership.self_.id,
+          std::chrono::duration_cast<std::chrono::milliseconds>(sent - answered).count());
+    count_from(sent);
   }
   co_return Status();
 }

@@ -121,7 +121,15 @@ void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transact
 /// outcome is resolved by reading again, within `unavailable` when even that fails.
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
-Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name);
+/// Destroys a bucket in two steps, each of which every live node has acknowledged before the next:
+/// it is marked, and who knows that refuses (BucketRecord::ending); then it is gone. Without the
+/// first, who has not heard of the end yet would show objects of which others say that they are
+/// no more. timeout when a node has not acknowledged within `limit`, twice that in all: it is
+/// marked then, or gone, and the same may be asked for again. bucket_not_found when there is none.
+Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
+                            std::chrono::milliseconds limit);
+/// What a node says of such a bucket.
+[[nodiscard]] Error being_destroyed(const api::Bucket& name);
 /// Gives bucket `from` the name `to`, in one transaction: its id, its objects and where they lie
 /// stay (docs/decisions/009). bucket_exists when `to` exists, unless it is `from` renamed before.
 /// With `given_by`, what name_given_by() said of `from` when that was asked for: bucket_not_found

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/cluster_end.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
 #include "common/cluster/state_builder.h"
@@ -168,6 +169,8 @@ Result<ClusterState> newest_of(const std::vector<ClusterState>& seen) {
 
 ClusterState recovered(ClusterState seen) {
   std::erase_if(seen.map.nodes, [](const auto& entry) { return entry.second.role == Role::proxy; });
+  // Who recovers a cluster that was ended wants it to live; else its nodes would end again.
+  for (auto& [id, node] : seen.map.nodes) node.flags &= ~std::uint64_t{kEnds | kEndsErased};
   seen.map.primary.clear();
   seen.map.version = jump(seen.map.version);
   seen.bmd.version = jump(seen.bmd.version);

@@ -38,7 +38,7 @@ inline constexpr Revision kRevisionJump = Revision{1} << 40;
 /// they are of different clusters, invalid_argument when there are none.
 [[nodiscard]] Result<ClusterState> newest_of(const std::vector<ClusterState>& seen);
 /// What the cluster goes on with: targets and buckets of `seen`, versions and revisions beyond all
-/// that may have been. Proxies come back by themselves.
+/// that may have been. Proxies come back by themselves. A cluster that was ended lives again.
 [[nodiscard]] ClusterState recovered(ClusterState seen);
 /// Writes `state` (of recovered()) into a store that has no cluster. Errors: conflict (it has one),
 /// unavailable.

@@ -80,10 +80,14 @@ Status act(const NodeContext& context, const Request& request, const api::Action
     context.stats.reset(only_errors);
     return {};
   }
+  if (verb == "clear-lcache") {
+    if (context.clear_cache) context.clear_cache();
+    return {};
+  }
   if (verb.empty())
     return fail(Errc::invalid_argument,
-                "a PUT to a node needs an action: set-config, reset-config, rotate-logs or "
-                "reset-stats");
+                "a PUT to a node needs an action: set-config, reset-config, rotate-logs, "
+                "reset-stats or clear-lcache");
   return fail(Errc::unsupported, "action '{}' on a node belongs to later work", verb);
 }
 

@@ -191,8 +191,7 @@ json cluster_config_json(const ClusterState& state, const ConfigValues& values) 
            // Leases: 4 s long, renewed every second.
            {"keepalivetracker",
             {{"proxy", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}},
-             {"target", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}}}},
-           {"resilver", {{"enabled", false}}}};
+             {"target", {{"name", "heartbeat"}, {"interval", "1s"}, {"factor", 4}}}}}};
   put_config(values, out);
   return out;
 }

@@ -4,12 +4,13 @@
 #include <functional>
 
 #include "common/base/async.h"
+#include "common/cluster/rhythm.h"
 
 namespace tarn::cluster {
 
 /// How renewals follow each other.
 struct RenewalRhythm {
-  std::chrono::milliseconds every{1'000};
+  std::chrono::milliseconds every = kRenewEvery;
   std::chrono::milliseconds again{200};  ///< behind one that failed
 };
 

@@ -189,6 +189,7 @@ void to_json(json& out, const BucketRecord& bucket) {
          {"created_ns", bucket.created_ns}};
   if (bucket.first_name) out["first_name"] = *bucket.first_name;
   if (bucket.former_name) out["former_name"] = *bucket.former_name;
+  if (bucket.ending) out["ending"] = true;
   for (const PiecesBefore& each : bucket.pieces_before)
     out["pieces_before"].push_back({each.last, each.pieces});
   for (const auto& [path, value] : bucket.props.others)
@@ -208,6 +209,7 @@ void from_json(const json& in, BucketRecord& bucket) {
   bucket.created_ns = in.value("created_ns", std::int64_t{0});
   if (in.contains("first_name")) bucket.first_name = in["first_name"].get<api::Bucket>();
   if (in.contains("former_name")) bucket.former_name = in["former_name"].get<api::Bucket>();
+  bucket.ending = in.value("ending", false);
   for (const json& each : in.value("pieces_before", json::array()))
     bucket.pieces_before.push_back({each.at(0), each.at(1)});
   const auto others = in.value("props", json::object());

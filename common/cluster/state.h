@@ -96,6 +96,9 @@ struct BucketRecord {
   /// On how many nodes its objects had copies before what `props` say, the smallest `last` first.
   /// One of more than 1 stays for ever.
   std::vector<PiecesBefore> pieces_before = {};
+  /// It is being destroyed, and who knows that answers nothing of its objects any more: so nobody
+  /// reads them after somebody has been told that they are gone (destroy_bucket()).
+  bool ending = false;
 
   /// In how many pieces its objects lie.
   [[nodiscard]] Pieces pieces() const;

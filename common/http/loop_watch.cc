@@ -1,8 +1,11 @@
 #include "common/http/loop_watch.h"
 
+#include <algorithm>
 #include <string>
 
 #include <boost/asio/steady_timer.hpp>
+
+#include "common/base/fail_point.h"
 
 namespace tarn::http {
 namespace {
@@ -15,12 +18,20 @@ struct Stalls {
   prometheus::Counter& seconds;
 };
 
-Task<void> watch(Stalls stalls) {
+/// Where a test holds up a loop.
+Status come_round([[maybe_unused]] const Loop& loop) {
+  FAIL_POINT("loop.turn." + loop.name());
+  return {};
+}
+
+Task<void> watch(Loop& loop, Stalls stalls) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     const auto due = std::chrono::steady_clock::now() + kPeriod;
     timer.expires_at(due);
     co_await timer.async_wait(asio::use_awaitable);
+    loop.comes_round();
+    static_cast<void>(come_round(loop));
     const auto late = std::chrono::steady_clock::now() - due;
     if (late <= kStall) continue;
     stalls.count.Increment();
@@ -41,13 +52,21 @@ Task<void> every(std::chrono::milliseconds period, std::function<void()> work) {
 
 void watch_loops(obs::Metrics& metrics, Loops& loops, TaskGroup& group) {
   for (std::size_t i = 0; i < loops.size(); ++i) {
-    const obs::Labels labels{{"loop", std::to_string(i)}};
+    loops.at(i).comes_round();
+    const obs::Labels labels{{"loop", loops.at(i).name()}};
     Stalls stalls{metrics.counter("tarn_loop_stalls_total",
                                   "Times that an event loop was held up over 20 ms.", labels),
                   metrics.counter("tarn_loop_stall_seconds_total",
                                   "Seconds that event loops were held up over 20 ms.", labels)};
-    group.spawn(loops.at(i).executor(), watch(stalls));
+    group.spawn(loops.at(i).executor(), watch(loops.at(i), stalls));
   }
+}
+
+std::chrono::nanoseconds longest_silence(Loops& loops) {
+  auto oldest = loops.at(0).came_round();
+  for (std::size_t i = 1; i < loops.size(); ++i)
+    oldest = std::min(oldest, loops.at(i).came_round());
+  return std::chrono::steady_clock::now() - oldest;
 }
 
 }  // namespace tarn::http

@@ -15,7 +15,12 @@ Task<void> every(std::chrono::milliseconds period, std::function<void()> work);
 /// Notices event loops that something held up: on each runs a timer every 10 ms, and one that fires
 /// more than 20 ms late is counted as a stall (so every stall of 30 ms is, and most of 20). Exports
 /// tarn_loop_stalls_total{loop} and tarn_loop_stall_seconds_total{loop}.
+/// Fail point loop.turn.NAME is where each loop comes by at every look.
 /// `metrics` and `loops` must outlive the tasks of `group`, in which the timers run.
 void watch_loops(obs::Metrics& metrics, Loops& loops, TaskGroup& group);
+
+/// How long the loop that has been held up longest has not come round. Behind watch_loops(). Any
+/// thread.
+[[nodiscard]] std::chrono::nanoseconds longest_silence(Loops& loops);
 
 }  // namespace tarn::http

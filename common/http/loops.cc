@@ -33,10 +33,11 @@ struct Loop::Thread {
   std::thread thread;
 };
 
-Loop::Loop(std::size_t index) : index_(index), context_(std::make_unique<asio::io_context>(1)) {
+Loop::Loop(std::size_t index, std::string name)
+    : index_(index), name_(std::move(name)), context_(std::make_unique<asio::io_context>(1)) {
   thread_ = std::make_unique<Thread>(Thread{asio::make_work_guard(*context_), {}});
   thread_->thread = std::thread([this] {
-    prctl(PR_SET_NAME, ("loop-" + std::to_string(index_)).c_str());
+    prctl(PR_SET_NAME, ("loop-" + name_).c_str());
     current_loop = this;
     context_->run();
   });
@@ -65,12 +66,15 @@ std::size_t usable_processors() {
 Loops::Loops(std::size_t count) {
   if (count == 0) count = usable_processors();
   try {
-    for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>(i));
+    for (std::size_t i = 0; i < count; ++i)
+      loops_.push_back(std::make_unique<Loop>(i, std::to_string(i)));
   } catch (const std::system_error&) {  // no further thread can be had
     stop();
     throw;
   }
 }
+
+Loops::Loops(std::string name) { loops_.push_back(std::make_unique<Loop>(0, std::move(name))); }
 
 Loops::~Loops() { stop(); }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -18,7 +21,7 @@ namespace tarn::http {
 /// One event loop and its thread. What runs on a loop stays on it.
 class Loop {
  public:
-  explicit Loop(std::size_t index);
+  Loop(std::size_t index, std::string name);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -26,6 +29,13 @@ class Loop {
   [[nodiscard]] asio::io_context& context() noexcept { return *context_; }
   [[nodiscard]] asio::any_io_executor executor();
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
+  /// When it last came round, as far as watch_loops() has looked (loop_watch.h). Any thread.
+  [[nodiscard]] std::chrono::steady_clock::time_point came_round() const noexcept {
+    return came_round_;
+  }
+  void comes_round() noexcept { came_round_ = std::chrono::steady_clock::now(); }
+  /// As its thread ("loop-NAME") and its metrics are called.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The loop that the calling thread runs, or null.
   [[nodiscard]] static Loop* current() noexcept;
 
@@ -33,6 +43,8 @@ class Loop {
   friend class Loops;
   struct Thread;
   std::size_t index_;
+  std::string name_;
+  std::atomic<std::chrono::steady_clock::time_point> came_round_{std::chrono::steady_clock::now()};
   std::unique_ptr<asio::io_context> context_;
   std::unique_ptr<Thread> thread_;
 };
@@ -40,8 +52,10 @@ class Loop {
 /// The event loops of a process: one a core.
 class Loops {
  public:
-  /// Starts `count` loops (0: one a core) on threads of their own.
+  /// Starts `count` loops (0: one a core) on threads of their own. Their names are their numbers.
   explicit Loops(std::size_t count = 0);
+  /// Starts one loop of this name, for what must not wait for the work of others.
+  explicit Loops(std::string name);
   /// Stops the loops and joins their threads. All work on them must have ended before.
   ~Loops();
 

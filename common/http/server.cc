@@ -1,8 +1,8 @@
 #include "common/http/server.h"
 
 #include <list>
-#include <map>
-#include <mutex>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/process.h"
+#include "common/base/run_blocking.h"
 #include "common/http/connection.h"
 #include "common/obs/log.h"
 
@@ -22,6 +23,8 @@ using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>
 
 constexpr auto kSweepEvery = std::chrono::milliseconds(500);
 constexpr int kBacklog = 4096;
+/// How long the kernel keeps a connection that says nothing, where its first bytes are to be seen.
+constexpr int kDeferSeconds = 1;
 
 /// "127.0.0.1:8080", "[::1]:8080", ":8080"
 Result<tcp::endpoint> parse_endpoint(const std::string& text) {
@@ -54,6 +57,18 @@ struct PerLoop {
   std::list<Connection*> connections;
 };
 
+/// Whether what a connection has brought so far begins with these bytes.
+bool begins_with(int fd, const std::string& bytes) {
+  std::string seen(bytes.size(), '\0');
+  const ssize_t got = ::recv(fd, seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
+  return got == static_cast<ssize_t>(seen.size()) && seen == bytes;
+}
+
+Task<void> on_its_loop(PerLoop& here, std::function<void(PerLoop&)> work) {
+  work(here);
+  co_return;
+}
+
 struct Server::Impl {
   Impl(Loops& its_loops, Options options) : loops(its_loops) {
     shared.options = std::move(options);
@@ -62,13 +77,16 @@ struct Server::Impl {
 
   Loops& loops;
   ServerShared shared;
-  std::vector<std::unique_ptr<PerLoop>> per_loop;
+  std::vector<std::unique_ptr<PerLoop>> per_loop;  ///< apart.loop's, if there is one, is the last
+  std::size_t next = 0;                            ///< of the accepting loop, with `apart`
   TaskGroup listeners;
   TaskGroup sessions;
   tcp::endpoint bound;
   bool stopped = false;
 
   Status listen(PerLoop& here, const tcp::endpoint& endpoint);
+  [[nodiscard]] bool accepts(const PerLoop& here) const;
+  PerLoop& place_of(PerLoop& here, int fd);
   Task<void> accept(PerLoop& here);
   Task<void> sweep(PerLoop& here);
   Task<void> session(PerLoop& here, Socket socket);
@@ -82,6 +100,9 @@ Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
   // on the same port is refused by the check in start().
   if (!ec) here.acceptor.set_option(ReusePort(true), ec);
   if (!ec) here.acceptor.bind(endpoint, ec);
+  if (!ec && shared.options.apart.loop != nullptr)
+    ::setsockopt(here.acceptor.native_handle(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kDeferSeconds,
+                 sizeof kDeferSeconds);
   if (!ec) here.acceptor.listen(kBacklog, ec);
   if (ec) return fail(Errc::io, "cannot listen on {}: {}", shared.options.address, ec.message());
   return {};
@@ -97,6 +118,17 @@ Task<void> Server::Impl::session(PerLoop& here, Socket socket) {
     obs::log("http").error("connection failed err={}", problem.what());
   }
   here.connections.erase(place);
+}
+
+bool Server::Impl::accepts(const PerLoop& here) const {
+  return shared.options.apart.loop == nullptr || &here == per_loop.back().get();
+}
+
+/// Where a connection is served. One that is slow to say what it wants is not served apart.
+PerLoop& Server::Impl::place_of(PerLoop& here, int fd) {
+  const Apart& apart = shared.options.apart;
+  if (apart.loop == nullptr || begins_with(fd, apart.first_bytes)) return here;
+  return *per_loop[next++ % loops.size()];
 }
 
 Task<void> Server::Impl::accept(PerLoop& here) {
@@ -124,8 +156,9 @@ Task<void> Server::Impl::accept(PerLoop& here) {
       ::send(socket.native_handle(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       continue;
     }
-    Socket ours(here.loop.context(), socket.local_endpoint().protocol(), socket.release());
-    sessions.spawn(here.loop.executor(), session(here, std::move(ours)));
+    PerLoop& its = place_of(here, socket.native_handle());
+    Socket ours(its.loop.context(), socket.local_endpoint().protocol(), socket.release());
+    sessions.spawn(its.loop.executor(), session(its, std::move(ours)));
   }
 }
 
@@ -160,13 +193,15 @@ Status Server::start() {
     if (ec)
       return fail(Errc::io, "cannot listen on {}: {}", it.shared.options.address, ec.message());
   }
-  for (std::size_t i = 0; i < it.loops.size(); ++i) {
+  for (std::size_t i = 0; i < it.loops.size(); ++i)
     it.per_loop.push_back(std::make_unique<PerLoop>(it.loops.at(i)));
-    TRY_OK(it.listen(*it.per_loop.back(), endpoint));
-  }
+  if (it.shared.options.apart.loop != nullptr)
+    it.per_loop.push_back(std::make_unique<PerLoop>(*it.shared.options.apart.loop));
+  for (auto& here : it.per_loop)
+    if (it.accepts(*here)) TRY_OK(it.listen(*here, endpoint));
   it.bound = endpoint;
   for (auto& here : it.per_loop) {
-    it.listeners.spawn(here->loop.executor(), it.accept(*here));
+    if (it.accepts(*here)) it.listeners.spawn(here->loop.executor(), it.accept(*here));
     it.listeners.spawn(here->loop.executor(), it.sweep(*here));
   }
   return {};
@@ -188,10 +223,7 @@ void Server::stop(std::chrono::milliseconds grace) {
   if (std::exchange(it.stopped, true)) return;
   it.shared.closing = true;
   const auto on_each = [&it](const std::function<void(PerLoop&)>& work) {
-    it.loops.run_on_each([&](Loop& loop) {
-      for (auto& here : it.per_loop)
-        if (&here->loop == &loop) work(*here);
-    });
+    for (auto& here : it.per_loop) run_blocking(here->loop.executor(), on_its_loop(*here, work));
   };
   on_each([](PerLoop& here) {
     boost::system::error_code ignored;

@@ -36,8 +36,16 @@ using InstantHandler = std::function<bool(Exchange&)>;
 /// Called after each request, for logs and metrics. Must not block.
 using Observer = std::function<void(const Exchange&, const Status&, std::chrono::nanoseconds)>;
 
+/// Connections that must not wait for what a server's loops do: those whose first bytes are
+/// `first_bytes` ("GET /heartbeat ") are served on `loop`.
+struct Apart {
+  Loop* loop = nullptr;
+  std::string first_bytes;
+};
+
 /// An HTTP/1.1 listener: one accepting socket a loop (SO_REUSEPORT); a connection stays on its
-/// loop.
+/// loop. With `apart`, its loop alone accepts, and hands to the others, in turn, what is not its
+/// own.
 class Server {
  public:
   struct Options {
@@ -48,6 +56,7 @@ class Server {
     Handler handler;
     Observer observer;
     InstantHandler instant;  ///< may be empty
+    Apart apart;             ///< no loop: none
   };
   Server(Loops& loops, Options options);
   ~Server();

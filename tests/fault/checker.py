@@ -118,6 +118,8 @@ class Register:
         for op in self.ops:
             if op.wrong:
                 self._wrong(op, op.wrong)
+            elif op.if_match and op.op == "get" and op.outcome == "done" and op.etag != op.if_match:
+                self._wrong(op, "another version than the one that was asked for")
             elif op.op == "get" and op.outcome == "done":
                 self._find_value_of(op)
 
@@ -133,6 +135,9 @@ class Register:
                 same = [self.by_etag[op.etag]]
             if not same:
                 self._wrong(op, "nobody wrote these bytes")
+                return
+            if self.by_etag.get(op.etag, same[0]) not in same:
+                self._wrong(op, "these bytes are not those of the version that the ETag names")
                 return
             if len(same) > 1:
                 return
@@ -154,9 +159,12 @@ class Register:
     def _could_be(self, op, value):
         put = self.puts[value]
         end = op.offset + op.length
-        if put.outcome in ("refused", "precondition") or end > put.length or op.length > 16:
+        if put.outcome in ("refused", "precondition") or end > put.length or op.length > 32:
             return False
-        return value_bytes(value, op.length, op.offset).hex() == op.first
+        if op.status == 200 and op.length != put.length:
+            return False
+        body = value_bytes(value, op.length, op.offset)  # its ends overlap, or meet
+        return (body[:16].hex(), body[-16:].hex()) == (op.first, op.last)
 
     def _event(self, op):
         outcome = op.outcome

@@ -168,6 +168,16 @@ class Recorder:
             logs = list(self._logs)
         return sorted((op for log in logs for op in log.ops), key=lambda op: op.call)
 
+    def begin_anew(self, ops):
+        """Forgets all calls so far, and their files, but for `ops`. The clients that made them are done."""
+        with self._lock:
+            for log in self._logs:
+                log.forget()
+            self._logs = []
+        before = self.client("before")
+        for op in ops:
+            before.append(op)
+
     def close(self):
         for log in self._logs:
             log.close()
@@ -179,6 +189,7 @@ class ClientLog:
     def __init__(self, name, path=None):
         self.name = name
         self.ops = []
+        self._path = path
         self._file = open(path, "w", encoding="utf-8") if path else None
 
     def append(self, op):
@@ -191,6 +202,12 @@ class ClientLog:
         if self._file:
             self._file.close()
             self._file = None
+
+    def forget(self):
+        self.close()
+        self.ops = []
+        if self._path:
+            self._path.unlink()
 
 
 def load(directory):

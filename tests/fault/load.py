@@ -4,6 +4,7 @@ A `Client` belongs to one thread, keeps its connections, follows redirects, neve
 call as an `Op` (history.py), whatever came of it.
 """
 
+import dataclasses
 import json
 import select
 import socket
@@ -185,7 +186,23 @@ class Client:
                 op.names = names
                 return self._end(op, answer)
 
+    def create_bucket(self, bucket, props=None):
+        """The status, 0 without an answer. Nothing is logged: it changes no object."""
+        answer = self._act("POST", bucket, "create-bck", props)
+        return answer[0] if answer else 0
+
+    def destroy_bucket(self, bucket, names):
+        """Logged as a DELETE of each of these names, which are all that the bucket can have: one of these calls."""
+        op = self._begin("delete", bucket, "")
+        answer = self._act("DELETE", bucket, "destroy-bck")
+        op.ret, op.status = now_ns(), answer[0] if answer else 0
+        return [self.log.append(dataclasses.replace(op, name=name)) for name in names][0]
+
     # --- below ---
+
+    def _act(self, method, bucket, action, value=None):
+        body = json.dumps({"action": action, "name": "", "value": value}).encode()
+        return self._call(method, f"/v1/buckets/{bucket}?provider=ais", {"Content-Type": "application/json"}, body)
 
     @staticmethod
     def _path(bucket, name):

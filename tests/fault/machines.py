@@ -4,12 +4,15 @@ The clients of a test are the "host", which reaches every machine, also those th
 be told two stories without that the history shows it.
 """
 
+import contextlib
+import json
 import os
+import shutil
 import signal
 
 from harness import client as http
 from harness.cluster import process_is_alive
-from harness.nodes import give_names_to, is_settled, stored_map
+from harness.nodes import is_settled, stored_map
 from harness.waiting import wait_until
 from load import Client
 from stage import Stage
@@ -26,9 +29,15 @@ class Site(Stage):
                          network=network, settings={"shutdown.grace": "1s"} | (settings or {}), **options)
         self.network = network
         self.stopped = set()
+        self.away = set()  # targets that are leaving, have left, or have not joined yet: whoever sees to that starts them
+        self.killed = set()  # nodes that shall be dead for now
+
+    @staticmethod
+    def machine_of(node):
+        return "m" + node.lstrip("etcdp")
 
     def nodes_of(self, machine):
-        return [name for name in self.cluster.nodes if name.lstrip("etcdp") == machine.removeprefix("m")]
+        return [name for name in self.cluster.nodes if self.machine_of(name) == machine]
 
     def machines(self):
         """Those that nodes stand on."""
@@ -37,20 +46,30 @@ class Site(Stage):
     def proxies(self):
         return [name for name in self.cluster.nodes if name.startswith("p")]
 
+    def present(self):
+        """Targets that take part, or are to be made to."""
+        return [name for name in self.targets() if name not in self.away]
+
+    def id_of(self, target):
+        """As the target has said, now or when it last had an address; None: nobody knows it yet."""
+        with contextlib.suppress(OSError, ValueError):
+            self.cluster.nodes[target]["id"] = json.loads((self.directory / target / "node.json").read_text())["id"]
+        return self.cluster.nodes[target]["id"]
+
+    def empty(self, target):
+        """Makes of a target that does not run one that nobody knows: with empty drives, and so with another identity."""
+        drives = self.cluster.drives(target)
+        shutil.rmtree(self.directory / target)
+        for drive in drives:
+            drive.mkdir(parents=True)
+        self.cluster.nodes[target]["id"] = None
+
     def clients(self, count, timeout=4.0, name="c"):
         """They use all proxies in turn, each from another one on."""
         urls = [self.cluster.url_of(name) for name in self.proxies()]
         return [Client(self.recorder, f"{name}{i}", urls[i % len(urls) :] + urls[: i % len(urls)], timeout) for i in range(count)]
 
     # --- nodes ---
-
-    def add_target(self):
-        """One more target, on the next machine. It may need longer to join than this waits."""
-        self.cluster.add_target(check=False, timeout=3)
-        name = self.cluster.targets()[-1]
-        if process_is_alive(self.cluster.pid(name)):
-            self.cluster.running.add(name)
-        return name
 
     def freeze(self, *names):
         for name in names:
@@ -68,13 +87,30 @@ class Site(Stage):
         """Sends a signal that a node survives."""
         os.kill(self.cluster.pid(name), number)
 
-    def start_dead(self):
-        """Starts whatever does not run, and does not wait for it. Their names."""
-        dead = [name for name in self.cluster.nodes if not process_is_alive(self.cluster.pid(name))]
-        dead.sort(key=lambda name: "ept".index(name[0]))
-        if dead:
-            self.start(*dead, ready=False)
-            self.cluster.running |= set(dead)
+    def kill(self, *names, **options):
+        self.killed |= set(names)
+        super().kill(*names, **options)
+
+    def start(self, *names, **options):
+        self.killed -= set(names)
+        return super().start(*names, **options)
+
+    def start_again(self, *names):
+        """Starts nodes, each behind those that it needs, and does not wait until they are of use."""
+        if names:
+            self.start(*sorted(names, key=lambda name: "ept".index(name[0])), ready=False)
+            self.cluster.running |= set(names) - self.away
+
+    def supervise(self):
+        """Starts what has ended by itself with an error, as whoever supervises nodes does. Their names.
+
+        A node that was started when no etcd answered may have ended so. None ends by a signal that it did not get."""
+        dead = [name for name in self.cluster.nodes
+                if name not in self.killed | self.away and not process_is_alive(self.cluster.pid(name))]
+        for name in dead:
+            code = self.exit_code(name) if name in self._processes else None
+            assert code is not None and code > 0, f"{name} died by itself, exit code {code}"
+        self.start_again(*dead)
         return dead
 
     # --- what they say ---
@@ -92,38 +128,38 @@ class Site(Stage):
         except (OSError, http.ProtocolError):
             return 0
 
-    def wait_quiet(self, seconds=60):
-        """Heals everything, starts what is dead, gives all targets their names, and waits until each is at home."""
+    def wait_quiet(self, seconds=120, meanwhile=None):
+        """Heals everything, starts what is dead, and waits until all present targets take part, act by the newest map, and have
+        what is theirs: the cluster sees to that by itself. `meanwhile` is called between looks."""
         self.thaw()
         self.network.heal()
-        self.start_dead()
-        owners, trouble = [], []
+        self.start_again(*(name for name in self.killed - self.away))
+        trouble = []
 
         def quiet():
+            self.supervise()
+            if meanwhile:
+                meanwhile()
             try:
-                trouble[:] = self._trouble(owners)
-            except (OSError, ValueError, AssertionError, KeyError, http.ProtocolError) as error:
+                trouble[:] = self._trouble()
+            except (OSError, ValueError, KeyError, http.ProtocolError) as error:
                 trouble[:] = [repr(error)]
             return not trouble
 
         try:
             wait_until(quiet, seconds, "all is up, settled and at home", every=0.1)
         except AssertionError:
-            raise AssertionError(f"not within {seconds} s: all is up, settled and at home: {trouble[0]}") from None
+            raise AssertionError(f"not within {seconds} s: all is up, settled and at home: {trouble}") from None
 
-    def _trouble(self, owners):
-        """What is not as it should be. `owners` is filled when all targets have been given their names."""
-        away = [name for name in (*self.proxies(), *self.targets()) if self.ask(name, "/readyz") != 200]
+    def _trouble(self):
+        """What is not as it should be."""
+        away = [name for name in (*self.proxies(), *self.present()) if self.ask(name, "/readyz") != 200]
         if away:
             return [f"not ready: {away}"]
-        if not owners:
-            self.cluster.refresh()  # a target that has joined late has an id by now
-            give_names_to(self.cluster, *self.targets())
-            owners[:] = self.targets()
-        now = stored_map(self.cluster)
-        targets = [node for node in now["nodes"] if node["role"] == "target"]
-        if len(targets) != len(owners) or any(node["flags"] for node in targets):
-            return [f"the map has {[(node['id'], node['flags']) for node in targets]}"]
+        now, ids = stored_map(self.cluster), {name: self.id_of(name) for name in self.present()}
+        flags = {node["id"]: node["flags"] for node in now["nodes"] if node["role"] == "target"}
+        if flags != dict.fromkeys(ids.values(), 0):
+            return [f"the map has {flags}, there are {ids}"]
         if not is_settled(self.cluster):
             return [f"map {now['version']} with past sets {now.get('past')} is not settled"]
         listed = self.cluster.list_page("data")

@@ -6,62 +6,107 @@ A fault is a generator: it begins, yields for how long it shall last (in seconds
 
 import collections
 import contextlib
+import threading
 import time
 
 from harness import etcd
 from harness.cluster import process_is_alive
-from harness.nodes import give_names_to
 from machines import TERM
 
 
+class Deck:
+    """Kinds in random order, each as often as it stands there before any comes again: so all of them come soon. What cannot be
+    had is tried again later, in a new deck when it is all that is left."""
+
+    def __init__(self, rng, kinds):
+        self.rng, self.kinds, self._left = rng, kinds, []
+        self._refused = 0  # in a row
+        self._is_out = False  # the last one was drawn, and not put back
+
+    def draw(self):
+        if self._is_out:
+            self._refused = 0
+        if self._refused >= len(self._left):
+            self._left, self._refused = self.rng.sample(self.kinds, len(self.kinds)), 0
+        self._is_out = True
+        return self._left.pop()
+
+    def put_back(self, kind):
+        """It could not be had now."""
+        self._left.insert(0, kind)
+        self._refused += 1
+        self._is_out = False
+
+
 class Nemesis:
-    """`kinds`: names of faults to choose from, each as often as it stands there."""
+    """`kinds`: names of faults to choose from, each as often as it stands there. `run` belongs to one thread; whoever starts
+    nodes elsewhere takes their machines for so long."""
 
     KINDS = ("kill_target", "kill_target", "kill_machine", "kill_proxy", "kill_etcd", "stop_target", "stop_target",
              "stop_machine", "isolate", "isolate", "split", "cut_pair", "one_way", "swizzle", "lose", "reset", "delay",
-             "limit", "drain", "drain", "join")
+             "limit")
 
     def __init__(self, site, rng, kinds=KINDS, at_once=2, calm=(0.2, 2.0), log=print):
-        self.site, self.rng, self.kinds, self.at_once, self.calm, self.log = site, rng, kinds, at_once, calm, log
+        self.site, self.rng, self.at_once, self.calm, self.log = site, rng, at_once, calm, log
+        self.kinds, self._deck = kinds, Deck(rng, kinds)
         self.injected, self.detected = collections.Counter(), collections.Counter()
         self.begun = time.monotonic()
         self._running = []  # (when it ends, number, name, machines, generator)
         self._number = 0
+        self._guard, self._taken = threading.Lock(), set()
 
     def run(self, seconds):
         """Faults for so long; then all of them end."""
         end, next_one = time.monotonic() + seconds, time.monotonic()
+        next_look = next_one
         while time.monotonic() < end:
             if time.monotonic() >= next_one and len(self._running) < self.at_once:
-                self._begin(self.rng.choice(self.kinds))
+                self._begin(self._deck.draw())
                 next_one = time.monotonic() + self.rng.uniform(*self.calm)
             self._end_those_due(time.monotonic())
+            if time.monotonic() >= next_look:
+                self.site.supervise()
+                next_look = time.monotonic() + 0.5
             time.sleep(0.02)
         self._end_those_due(float("inf"))
+
+    def take(self, machine):
+        """Keeps faults from a machine until it is released; False: there is one."""
+        with self._guard:
+            if machine in self._taken or any(machine in each[3] for each in self._running):
+                return False
+            self._taken.add(machine)
+            return True
+
+    def release(self, machine):
+        with self._guard:
+            self._taken.discard(machine)
 
     def _say(self, text):
         self.log(f"{time.monotonic() - self.begun:7.2f} {text}")
 
     def _begin(self, kind):
-        free = [machine for machine in self.site.machines() if not any(machine in each[3] for each in self._running)]
-        if len(free) < 2:
-            return
-        self.rng.shuffle(free)
-        taken = []
-        fault = getattr(self, "_" + kind)(free, taken)
-        seconds = next(fault, None)
-        if seconds is None:  # it cannot be had now
-            return
-        self._number += 1
-        self.injected[kind] += 1
-        self._say(f"{kind} {' '.join(taken)} for {seconds:.1f} s")
-        self._running.append((time.monotonic() + seconds, self._number, kind, taken, fault))
+        with self._guard:
+            busy = self._taken.union(*(each[3] for each in self._running))
+            free = [machine for machine in self.site.machines() if machine not in busy]
+            self.rng.shuffle(free)
+            taken = []
+            fault = getattr(self, "_" + kind)(free, taken) if len(free) >= 2 else iter(())
+            seconds = next(fault, None)
+            if seconds is None:
+                self._deck.put_back(kind)
+                return
+            self._number += 1
+            self.injected[kind] += 1
+            self._say(f"{kind} {' '.join(taken)} for {seconds:.1f} s")
+            self._running.append((time.monotonic() + seconds, self._number, kind, taken, fault))
 
     def _end_those_due(self, now):
         for each in sorted(self._running[:]):
             if each[0] <= now:
-                self._running.remove(each)
                 next(each[4], None)
+                with self._guard:  # its machines are free now
+                    self._running.remove(each)
                 self._say(f"{each[2]} {' '.join(each[3])} ended")
 
     def _target(self, machine):
@@ -80,8 +125,7 @@ class Nemesis:
         self.site.kill(*names)
         self.detected[kind] += not any(process_is_alive(self.site.cluster.pid(name)) for name in names)
         yield self._hold()
-        self.site.start(*sorted(names, key=lambda name: "ept".index(name[0])), ready=False)
-        self.site.cluster.running |= set(names)
+        self.site.start_again(*names)
 
     def _kill_target(self, free, taken):
         taken.append(free[0])
@@ -110,6 +154,9 @@ class Nemesis:
             yield from self._kill("kill_etcd", [members[0][1]])
 
     def _freeze(self, kind, names):
+        names = [name for name in names if process_is_alive(self.site.cluster.pid(name))]
+        if not names:
+            return
         self.site.freeze(*names)
         yield self._hold()
         with contextlib.suppress(OSError, IndexError):
@@ -199,33 +246,3 @@ class Nemesis:
         taken.append(free[0])
         seconds = self.rng.choice([0.1, 0.4, 1.0, 2.5])
         yield from self._network("delay", [free[0]], lambda: self.site.network.delay(free[0], seconds, seconds / 2))
-
-    # --- membership ---
-
-    def _drain(self, free, taken):
-        """Names of some targets go to the others, and come back."""
-        if "drain" in [each[2] for each in self._running]:
-            return
-        targets = [name for name in self.site.targets() if self.site.cluster.nodes[name]["id"]]
-        put_aside = self.rng.sample(targets, self.rng.randint(1, len(targets) // 2))
-        yield from self._publish("drain", [each for each in targets if each not in put_aside], targets)
-
-    def _publish(self, kind, first, then):
-        try:
-            give_names_to(self.site.cluster, *first)
-        except (OSError, AssertionError):  # no etcd that answers
-            return
-        self.detected[kind] += 1
-        yield self._hold()
-        with contextlib.suppress(OSError, AssertionError):
-            give_names_to(self.site.cluster, *then)
-
-    def _join(self, free, taken):
-        """One more target, as long as there is a machine for it."""
-        if len(self.site.machines()) == len(self.site.network.machines):
-            return
-        name = self.site.add_target()
-        taken.append(f"m{name[1:]}")
-        yield 0.1
-        self.detected["join"] += process_is_alive(self.site.cluster.pid(name))
-        self.site.cluster.refresh()

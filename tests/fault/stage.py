@@ -44,10 +44,12 @@ class Stage:
     """A cluster below `lab.root`, or in `directory`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
     `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
     `size`: of all disks, or a list with that of each of a target. `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
-    made to fail by name (disks.FaultFs). `options` are those of the cluster."""
+    made to fail by name (disks.FaultFs); the same for members of etcd with `etcd_faulty` (`etcd_disks[member]`). `options` are
+    those of the cluster."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
-                 settings=None, faulty=False, directory=None, environment=None, **options):
+                 settings=None, faulty=False, directory=None, environment=None, etcd_faulty=False,
+                 **options):
         self.directory = pathlib.Path(directory or lab.root / "cluster")
         self.disks = {}
         self.meta_disk = None
@@ -63,6 +65,10 @@ class Stage:
             (self.directory / target).mkdir(parents=True)
             self.disks[target] = [lab.fault_fs(f"{target}d{j + 1}", mountpoint=self.directory / target / f"d{j + 1}")
                                   for j in range(drives)]
+        self.etcd_disks = {}
+        for member in (f"etcd{i + 1}" for i in range(options.get("etcds", 1) if etcd_faulty else 0)):
+            (self.directory / member).mkdir(parents=True)
+            self.etcd_disks[member] = lab.fault_fs(member, mountpoint=self.directory / member)
         if fs and meta_disk:
             self.meta_disk = self._mounted(lab.disk("meta", kinds[0]), "p1", "meta", False)
         self.cluster = make_cluster(start=False, directory=self.directory, targets=targets, drives=drives,

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import pytest
 from harness import attribute
 from harness import client as http
 from harness.waiting import wait_until
@@ -64,7 +65,7 @@ def test_nothing_outlives_its_bucket(cluster, seed):
 
 def test_nodes_killed_at_any_instant_of_a_destroy(make_cluster, rng):
     """A3: all of the bucket is there, or nothing; who got no answer asks again; nothing comes back with a later start."""
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     made = {f"n-{i}": bytes([i]) * 5000 for i in range(12)}
     answered = undone = 0
     for number in range(KILLS):
@@ -120,3 +121,48 @@ def is_of(path, bucket):
         return attribute.decode(os.getxattr(path, "user.tarn"))["bucket"] == bucket
     except OSError:
         return False
+
+
+def test_nobody_reads_what_others_say_is_gone(make_cluster, rng):
+    """While a target that has a lease has not heard of the end of a bucket, the others neither show its objects nor say that they
+    are gone: they are unavailable. When it has heard, or has no lease any more, they are gone everywhere."""
+    cluster = make_cluster(apart=True, targets=2, drives=1)
+    stopped, other = rng.sample(("t1", "t2"), 2)
+    pause = rng.uniform(1, 2.5)  # seconds, less than its lease
+    cluster.create_bucket("ends")
+    names = {node: cluster.names_owned_by(node, "ends", 2)[1] for node in (stopped, other)}
+    for name in names.values():
+        assert cluster.put("ends", name, b"there").status == 200
+    seen, answers = set(), []
+    cluster.stop(stopped)
+    try:
+        begun = time.monotonic()
+        asking = threading.Thread(target=lambda: answers.append(cluster.destroy_bucket("ends").status))
+        asking.start()
+        wait_until(lambda: cluster.get("ends", names[other]).status == 503, 5, "its end is known")
+        while time.monotonic() < begun + pause:
+            seen |= {cluster.get("ends", names[other]).status, cluster.put("ends", names[other], b"again").status,
+                     cluster.list_page("ends").status}
+        assert not answers, "destroyed without one who has a lease"
+    finally:
+        cluster.cont(stopped)
+    asking.join()
+    gone = {cluster.get("ends", name).status for name in names.values()}
+    print(f"injected: {stopped} stopped for {pause:.1f} s; detected: others said {seen} meanwhile, then all {gone}")
+    assert seen == {503} and answers == [200] and gone == {404}
+
+
+def test_a_destroy_goes_on_without_the_proxy_that_was_asked(make_cluster):
+    """It dies between the two steps: another one carries it out, and the name is free again."""
+    cluster = make_cluster(apart=True, targets=1, drives=1, proxies=2,
+                           fail_points={"p1": "destroy_bucket.before_removal=kill"})
+    cluster.create_bucket("ends")
+    assert cluster.put("ends", "n", b"there").status == 200
+    with pytest.raises((OSError, http.ProtocolError)):
+        cluster.destroy_bucket("ends")
+    cluster.wait_exit("p1")
+    other = cluster.url_of("p2")
+    first = http.request("GET", cluster.url("ends", "n", other), expect=False).status
+    assert first in (503, 404)
+    wait_until(lambda: http.request("GET", cluster.url("ends", "n", other), expect=False).status == 404, 15, "it is destroyed")
+    print(f"injected: p1 ended between the steps; detected: {first} at first, then 404")

@@ -1,6 +1,7 @@
 """kill -9 of any node at any step of renaming a bucket (faults.md A3): all of it, or nothing; asking again is safe."""
 
 import json
+import random
 import shutil
 import threading
 import time
@@ -26,8 +27,8 @@ def rename(cluster, source, goal):
         return None
 
 
-def fill(cluster, bucket, count=24):
-    made = {f"n-{i}": bytes([i]) * 5000 for i in range(count)}
+def fill(cluster, bucket, count=24, rng=random):
+    made = {f"n-{i}": rng.randbytes(rng.choice((0, 1, 5000, 70_000))) for i in range(count)}
     for name, body in made.items():
         assert cluster.put(bucket, name, body).status == 200
     return made
@@ -56,10 +57,10 @@ def name_now(cluster, made, one, other):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point):
-    cluster = make_cluster(targets=2, drives=1)
+def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point, seed, rng):
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")
-    made = fill(cluster, "old")
+    made = fill(cluster, "old", rng.randint(1, 40), rng)
     cluster.kill("p1")
     cluster.start("p1", fail_points=f"{point}=kill@1")
     assert rename(cluster, "old", "new") is None
@@ -84,9 +85,9 @@ def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point):
 
 def test_nodes_killed_at_any_instant_of_a_rename(make_cluster, seed, rng):
     """Proxy, targets or all at once, within the time that a rename takes."""
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("a-0")
-    made = fill(cluster, "a-0")
+    made = fill(cluster, "a-0", 24, rng)
     now, answered, undone = "a-0", 0, 0
     for number in range(1, ROUNDS + 1):
         goal = f"a-{number}"
@@ -113,7 +114,7 @@ def test_nodes_killed_at_any_instant_of_a_rename(make_cluster, seed, rng):
 
 def test_a_target_that_was_away_during_a_rename_knows_both_names_at_once(make_cluster):
     """What it holds is asked for under the new name as soon as it is back; the old one is gone there, too."""
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")
     made = fill(cluster, "old")
     cluster.kill("t2")

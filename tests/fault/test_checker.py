@@ -11,9 +11,12 @@ import random
 import checker
 import history
 import pytest
+from harness.cli import Liar, answer
 from history import Op, value_bytes, value_of
+from load import Client
 from mutations import MUTATIONS
 from store_model import Model, model_of
+from workload import LATE_NS, Verdict, carried
 
 VALID = 1200
 MUTATED = 1600
@@ -162,3 +165,64 @@ def test_small_values_of_one_name_are_never_alike():
         body = value_bytes(value, size)
         assert body not in seen and size >= 1
         seen.add(body)
+
+
+def call(op, begun, value=None, status=200, **more):
+    """One call that takes ten nanoseconds; values are of 100 bytes."""
+    seen = {"etag": f"e{value}" if value and status == 200 else "", "length": 100 if value else -1}
+    return Op("c", op, "b", "n", begun, begun + 10, status, value=value, **seen | more)
+
+
+def test_an_epoch_is_judged_by_what_the_one_before_left():
+    now = history.now_ns()
+    ops = [call("put", now - LATE_NS - 10**9, 2, 0), call("put", now - 400, 1), call("put", now - 300, 3, 503),
+           call("get", now - 200, 1)]
+    verdict = Verdict(checker.check(ops), {"n": (ops[-1], call("head", now - 100, etag="e1", total=100))}, 1)
+    kept = carried(ops, [verdict])
+    assert verdict.report.ok and [(op.op, op.value, op.outcome) for op in kept] == [("put", 1, "done"), ("put", 3, "unknown")]
+
+    def explained(*later):
+        return checker.check([*kept, *later]).ok
+
+    first, second = now + 100, now + 200
+    assert explained(call("get", first, 1)) and explained(call("get", first, 1), call("get", second, 3))
+    assert not explained(call("get", first, 3), call("get", second, 1)), "what was there comes back"
+    assert not explained(call("get", first, status=404)), "lost"
+    assert not explained(call("get", first, 2)), "what was written a minute before the end comes now"
+    assert explained(call("delete", first), call("get", second, status=404))
+
+
+def test_a_destroyed_bucket_is_one_whose_objects_were_deleted():
+    before, recorder = history.now_ns(), history.Recorder()
+    with Liar(answer(200)) as liar, Client(recorder, "c", [f"http://127.0.0.1:{liar.server.server_port}"]) as client:
+        assert client.destroy_bucket("b", ["n", "m"]).outcome == "done"
+    destroyed = recorder.ops()
+    assert [(op.op, op.name, op.outcome) for op in destroyed] == [("delete", "n", "done"), ("delete", "m", "done")]
+    stored, later = call("put", before - 100, 1), history.now_ns() + 100
+    assert checker.check([stored, *destroyed, call("get", later, status=404)]).ok
+    assert not checker.check([stored, *destroyed, call("get", later, 1)]).ok, "an object of it shows in the next one"
+    listed = call("list", later)
+    listed.name, listed.names = "", [["n", 100, None]]
+    assert not checker.check([stored, *destroyed, listed]).ok
+    behind = call("put", later, 3)
+    assert not checker.check([*destroyed, behind, call("get", later + 100, status=404)]).ok, "what was stored in the next one is lost"
+
+
+def test_a_range_is_of_the_version_that_was_asked_for():
+    stored = [call("put", 100, 1), call("put", 200, 3)]
+    right = call("get", 300, 3, 206, etag="e3", if_match="e3", length=50, offset=20, total=100)
+    wrong = call("get", 300, 3, 206, etag="e3", if_match="e1", length=50, offset=20, total=100)
+    mixed = call("get", 300, 1, 206, etag="e3", if_match="e3", length=50, offset=20, total=100)
+    assert checker.check([*stored, right]).ok
+    assert not checker.check([*stored, wrong]).ok and not checker.check([*stored, mixed]).ok
+
+
+def test_a_short_range_from_anywhere_is_of_who_wrote_it():
+    stored = [call("put", 100, 1), call("put", 200, 3)]
+    for offset in range(24):
+        for length in range(1, 40):
+            seen = call("get", 300, None, 206, etag="e3", if_match="e3", offset=offset, total=100)
+            assert checker.check([*stored, history.describe_body(seen, value_bytes(3, length, offset))]).ok, (offset, length)
+            other = value_bytes(1, length, offset)
+            if other != value_bytes(3, length, offset):
+                assert not checker.check([*stored, history.describe_body(seen, other)]).ok, (offset, length)

@@ -10,7 +10,7 @@ from harness.nodes import call
 from harness.waiting import wait_until
 from history import now_ns
 from load import Client, Crowd
-from test_nemesis import ERRORS, Work
+from workload import ERRORS, Work
 
 NAMES = [f"n-{i:04}" for i in range(40)]
 HOUR = 3600
@@ -23,7 +23,7 @@ def test_no_clock_loses_anything_or_brings_anything_back(make_stage, tmp_path, s
     nodes = ["p1", "p2", "t1", "t2", "t3"]
     drifts = dict(zip(nodes, [0.0, 0.0, 0.1, -0.1, 0.0]))
     clocks = {name: WrongClock(tmp_path / f"{name}.clock", drifts[name]) for name in nodes}
-    stage = make_stage(targets=3, drives=1, meta="etcd", proxies=2,
+    stage = make_stage(apart=True, targets=3, drives=1, meta="etcd", proxies=2,
                        environment={name: clock.environment for name, clock in clocks.items()})
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)

@@ -7,8 +7,10 @@ import time
 
 import disks
 import pytest
+from copies import ON_NODES
 from disks import seeded
 from harness import client as http
+from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
 from latency import bound, forget_pages, machine_is_busy, measures_time, percentile, timed
 from load import Crowd
@@ -207,6 +209,78 @@ def test_a_target_with_a_drive_that_hangs_stops_promptly(make_stage, seed):
     assert took < scaled(15)
     stage.start("t1")
     stage.check(judge, names)
+
+
+@needs_fuse
+@needs_ext4
+def test_where_a_home_hangs_what_it_has_in_hand_waits_until_it_is_out_and_then_nobody(make_stage, seed):
+    """C12, for copies on nodes: writes that the drive has in hand are refused when it is out, all that come then at once; readers are served by the other home from then on."""
+    stage = make_stage(targets=2, drives=1, fs="ext4", recording=True, settings={"http.idle_timeout": "120s"})
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("two", ON_NODES)
+    wait_until_home(cluster)
+    of_well, of_hung = (cluster.names_owned_by(target, "two", 6) for target in ("t1", "t2"))
+    names = [*of_well, *of_hung]
+    for name in names:
+        assert cluster.put("two", name, b"before").status == 200
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 10, "all is settled")
+    hung = stage.disks["t2"][0]
+    for path, _ in stage.data_files("t2", hung.mountpoint):
+        hung.forget(path)
+
+    def metric(name):
+        return cluster.metric("t2", f"tarn_drive_{name}", drive=str(hung.mountpoint))
+
+    def put(name, body):
+        return timed(lambda: cluster.put("two", name, body, expect=False))
+
+    def get(name):
+        return timed(lambda: cluster.get("two", name, expect=False))
+
+    def quickly(calls, status):
+        for answer, seconds in calls:
+            assert answer.status == status and seconds < scaled(1), (answer, seconds)
+        return max(seconds for _, seconds in calls)
+
+    in_hand = []
+
+    def begin(call, name):
+        thread = threading.Thread(target=lambda: in_hand.append((*call(name), time.monotonic())), daemon=True)
+        thread.start()
+        return thread
+
+    hung.daemon.stop()
+    try:
+        began = time.monotonic()
+        writers = [begin(lambda name: put(name, b"in hand"), name) for name in of_well[:2]]
+        wait_until(lambda: metric("hung") == 1, 30, "the drive is out")
+        out = time.monotonic()
+        for writer in writers:
+            writer.join(scaled(10))
+        answered = list(in_hand)
+        reads_when_out = [get(name) for name in (*of_well[2:], *of_hung)]
+        writes_when_out = [put(name, b"not now") for name in (*of_well[2:], *of_hung)]
+        deletes_when_out = [timed(lambda: cluster.delete("two", of_well[2], expect=False))]
+    finally:
+        hung.daemon.cont()
+    assert [answer.status for answer, _, _ in answered] == [503, 503], answered
+    slowest = [quickly(calls, status) for calls, status in (
+        (reads_when_out, 200), (writes_when_out, 503), (deletes_when_out, 503))]
+    waited = max(ended for _, _, ended in answered) - out
+    print(f"injected: the drive of one home of two stopped; detected: out after {out - began:.1f} s, the writes in its hands refused "
+          f"{waited:.1f} s later; all others took at most {max(slowest) * 1000:.0f} ms")
+    assert waited < scaled(5)
+    assert {answer.body for answer, _ in reads_when_out} == {b"before"}
+    assert all(answer.headers.get("Retry-After") for answer, _ in writes_when_out)
+    wait_until(lambda: metric("hung") == 0, 20, "the drive is in again")
+    for name in names:
+        wait_until(lambda: put(name, b"after")[0].status == 200, 20, f"{name} is written again")
+    wait_until(lambda: not any(cluster.metric(each, "tarn_copies_unsettled") for each in ("t1", "t2")), 20, "all is settled")
+    for name in names:
+        for target in ("t1", "t2"):
+            answer = http.request("GET", cluster.url("two", name, base=cluster.url_of(target)), expect=False)
+            assert answer.body == b"after", (name, target, answer)
 
 
 @measures_time

@@ -188,10 +188,16 @@ def names_here_and_there(cluster):
     return cluster.names_owned_by("t1", "data", 1)[0], cluster.names_owned_by("t2", "data", 1)[0]
 
 
-def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster):
-    cluster = make_cluster(targets=2, drives=1)
+def body_of(seed):
+    rng = seeded(seed, "body")
+    return rng.randbytes(rng.choice((1, 5000, 300_000, 2_000_000)))
+
+
+def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster, seed):
+    body = body_of(seed)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     source, goal = names_here_and_there(cluster)
-    assert cluster.put("data", source, BODY).status == 200
+    assert cluster.put("data", source, body).status == 200
     assert patch(cluster, source, {"color": "red"}).status == 200
     cluster.kill("t1")
     cluster.start("t1", fail_points="rename.before_delete=kill@1")
@@ -200,39 +206,41 @@ def test_a_rename_killed_before_the_delete_leaves_both_names(make_cluster):
     cluster.wait_exit("t1")
     cluster.start("t1")
     for name in (source, goal):
-        assert cluster.get("data", name).body == BODY, name
+        assert cluster.get("data", name).body == body, name
         assert custom_of(cluster, name) == {"color": "red"}
     assert rename(cluster, source, goal).status == 200
     assert cluster.names("data") == [goal]
-    assert cluster.get("data", goal).body == BODY
+    assert cluster.get("data", goal).body == body
     assert len(data_files(cluster, "t1", "t2")) == 1
 
 
 @pytest.mark.parametrize("point", ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"])
-def test_a_rename_whose_new_home_dies_keeps_the_source(make_cluster, point):
-    cluster = make_cluster(targets=2, drives=1)
+def test_a_rename_whose_new_home_dies_keeps_the_source(make_cluster, point, seed):
+    body = body_of(seed)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     source, goal = names_here_and_there(cluster)
-    assert cluster.put("data", source, BODY).status == 200
+    assert cluster.put("data", source, body).status == 200
     cluster.kill("t2")
     cluster.start("t2", fail_points=f"{point}=kill@1")
     answer = rename(cluster, source, goal)
     assert answer.status == 503, answer
     cluster.wait_exit("t2")
-    assert cluster.get("data", source).body == BODY
+    assert cluster.get("data", source).body == body
     cluster.start("t2")
-    assert cluster.get("data", source).body == BODY
+    assert cluster.get("data", source).body == body
     found = cluster.get("data", goal)
-    assert found.status == 404 or found.body == BODY, "half a copy"
+    assert found.status == 404 or found.body == body, "half a copy"
     assert rename(cluster, source, goal).status == 200
-    assert cluster.names("data") == [goal] and cluster.get("data", goal).body == BODY
+    assert cluster.names("data") == [goal] and cluster.get("data", goal).body == body
 
 
 @pytest.mark.parametrize("dies", ["t1", "t2"])
-def test_a_copy_whose_target_dies_is_whole_or_not_there(make_cluster, dies):
+def test_a_copy_whose_target_dies_is_whole_or_not_there(make_cluster, dies, seed):
     """A3: of the object, and of the target that it goes to, at every step; asked again it is the same object."""
-    cluster = make_cluster(targets=2, drives=1)
+    body = body_of(seed)
+    cluster = make_cluster(apart=True, targets=2, drives=1)
     source, goal = names_here_and_there(cluster)
-    assert cluster.put("data", source, BODY).status == 200
+    assert cluster.put("data", source, body).status == 200
     etag = cluster.head("data", source).headers["ETag"]
     points = ["put.body", "put.before_attribute", "put.before_index", "put.before_reply"]
     if dies == "t1":  # to a name of its own it writes what it reads
@@ -247,12 +255,12 @@ def test_a_copy_whose_target_dies_is_whole_or_not_there(make_cluster, dies):
         cluster.wait_exit(dies)
         cluster.start(dies)
         hits += 1
-        assert cluster.get("data", source).body == BODY
+        assert cluster.get("data", source).body == body
         found = cluster.get("data", goal)
-        assert found.status == 404 or found.body == BODY, f"half a copy at {point}"
+        assert found.status == 404 or found.body == body, f"half a copy at {point}"
         assert copy(cluster, source, goal).status == 200
         again = cluster.get("data", goal)
-        assert (again.body, again.headers["ETag"]) == (BODY, etag)
+        assert (again.body, again.headers["ETag"]) == (body, etag)
         assert cluster.names("data") == sorted([source, goal])
         wait_until(lambda: len(data_files(cluster, "t1", "t2")) == 2, 10, "nothing else is left")
     print(f"injected: {hits} kills; detected: each copy was whole or not there, and could be made again")

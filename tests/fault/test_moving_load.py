@@ -1,20 +1,24 @@
-"""Clients go on while names move: targets join, are drained, die in between (faults.md G1, G2, G3, G6)."""
+"""Clients go on while names move: targets join, are drained, leave, die in between (faults.md G1, G2, G3, G6)."""
 
 import random
 import re
 import time
 
 from copies import ON_NODES, wait_full, wait_settled
+from doses import FULL, dose
 from harness import attribute
+from harness.admin import does
 from harness.bulk import put_many
-from harness.nodes import give_names_to, stored_map, wait_until_home
+from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from load import Crowd
-from test_nemesis import ERRORS, Work
+from machines import TERM
+from workload import ERRORS, Work
 
-OBJECTS = [f"o-{i:04}" for i in range(600)]  # of a bucket that nobody writes to
+OBJECTS = [f"o-{i:06}" for i in range(dose(600, 20_000))]  # of a bucket that nobody writes to
 NAMES = [f"n-{i:04}" for i in range(40)]
-SLOW = "move.send=sleep:15"  # so that clients meet what moves
+SLOW = "" if FULL else "move.send=sleep:15"  # so that clients meet what moves: of few objects, too
+SECONDS = dose(60, 900)  # for a change to end
 
 
 class RetryingWork(Work):
@@ -40,10 +44,6 @@ def moved_bytes(cluster, since=0):
                for count in re.findall(r" bytes=(\d+)", line)) - since
 
 
-def moves(cluster):
-    return any(attribute.data_files(cluster.drives(cluster.targets()[-1])))
-
-
 def where(cluster):
     """{target: {(bucket, name): bytes}} of all that lies on drives."""
     return {target: {(bucket, name): said["size"] for bucket in ("still", "data")
@@ -53,7 +53,7 @@ def where(cluster):
 
 def test_clients_go_on_while_names_move(make_stage, seed):
     rng = random.Random(seed)
-    stage = make_stage(targets=3, drives=1)
+    stage = make_stage(apart=True, targets=3, drives=1)
     cluster = stage.cluster
     cluster.expect_errors(ERRORS)
     cluster.create_bucket("still")
@@ -69,12 +69,15 @@ def test_clients_go_on_while_names_move(make_stage, seed):
     said = []
     try:
         # G1 and G6: join, drain, return; every call has an answer, at the second try at the latest.
-        normal = timed(said, "join", cluster, lambda: cluster.add_target())
-        timed(said, "drain", cluster, lambda: give_names_to(cluster, "t2", "t3", "t4"))
-        timed(said, "return", cluster, lambda: give_names_to(cluster, *cluster.targets()))
+        timed(said, "join", cluster, lambda: cluster.add_target())
+        aside, leaves = rng.sample(cluster.targets(), 2)
+        drained = timed(said, f"drain of {aside}", cluster, lambda: does(cluster, "start-maintenance", aside))
+        timed(said, "its return", cluster, lambda: does(cluster, "stop-maintenance", aside))
+        timed(said, f"removal of {leaves}", cluster, lambda: remove(cluster, leaves))
+        timed(said, "its new entry", cluster, lambda: stage.start(leaves, fail_points={leaves: SLOW}, served=False))
         failures, calls = work.failures + copied.failures, len(stage.recorder.ops())
         # G2: a target dies at random progress.
-        crashed(said, stage, rng, normal)
+        crashed(said, stage, rng, drained)
     finally:
         for crowd in crowds:
             crowd.stop()
@@ -83,7 +86,7 @@ def test_clients_go_on_while_names_move(make_stage, seed):
         stage.check(client, NAMES, "copied")
     wait_full(cluster, len(cluster.names("copied")), "copied")
     cluster.destroy_bucket("copied")
-    overlapping(said, stage)
+    overlapping(said, stage, rng)
     print("injected: " + "; ".join(said))
     print(f"detected: {calls} calls while names moved, {work.retries + copied.retries} tried again, {len(failures)} of them in vain")
     assert calls > 300 and not failures, failures[:5]
@@ -95,42 +98,54 @@ def test_clients_go_on_while_names_move(make_stage, seed):
 def timed(said, what, cluster, change):
     before, begun = stored_map(cluster)["version"], time.monotonic()
     change()
-    wait_until_home(cluster, 60)
+    wait_until(lambda: stored_map(cluster)["version"] > before, 10, f"{what}: another map")
+    wait_until_home(cluster, SECONDS)
     seconds = time.monotonic() - begun
     said.append(f"{what} {seconds:.1f} s")
-    assert stored_map(cluster)["version"] > before
     return seconds
 
 
+def remove(cluster, target):
+    """It gives everything away and ends."""
+    does(cluster, "decommission-node", target)
+    cluster.wait_exit(target, SECONDS)
+
+
 def crashed(said, stage, rng, normal):
+    """G2: one of the targets dies while another is drained."""
     cluster = stage.cluster
     begun = time.monotonic()
-    give_names_to(cluster, "t1", "t2", "t3")
+    drained, dead = rng.choice(cluster.targets()), rng.choice(cluster.targets())
+    does(cluster, "start-maintenance", drained)
     time.sleep(rng.uniform(0.1, normal / 2))
-    dead = rng.choice(["t1", "t2", "t3", "t4"])
     stage.kill(dead)
     stage.start(dead, served=False)
-    wait_until_home(cluster, 60)
+    wait_until_home(cluster, SECONDS)
     seconds = time.monotonic() - begun
-    said.append(f"drain of t4 with a kill of {dead} {seconds:.1f} s")
-    assert seconds <= scaled(2 * normal + 8), "a crash costs more than as much time again, and a lease"
+    said.append(f"drain of {drained} with a kill of {dead} {seconds:.1f} s")
+    does(cluster, "stop-maintenance", drained)
+    wait_until_home(cluster, SECONDS)
+    assert seconds <= scaled(2 * normal + TERM + 2), "a crash costs more than as much time again, and a lease"
 
 
-def overlapping(said, stage):
-    """G3: t4 gets its names back, and while they move t1 is put aside: all ends as by the last map."""
+def overlapping(said, stage, rng):
+    """G3: a target gets its names back, and while they move another is put aside: all ends as by the last map."""
     cluster = stage.cluster
+    back, aside = rng.sample(cluster.targets(), 2)
+    does(cluster, "start-maintenance", back)
+    wait_until_home(cluster, SECONDS)
     before = moved_bytes(cluster)
     first = where(cluster)
-    give_names_to(cluster, *cluster.targets())
-    wait_until(lambda: attribute.data_files(cluster.drives("t4")), 20, "something moves to t4")
-    give_names_to(cluster, "t2", "t3", "t4")
-    wait_until_home(cluster, 60)
+    does(cluster, "stop-maintenance", back)
+    wait_until(lambda: attribute.data_files(cluster.drives(back)), 20, f"something moves to {back}")
+    does(cluster, "start-maintenance", aside)
+    wait_until_home(cluster, SECONDS)
     last = where(cluster)
-    assert not last["t1"], "something is left where no name is at home"
+    assert not last[aside], "something is left where no name is at home"
     misplaced = [key for target, each in last.items() for key in each if cluster.owner(*key) != target]
     assert not misplaced, misplaced[:5]
     assert sorted(name for each in last.values() for bucket, name in each if bucket == "still") == OBJECTS
     optimum = sum(size for target, each in last.items() for key, size in each.items() if key not in first[target])
     moved = moved_bytes(cluster) - before
-    said.append(f"two changes at once moved {moved} bytes, at least {optimum} had to")
+    said.append(f"{aside} put aside while {back} came back: moved {moved} bytes, at least {optimum} had to")
     assert optimum > 500_000 and moved <= 1.2 * optimum, (moved, optimum)

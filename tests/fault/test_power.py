@@ -7,7 +7,6 @@ by what was acknowledged at that moment.
 """
 
 import bisect
-import pathlib
 import re
 import shutil
 import threading
@@ -22,7 +21,7 @@ from history import Recorder
 from latency import machine_is_busy, measures_time
 from load import Client, Crowd
 from manufacture import multiply
-from stage import ATTRIBUTE, DRIVE_ERRORS, Churn, certain
+from stage import DRIVE_ERRORS, Churn, certain
 
 CUTS = 5
 IMAGES = 200

@@ -61,7 +61,7 @@ def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_
 
 def test_a_target_killed_during_a_resilver_has_everything_once_after_the_next(make_stage, seed):
     rng = seeded(seed, "resilver")
-    stage = make_stage(targets=1, drives=1)
+    stage = make_stage(targets=1, drives=1, settings={"resilver.enabled": "false"})
     cluster = stage.cluster
     bodies = {f"n-{i}": os.urandom(rng.choice([0, 100, 70_000, MIB + 1])) for i in range(40)}
     for name, body in bodies.items():

@@ -28,7 +28,7 @@ LEASE = 4  # seconds
 
 def start(make_stage, **options):
     """A stage of three targets, with STILL in a bucket that has each object on two of them."""
-    stage = make_stage(targets=3, drives=1, **options)
+    stage = make_stage(apart=True, targets=3, drives=1, **options)
     stage.cluster.create_bucket("two", ON_NODES)
     put_all([stage.client(f"f{i}") for i in range(8)], "two", STILL, 20_000)
     wait_until_home(stage.cluster)

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import wait_until
 from machines import flags_of
-from test_nemesis import ERRORS
+from workload import ERRORS
 from test_returned_drive import attach, change
 
 KEEP = 4  # seconds
@@ -77,12 +77,12 @@ def test_tombstones_stay_while_a_drive_is_out_of_service(make_stage):
     """It may hold what was deleted: here it does, since nobody could ask it."""
     stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
-    assert change(cluster, "POST", "disable-mp", first, "?dntres=true").status == 200
+    assert change(cluster, "t1", "POST", "disable-mp", first, "?dntres=true").status == 200
     for name in names:
         assert cluster.delete("m", name).status == 200
     time.sleep(2 * KEEP)
     assert forgotten(cluster) == 0
-    assert change(cluster, "POST", "enable-mp", first).status == 200
+    assert change(cluster, "t1", "POST", "enable-mp", first).status == 200
     wait_until(lambda: forgotten(cluster) == len(names) + PROBE, 10 * KEEP, "they go when the drive has caught up", every=0.1)
     assert cluster.names("m") == []
     assert all(cluster.get("m", name).status == 404 for name in names)
@@ -92,21 +92,21 @@ def test_a_drive_that_was_detached_for_too_long_comes_back_empty_only(make_stage
     """Nobody remembers what was deleted meanwhile."""
     stage, names, first = mirrored(make_stage)
     cluster = stage.cluster
-    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
-    attach(cluster, first)  # in time
-    assert change(cluster, "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    assert change(cluster, "t1", "DELETE", "detach-mp", first, "?dntres=true").status == 200
+    attach(cluster, "t1", first)  # in time
+    assert change(cluster, "t1", "DELETE", "detach-mp", first, "?dntres=true").status == 200
     for name in names:
         assert cluster.delete("m", name).status == 200
     # That of the probe may lie on the drive that is away.
     wait_until(lambda: forgotten(cluster) >= len(names), 10 * KEEP, "nothing is kept for it any more", every=0.1)
     stage.kill("t1")
     stage.start("t1")
-    refused = change(cluster, "PUT", "attach-mp", first)
+    refused = change(cluster, "t1", "PUT", "attach-mp", first)
     assert refused.status == 409 and b"target.tombstone_keep" in refused.body, refused
     assert cluster.names("m") == [], "the drive of which that is asked has what was deleted"
     for part in (".tarn", "data", "trash"):
         shutil.rmtree(Path(first) / part, ignore_errors=True)
-    attach(cluster, first)
+    attach(cluster, "t1", first)
     assert cluster.put("m", "new", b"new").status == 200
     assert cluster.names("m") == ["new"]
 

@@ -83,7 +83,8 @@ class NodeLog:
 
 class Cluster:
     """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd; on a
-    `network` (netns.Network), each on the machine of its number; members of etcd with `etcds_apart` on the last ones. Not started until `up`."""
+    `network` (netns.Network), each on the machine of its own name, or else of its number; members of etcd with `etcds_apart` on the
+    last ones. Not started until `up`."""
 
     def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
                  meta="embedded", etcds=1, etcds_apart=False, network=None):
@@ -143,6 +144,9 @@ class Cluster:
             return []
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory.parent / f"{self.directory.name}.places"
+        if "p1" in self.network.machines:
+            file.write_text(json.dumps({name: self.network.place(name) for name in self.network.machines}))
+            return ["--places", str(file)]
         kinds = {"p": len(self.proxies), "etcd": self.etcds, "t": len(self.network.machines)}
         first = {"etcd": len(self.network.machines) - self.etcds if self.etcds_apart else 0}
         file.write_text(json.dumps({f"{kind}{i + 1}": self.network.place(f"m{first.get(kind, 0) + i + 1}")

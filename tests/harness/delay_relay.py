@@ -1,9 +1,9 @@
 """Passes TCP connections on that a redirect rule brought here, and holds back what is sent on them.
 
-    delay_relay.py SECONDS JITTER
+    delay_relay.py SECONDS JITTER BACK
 
 Prints its port, and the mark of its own connections, which the rule must let through. What is sent arrives in order,
-each piece SECONDS later, give or take up to JITTER. Runs until it is killed; see netns.py.
+each piece SECONDS later, give or take up to JITTER; BACK seconds later what comes back to who has connected. Runs until it is killed; see netns.py.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ async def pump(reader, writer, seconds, jitter):
             await writer.drain()
 
     sender = asyncio.create_task(send())
+    sender.add_done_callback(lambda done: done.cancelled() or done.exception())  # its side may be gone
     try:
         while True:
             data = await reader.read(65536)
@@ -43,8 +44,12 @@ async def pump(reader, writer, seconds, jitter):
         sender.cancel()
 
 
-async def pass_on(reader, writer, seconds, jitter):
+_running = set()  # asyncio itself would forget tasks that wait for each other
+
+
+async def pass_on(reader, writer, seconds, jitter, back):
     there = None
+    _running.add(asyncio.current_task())
     try:
         packed = writer.get_extra_info("socket").getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
         port, address = struct.unpack_from("!2xH4s", packed)
@@ -53,18 +58,19 @@ async def pass_on(reader, writer, seconds, jitter):
         connection.setblocking(False)
         await asyncio.get_running_loop().sock_connect(connection, (socket.inet_ntoa(address), port))
         other, there = await asyncio.open_connection(sock=connection)
-        await asyncio.gather(pump(reader, there, seconds, jitter), pump(other, writer, seconds, jitter))
+        await asyncio.gather(pump(reader, there, seconds, jitter), pump(other, writer, back, jitter))
     except OSError:
         pass  # either side is gone: so is the other one
     finally:
+        _running.discard(asyncio.current_task())
         for each in (writer, there):
             if each is not None:
                 each.transport.abort()
 
 
 async def main():
-    seconds, jitter = float(sys.argv[1]), float(sys.argv[2])
-    server = await asyncio.start_server(lambda r, w: pass_on(r, w, seconds, jitter), "0.0.0.0", 0)
+    seconds, jitter, back = (float(word) for word in sys.argv[1:4])
+    server = await asyncio.start_server(lambda r, w: pass_on(r, w, seconds, jitter, back), "0.0.0.0", 0)
     print(server.sockets[0].getsockname()[1], MARK, flush=True)
     await server.serve_forever()
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 
@@ -130,3 +131,32 @@ def revision(url):
 def forget_changes(url):
     """Compaction: whoever has not seen all changes cannot be told them any more."""
     call_etcd(url, "/v3/kv/compaction", {"revision": str(revision(url)), "physical": True})
+
+
+class Commits:
+    """Writes through each of these members, as long as it is entered: when etcd took a write."""
+
+    def __init__(self, urls):
+        self._times, self._stop = [time.monotonic()], threading.Event()
+        self._writers = [threading.Thread(target=self._write, args=(url,), daemon=True) for url in urls]
+
+    def __enter__(self):
+        for writer in self._writers:
+            writer.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for writer in self._writers:
+            writer.join()
+
+    def _write(self, url):
+        while not self._stop.wait(0.05):
+            with contextlib.suppress(OSError, ValueError):
+                call_etcd(url, "/v3/kv/put", {"key": base64_of("/probe"), "value": ""}, timeout=1)
+                self._times.append(time.monotonic())
+
+    def longest_gap(self):
+        """For how many seconds on end it took none, until now."""
+        times = sorted([*self._times, time.monotonic()])
+        return max(after - before for before, after in zip(times, times[1:]))

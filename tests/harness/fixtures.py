@@ -1,5 +1,6 @@
 """Fixtures for all tests, and the record of what ran that tests/run reads."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 
 import pytest
 
+from harness import netns
 from harness.cluster import PROGRAMS, Cluster, processes_naming
 
 # Clusters that are up while a test runs; their logs are shown when it fails.
@@ -38,11 +40,11 @@ def pytest_configure(config):
         os.environ["TARN_PORT_SHARE"] = f"{number % count}/{count}"
 
 
-def _record(outcome, test, when, reason=""):
+def _record(outcome, test, when, reason="", says=()):
     path = os.environ.get("TARN_TEST_REPORT")
     if path and not _is_worker:
         with open(path, "a") as report:
-            report.write(json.dumps({"outcome": outcome, "test": test, "when": when, "reason": reason}) + "\n")
+            report.write(json.dumps({"outcome": outcome, "test": test, "when": when, "reason": reason, "says": says}) + "\n")
 
 
 def pytest_runtest_logreport(report):
@@ -51,9 +53,19 @@ def pytest_runtest_logreport(report):
         # An expected failure is a test that is left out, too.
         _record("skipped", report.nodeid, report.when, getattr(report, "wasxfail", "") or reason.removeprefix("Skipped: "))
     elif report.failed:
-        _record("failed", report.nodeid, report.when)
+        _record("failed", report.nodeid, report.when, says=_said(report))
     elif report.when == "call":
-        _record("passed", report.nodeid, report.when)
+        _record("passed", report.nodeid, report.when, says=_said(report))
+
+
+def _said(report):
+    return [value for name, value in report.user_properties if name == "says"]
+
+
+@pytest.fixture
+def say(record_property):
+    """Prints a text below the runner's closing lines, also when the test passes."""
+    return lambda text: record_property("says", text)
 
 
 def pytest_collectreport(report):
@@ -86,10 +98,17 @@ def _check(cluster):
 @pytest.fixture
 def make_cluster(request, tmp_path):
     """Makes clusters that belong to this test alone: `make_cluster(targets=1, settings={...})`, started unless
-    `start=False`. They are checked, stopped and removed at the end."""
-    made = []
+    `start=False`. With `apart` each node has a machine of its own, with an address of its own (`cluster.network`), and
+    the meta store is etcd. They are checked, stopped and removed at the end."""
+    made, networks = [], contextlib.ExitStack()
 
-    def make(start=True, fail_points=None, environment=None, directory=None, **options):
+    def make(start=True, fail_points=None, environment=None, directory=None, apart=False, **options):
+        if apart:
+            reason = netns.why_no_network()
+            if reason:
+                pytest.skip(reason)
+            options.setdefault("meta", "etcd")  # several machines have no embedded store
+            options["network"] = networks.enter_context(netns.machine_of_each(**options))
         cluster = Cluster(directory or tmp_path / f"cluster{len(made)}", **options)
         made.append(cluster)
         _live.append(cluster)
@@ -101,6 +120,8 @@ def make_cluster(request, tmp_path):
     problems = []
     for cluster in made:
         problems += cluster.complaints()
+        if cluster.network:
+            cluster.network.heal()  # so that nodes can end in good order
     for cluster in made:
         failed = request.node.stash.get(_failed, False)
         if failed or problems:
@@ -112,6 +133,7 @@ def make_cluster(request, tmp_path):
             problems.append(str(error))
         if failed and not os.environ.get("TARN_TEST_KEEP"):
             _remove_drives(cluster)
+    networks.close()
     assert not problems, "\n".join(dict.fromkeys(problems))
 
 

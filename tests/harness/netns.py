@@ -52,6 +52,13 @@ def why_no_network():
     return None
 
 
+def machine_of_each(targets=4, proxies=1, meta="embedded", etcds=1, spare=2, **_):
+    """A Network with a machine for each node of a `Cluster` of these options, by its name, and for `spare` more targets."""
+    members = etcds if meta == "etcd" else 0
+    return Network([f"{kind}{i + 1}" for kind, count in (("p", proxies), ("etcd", members), ("t", targets + spare))
+                    for i in range(count)])
+
+
 def _run(words, text=""):
     done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=scaled(20))
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}\n{text}"
@@ -189,11 +196,12 @@ class Network:
         _run([*self.runner(machine), "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", f"{megabits}mbit",
               "burst", "128kb", "latency", "500ms"])
 
-    def delay(self, machine, seconds, jitter):
+    def delay(self, machine, seconds, jitter, back=None):
         """What is sent on new TCP connections from and to a machine takes `seconds` more each way, give or take `jitter`,
-        through a relay. Connections that are there are reset. There is no netem here."""
+        through a relay; `back` seconds what comes back to who has connected, if that is said. Connections that are there are reset. There is no netem here."""
         relay = subprocess.Popen(
-            [*self.runner(machine), sys.executable, str(Path(__file__).with_name("delay_relay.py")), str(seconds), str(jitter)],
+            [*self.runner(machine), sys.executable, str(Path(__file__).with_name("delay_relay.py")), str(seconds), str(jitter),
+             str(seconds if back is None else back)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self._relays[machine] = relay
         port, mark = relay.stdout.readline().split()

@@ -86,16 +86,19 @@ def test_environment(preset):
     return environment
 
 
-def run_pytest(words, environment, capture=False, timeout=None):
-    """Runs pytest; returns (exit code, its records, its output when captured)."""
+def run_pytest(words, environment, capture=False, timeout=None, copy=None):
+    """Runs pytest; returns (exit code, its records, its output when captured). `copy`: a file that gets its output as well."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report"
         report.touch()
         command = [str(BUILD / "venv" / "bin" / "python"), "-m", "pytest", "--rootdir", str(REPOSITORY), *words]
+        tee = subprocess.Popen(["tee", str(copy)], stdin=subprocess.PIPE) if copy else None
+        output = subprocess.PIPE if capture else tee.stdin if copy else None
         result = subprocess.run(
             command, cwd=REPOSITORY, env=environment | {"TARN_TEST_REPORT": str(report)}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if capture else None, stderr=subprocess.STDOUT if capture else None, text=True,
-            timeout=timeout)
+            stdout=output, stderr=subprocess.STDOUT if output else None, text=True, timeout=timeout)
+        if tee:
+            tee.communicate()
         records = [json.loads(line) for line in report.read_text().splitlines()]
     return result.returncode, records, result.stdout or ""
 

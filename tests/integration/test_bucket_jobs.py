@@ -242,8 +242,8 @@ def test_questions_about_nothing(cluster):
     for what in ("status", "qryxstats"):
         answer = query(cluster, what, id="nosuchid123")
         assert answer.status == 404 and answer.json()["tcode"] == "ErrXactNotFound", answer
-    answer = query(cluster, "status", kind="lru")
-    assert answer.status == 404 and answer.json()["message"] == "x-lru does not exist"
+    answer = query(cluster, "status", kind="dsort")
+    assert answer.status == 404 and answer.json()["message"] == "x-dsort does not exist"
     for answer in (query(cluster, "status_all", node="no-such-node"),
                    client.request("GET", f"{cluster.endpoint}/v1/reverse/daemon?what=snode", headers={"Ais-Node-Id": "no-such-node"}, expect=False),
                    stop(cluster, Kind="lru", DaemonID="no-such-node")):

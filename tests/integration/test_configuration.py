@@ -158,7 +158,7 @@ def test_other_messages_that_make_no_sense_say_so(pair):
             ({"action": "set-config", "value": {}}, 400, "nothing to set"),
             ({"action": "reset-config", "value": [1]}, 400, "a list of settings"),
             ({"action": "reset-config", "value": ["bogus"]}, 400, "there is no setting 'bogus'"),
-            ({"action": "decommission", "value": {}}, 501, "decommission"),
+            ({"action": "reload-creds", "value": {}}, 501, "reload-creds"),
             (None, 400, "needs a body")):
         answer = put(pair, "p1", "/v1/cluster", body)
         assert answer.status == status and says in answer.json()["message"], answer

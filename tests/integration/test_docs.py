@@ -46,7 +46,7 @@ def free_port():
 def run_script(script, directory, **environment):
     path = f"{PROGRAMS}:{os.environ['PATH']}"
     return subprocess.run(["bash", "-euxo", "pipefail", "-c", script], cwd=directory, capture_output=True, text=True,
-                          timeout=scaled(120), env={**os.environ, "HOME": str(directory), "PATH": path, **environment})
+                          timeout=scaled(300), env={**os.environ, "HOME": str(directory), "PATH": path, **environment})
 
 
 @pytest.mark.parametrize("document, says", [("README.md", "512"), ("docs/cli.md", "drives behind NFS"),
@@ -54,7 +54,8 @@ def run_script(script, directory, **environment):
 def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
     port = free_port()
     directory = tmp_path / "cluster"
-    script = "".join(fences(document, "sh"))
+    # What a document leaves running in the background ends with it.
+    script = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + "".join(fences(document, "sh"))
     assert "local-cluster up" in script
     # The reader's port and place may be taken on the machine that tests.
     script = script.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{port + 1}")

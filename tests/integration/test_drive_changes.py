@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from harness import client
+from harness import attribute, client
 from harness.cli import Cli
 from harness.waiting import wait_until
 
@@ -49,10 +49,6 @@ def test_a_disabled_drive_answers_503_and_takes_nothing_until_it_is_enabled(one)
     lies = fill(one)
     first, second = map(str, one.drives("t1"))
     there = [name for name in lies if lies[name] == first]
-    refused = change(one, "disable-mp", first)
-    assert refused.status == 409 and f"holds {len(there)} objects" in refused.json()["message"], refused
-    assert "they would answer 503 until it is enabled" in refused.json()["message"]
-    assert one.get("data", there[0]).status == 200
     assert change(one, "disable-mp", first, "?dntres=true").status == 200
     assert change(one, "disable-mp", first, "?dntres=true").status == 200, "it is so already"
     assert paths(one) == {"available": [second], "waiting_dd": [], "disabled": [first]}
@@ -132,10 +128,6 @@ def test_a_detached_drive_is_gone_until_it_is_attached_again(one):
     lies = fill(one)
     first, second = map(str, one.drives("t1"))
     there = [name for name in lies if lies[name] == first]
-    refused = change(one, "detach-mp", first)
-    assert refused.status == 409 and f"holds {len(there)} objects" in refused.json()["message"], refused
-    assert "do not exist until it is attached again" in refused.json()["message"]
-    assert paths(one)["available"] == [first, second]
     assert change(one, "detach-mp", first, "?dntres=true").status == 200
     wait_until(lambda: not paths(one)["waiting_dd"], 10, "the drive is closed")
     pid = one.pid("t1")
@@ -165,11 +157,11 @@ def test_a_detached_drive_is_gone_until_it_is_attached_again(one):
 
 
 def test_readers_and_writers_do_not_notice(one):
-    """Drives come and go under load: no request fails, no byte is wrong, but for uploads that a detach waits for."""
+    """Drives come and go under load, each with what it holds: no request fails, no byte is wrong."""
     third = one.directory / "t1" / "third"
     third.mkdir()
-    body = bytes(range(256)) * 4096
-    for i in range(8):
+    body = bytes(range(256)) * 1024
+    for i in range(24):
         assert one.put("data", f"r{i}", body).status == 200
     stop, wrong = threading.Event(), []
 
@@ -187,19 +179,24 @@ def test_readers_and_writers_do_not_notice(one):
             if answer.status != 200 or one.get("data", f"w{i}").body != b"%d" % number:
                 wrong.append(answer)
 
-    threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+    def look():
+        while not stop.is_set():
+            names = one.names("data")
+            if len(set(names)) != len(names) or not {f"r{i}" for i in range(24)} <= set(names):
+                wrong.append(names)
+
+    threads = [threading.Thread(target=look), *(threading.Thread(target=read, args=(i,)) for i in range(4))]
     threads += [threading.Thread(target=write, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     try:
         for _ in range(5):
             assert change(one, "attach-mp", third).status == 200
-            held = change(one, "detach-mp", third)
-            assert held.status in (200, 409), held
-            if held.status == 409:  # a writer's home: it is put out of use and into it instead
-                assert change(one, "enable-mp", third).status == 200
-                break
-            wait_until(lambda: not paths(one)["waiting_dd"], 20, "the drive is closed")
+            wait_until(lambda: any(f"mp[{third}" in each["location"] for each in one.list("data", props="name,location")), 20,
+                       "something lies on it")
+            assert change(one, "detach-mp", third).status == 200
+            wait_until(lambda: not paths(one)["waiting_dd"], 30, "the drive is empty and closed")
+            assert not attribute.objects([third])
     finally:
         stop.set()
         for thread in threads:
@@ -252,9 +249,6 @@ def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(
                "every object has two copies again, and no more")
     for name in {*names, "new"} - {deleted}:
         assert len(copies_of(one, name)) == 2
-    # A drive whose objects lie nowhere else is kept.
-    assert one.put("data", "single", b"s").status == 200
-    assert change(one, away, drive_of(one, "single")).status == 409
     one.kill("t1")
     one.start("t1")
     check()
@@ -310,7 +304,10 @@ def test_the_command_line_changes_drives(one):
     cli.ok("drive", "enable", node, third)
     cli.ok("drive", "detach", node, third)
     assert str(third) not in cli.ok("drive", "ls").decode()
-    cli.refuses(6, "drive", "detach", node, one.drives("t1")[0], says="objects")
+    first = one.drives("t1")[0]
+    cli.ok("drive", "disable", "--wait", node, first)
+    assert f"{first} out of use" in " ".join(cli.ok("drive", "ls").decode().split())
+    cli.ok("drive", "enable", node, first)
     cli.refuses(3, "drive", "disable", node, "/no/such", says="does not exist")
     cli.ok("drive", "disable", "--force", node, one.drives("t1")[0])
     cli.ok("drive", "enable", node, one.drives("t1")[0])
@@ -337,3 +334,205 @@ def test_a_label_stays_until_the_drive_is_detached(one):
     assert change(one, "detach-mp", spare, "?dntres=true").status == 200
     assert change(one, "attach-mp", spare).status == 200
     assert label() == ""
+
+
+def resilvers(cluster):
+    """All resilver jobs, running and ended."""
+    return client.request("GET", cluster.endpoint + "/v1/cluster?what=status_all", b'{"kind":"resilver"}',
+                          {"Content-Type": "application/json"}, expect=False).json() or []
+
+
+def at_rest(cluster, count):
+    """`count` resilvers or more have begun, and all have ended well."""
+    jobs = resilvers(cluster)
+    return len(jobs) >= count and all(job["end_time"] and not job["err"] for job in jobs)
+
+
+def homes(cluster):
+    """Names by the drive that they lie on, each once."""
+    found = {str(drive): sorted(attribute.objects([drive])) for drive in cluster.directory.glob("t1/*") if (drive / ".tarn").exists()}
+    return {drive: names for drive, names in found.items() if names}
+
+
+@pytest.mark.parametrize("back", ["attach-mp", "enable-mp"])
+def test_objects_move_by_themselves_when_a_drive_comes(one, back):
+    """A job of kind resilver begins without an operator, and then look-ups visit one drive again."""
+    lies = fill(one, 60)
+    first, third = one.drives("t1")[0], one.directory / "t1" / "third"
+    third.mkdir()
+    if back == "enable-mp":
+        assert change(one, "disable-mp", first, "?dntres=true").status == 200
+        for name in lies:
+            assert one.put("data", name, name[1:].encode()).status == 200
+        assert {drive_of(one, name) for name in lies} == {str(one.drives("t1")[1])}
+    came = third if back == "attach-mp" else first
+    assert change(one, back, came).status == 200
+    wait_until(lambda: at_rest(one, 1), 30, "the resilver has ended")
+    assert len(resilvers(one)) == 1
+    wait_until(lambda: len(one.logs["t1"].matching("overflow mark cleared")) >= len(homes(one)), 20, "marks are cleared")
+    now = homes(one)
+    assert sorted(sum(now.values(), [])) == sorted(lies), "each lies in one place"
+    assert len(now[str(came)]) > 5
+    for name in lies:
+        assert one.get("data", name).body == name[1:].encode()
+
+
+def test_what_came_with_dntres_moves_after_a_restart(one):
+    lies = fill(one, 60)
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third, "?dntres=true").status == 200
+    assert not resilvers(one) and str(third) not in homes(one)
+    one.kill("t1")
+    one.start("t1")
+    wait_until(lambda: at_rest(one, 1), 30, "the resilver has ended")
+    now = homes(one)
+    assert len(now[str(third)]) > 5 and sorted(sum(now.values(), [])) == sorted(lies)
+
+
+def test_resilver_enabled_false_leaves_objects_where_they_are(make_cluster):
+    one = make_cluster(targets=1, drives=2, settings={"resilver.enabled": "false"})
+    fill(one, 40)
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "attach-mp", third).status == 200
+    set_to = lambda value: client.request("PUT", f"{one.endpoint}/v1/cluster/set-config?resilver.enabled={value}", b"", expect=False)
+    assert set_to("false").status == 200
+    one.kill("t1")
+    one.start("t1")
+    assert not resilvers(one) and str(third) not in homes(one)
+    assert set_to("true").status == 200
+    wait_until(lambda: str(third) in homes(one) and at_rest(one, 1), 30, "it moves what belongs there")
+
+
+@pytest.mark.parametrize("action", ["detach-mp", "disable-mp"])
+def test_a_drive_gives_away_what_it_holds_before_it_goes(one, action):
+    lies = fill(one, 60)
+    first, second = map(str, one.drives("t1"))
+    gone = [name for name in lies if lies[name] == first][0]
+    assert one.delete("data", gone).status == 200
+    del lies[gone]
+    assert change(one, action, first).status == 200
+    ends = {"available": [second], "waiting_dd": [], "disabled": [first] if action == "disable-mp" else []}
+    wait_until(lambda: paths(one) == ends, 30, "it is empty and gone")
+    for name in lies:
+        assert one.get("data", name).body == name[1:].encode()
+        assert drive_of(one, name) == second
+    assert one.get("data", gone).status == 404 and sorted(one.names("data")) == sorted(lies)
+    assert homes(one) == {second: sorted(lies)}
+    assert any(not job["err"] for job in resilvers(one)), "a job shows it"
+    one.kill("t1")
+    one.start("t1")
+    assert paths(one) == ends
+    assert change(one, "attach-mp" if action == "detach-mp" else "enable-mp", first).status == 200
+    wait_until(lambda: len(homes(one).get(first, [])) > 5, 30, "it gets its names again")
+    for name in lies:
+        assert one.get("data", name).body == name[1:].encode()
+
+
+def test_a_drive_that_leaves_goes_on_after_a_kill_and_stays_when_told(make_cluster):
+    one = make_cluster(targets=1, drives=2, settings={"rebalance.bandwidth": "100KiB"})
+    body = bytes(range(256)) * 256
+    for i in range(60):
+        assert one.put("data", f"o{i}", body).status == 200
+    first, second = map(str, one.drives("t1"))
+    there = homes(one)[first]
+    assert change(one, "detach-mp", first).status == 200
+    assert change(one, "detach-mp", first).status == 200, "it is so already"
+    assert paths(one) == {"available": [second], "waiting_dd": [first], "disabled": []}
+    wait_until(lambda: len(homes(one)[first]) < len(there), 30, "something has moved")
+    last = change(one, "detach-mp", second)
+    assert last.status == 409 and "only one of this target in service" in last.json()["message"], last
+    # It stays, with what it has, and takes files again.
+    assert change(one, "enable-mp", first).status == 200
+    assert paths(one) == {"available": [first, second], "waiting_dd": [], "disabled": []}
+    for i in range(20):
+        assert one.put("data", f"new{i}", body).status == 200
+    assert any(drive_of(one, f"new{i}") == first for i in range(20))
+    # It goes again, over a kill.
+    assert change(one, "detach-mp", first).status == 200
+    for i in range(20):
+        assert one.put("data", f"late{i}", body).status == 200
+        assert drive_of(one, f"late{i}") == second, "no new files go there"
+    one.kill("t1")
+    one.start("t1")
+    assert paths(one)["waiting_dd"] == [first]
+    assert drive_of(one, "late0") == second and one.put("data", "late20", body).status == 200
+    assert drive_of(one, "late20") == second
+    names = [f"o{i}" for i in range(60)] + [f"new{i}" for i in range(20)] + [f"late{i}" for i in range(21)]
+    for name in names:
+        assert one.get("data", name).body == body
+    assert sorted(one.names("data")) == sorted(names)
+    set_to = client.request("PUT", f"{one.endpoint}/v1/cluster/set-config?rebalance.bandwidth=0B", b"", expect=False)
+    assert set_to.status == 200, set_to
+    wait_until(lambda: paths(one) == {"available": [second], "waiting_dd": [], "disabled": []}, 60, "it is empty and gone")
+    for name in names:
+        assert one.get("data", name).body == body
+    assert homes(one) == {second: sorted(names)}
+
+
+def test_a_drive_does_not_leave_when_the_others_have_no_room(one):
+    fill(one)
+    first = str(one.drives("t1")[0])
+    settings = "space.highwm=1&space.out_of_space=1"
+    assert client.request("PUT", f"{one.endpoint}/v1/cluster/set-config?{settings}", b"", expect=False).status == 200
+    refused = change(one, "detach-mp", first)
+    assert refused.status == 507 and "take 0 bytes only" in refused.json()["message"], refused
+    assert paths(one)["waiting_dd"] == []
+
+
+@pytest.mark.parametrize("away, back", [("disable-mp", "enable-mp"), ("detach-mp", "attach-mp")])
+def test_an_old_version_does_not_come_back_with_its_drive(make_cluster, away, back):
+    """Written anew without its drive, which is back when the one with the new version is missing: 503, never the old one."""
+    one = make_cluster(targets=1, drives=2, settings={"resilver.enabled": "false"})
+    lies = fill(one)
+    first, second = one.drives("t1")
+    name = next(name for name in lies if lies[name] == str(first))
+    wait_until(lambda: change(one, away, first, "?dntres=true").status == 200, 10, "out of service")
+    assert one.put("data", name, b"second").status == 200
+    wait_until(lambda: not paths(one)["waiting_dd"], 10, "closed")
+    # Back, and the target dies before anybody has compared the two.
+    one.kill("t1")
+    one.start("t1", fail_points="mirror.before_drop=error")
+    assert change(one, back, first).status == 200
+    assert one.get("data", name).body == b"second"
+    one.kill("t1")
+    second.rename(second.parent / "kept")
+    second.mkdir()
+    one.expect_errors("drive missing")
+    one.start("t1")
+    assert one.get("data", name).status == 503
+    assert one.head("data", name).status == 503
+    one.kill("t1")
+    second.rmdir()
+    (second.parent / "kept").rename(second)
+    one.start("t1")
+    wait_until(lambda: one.get("data", name).status == 200, 10, "it is back")
+    assert one.get("data", name).body == b"second"
+    wait_until(lambda: one.logs["t1"].matching("drive has caught up"), 20, "what was overtaken is gone")
+    assert name not in attribute.objects([first])
+    for each in lies:
+        assert one.get("data", each).body == (b"second" if each == name else each[1:].encode())
+
+
+def test_copies_are_made_elsewhere_when_their_drive_leaves(one):
+    """Objects with copies, one of them with its only one on the drive, and objects without."""
+    fill(one)
+    first, second = one.drives("t1")
+    one.create_bucket("twice", {"mirror": {"enabled": True}})
+    assert change(one, "disable-mp", second, "?dntres=true").status == 200
+    assert one.put("twice", "alone", b"alone").status == 200
+    assert copies_of(one, "alone") == [copy for copy in copies_of(one, "alone") if str(first) in copy]
+    third = one.directory / "t1" / "third"
+    third.mkdir()
+    assert change(one, "enable-mp", second).status == 200 and change(one, "attach-mp", third).status == 200
+    names = ["alone", *(f"o{i}" for i in range(20))]
+    for name in names[1:]:
+        assert one.put("twice", name, name.encode()).status == 200
+    assert change(one, "detach-mp", first).status == 200
+    wait_until(lambda: paths(one) == {"available": [str(second), str(third)], "waiting_dd": [], "disabled": []}, 30, "it is gone")
+    for name in names:
+        assert one.get("twice", name).body == name.encode()
+    counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
+    wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
+               "every object has two copies again")

@@ -7,28 +7,14 @@ import shutil
 
 import pytest
 from harness import attribute, client
+from harness.admin import act, does
 from harness.cli import Cli
 from harness.cluster import process_is_alive
+from harness.members import DECOMMISSION, MAINTENANCE
 from harness.nodes import call, stored_map, wait_until_home
 from harness.waiting import wait_until
 from harness.watchers import Everybody
 
-MAINTENANCE, DECOMMISSION = 4, 8
-
-
-def act(cluster, action, *nodes, proxy="p1", query="", **value):
-    """AIStore's action on nodes (names), as its command line sends it."""
-    ids = [cluster.nodes[node]["id"] if node in cluster.nodes else node for node in nodes]
-    value = {"sid": "", "sids": ids, "skip_rebalance": False, "rm_user_data": False, "keep_initial_config": False,
-             "no_shutdown": False} | value
-    body = json.dumps({"action": action, "name": "", "value": value}).encode()
-    return client.request("PUT", f"{cluster.url_of(proxy)}/v1/cluster{query}", body, expect=False)
-
-
-def does(cluster, action, *nodes, **options):
-    answer = act(cluster, action, *nodes, **options)
-    assert answer.status == 200, answer
-    return answer.text
 
 
 def rebalance(cluster, action, proxy="p1", **value):

@@ -16,10 +16,10 @@ from harness.waiting import scaled
 PROGRAMS = pathlib.Path(os.environ.get("TARN_BIN") or pathlib.Path(__file__).parents[2] / "build" / "test" / "bin")
 
 
-def run_suite(*arguments):
-    """Runs the one suite that all stores must pass, and prints what it says."""
+def run_suite(say, store, *arguments):
+    """Runs the one suite that all stores must pass, and has tests/run print what it says."""
     done = subprocess.run([PROGRAMS / "tarn-meta-conformance", *map(str, arguments)], capture_output=True, text=True, timeout=180 * scaled(1))
-    print(f"{' '.join(map(str, arguments))}\n{done.stdout}")
+    say("".join(f"meta store, {store}: {line}\n" for line in done.stdout.splitlines()).rstrip())
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     assert not failed and done.returncode == 0, "\n".join(failed) + done.stderr
     assert done.stdout.splitlines()[-1].endswith("checks hold")
@@ -81,22 +81,22 @@ def proxy(start, tmp_path):
     return process, urls, tmp_path / "p1" / "cluster.secret"
 
 
-def test_embedded_store_keeps_the_promises(tmp_path):
-    run_suite("--embedded", tmp_path / "meta")
+def test_embedded_store_keeps_the_promises(say, tmp_path):
+    run_suite(say, "embedded", "--embedded", tmp_path / "meta")
 
 
-def test_embedded_store_keeps_them_behind_the_gateway_of_a_proxy(proxy):
+def test_embedded_store_keeps_them_behind_the_gateway_of_a_proxy(say, proxy):
     _, urls, secret = proxy
-    run_suite(urls["internal"], "--secret-file", secret)
+    run_suite(say, "embedded, behind a proxy", urls["internal"], "--secret-file", secret)
 
 
-def test_etcd_keeps_the_promises(etcd):
-    run_suite(etcd)
+def test_etcd_keeps_the_promises(say, etcd):
+    run_suite(say, "etcd", etcd)
 
 
-def test_etcd_keeps_them_with_tls_and_a_user_whose_tokens_end(guarded_etcd):
+def test_etcd_keeps_them_with_tls_and_a_user_whose_tokens_end(say, guarded_etcd):
     url, words = guarded_etcd
-    run_suite(url, *words)
+    run_suite(say, "etcd with TLS and a user", url, *words)
 
 
 def test_nodes_live_on_an_etcd_with_tls_and_a_user(guarded_etcd, start, tmp_path):

@@ -24,8 +24,9 @@ constexpr std::string_view kUsage =
     "tarn-simulate ... --without SAFETY         leaves a safety out\n"
     "tarn-simulate --sabotage [--schedules N]   each safety in turn: exit 0 when each was missed\n"
     "                                           within N schedules\n"
-    "tarn-simulate --scale                      what a change costs in a cluster of 1,000 "
-    "targets\n";
+    "tarn-simulate --scale [--names N]          what a change costs in a cluster of 1,000 "
+    "targets;\n"
+    "                                           N names are sampled (2000000)\n";
 
 struct Options {
   std::uint64_t seed = 1;
@@ -33,6 +34,7 @@ struct Options {
   bool trace = false;
   bool sabotage = false;
   bool scale = false;
+  std::uint64_t names = 2'000'000;  // sampled by --scale
   std::string without;
 };
 
@@ -60,8 +62,9 @@ std::optional<Options> parse(int count, char** words) {
       out.without = words[++i];
     } else {
       const auto value = number(words[++i]);
-      if (!value || (word != "--seed" && word != "--schedules")) return std::nullopt;
-      (word == "--seed" ? out.seed : out.schedules) = *value;
+      if (!value || (word != "--seed" && word != "--schedules" && word != "--names"))
+        return std::nullopt;
+      (word == "--seed" ? out.seed : word == "--names" ? out.names : out.schedules) = *value;
     }
   }
   return out;
@@ -139,7 +142,7 @@ int run(int count, char** words) {
     fmt::print(stderr, "{}", kUsage);
     return 2;
   }
-  if (options->scale) return print_scale();
+  if (options->scale) return print_scale(options->names);
   return options->sabotage ? sabotage(*options) : simulate(*options);
 }
 

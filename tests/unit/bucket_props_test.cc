@@ -107,8 +107,7 @@ TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[ap
 
 TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
   for (const char* text :
-       {R"({"ec": {"enabled": true}})", R"({"lru": {"enabled": true}})",
-        R"({"rate_limit": {"frontend": {"enabled": true}}})",
+       {R"({"ec": {"enabled": true}})", R"({"rate_limit": {"frontend": {"enabled": true}}})",
         R"({"rate_limit": {"backend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
         R"({"features": 2})", R"({"checksum": {"type": "md5"}})",

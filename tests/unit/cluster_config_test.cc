@@ -111,6 +111,7 @@ TEST_CASE("configuration: it is shown under AIStore's names, and new buckets beg
                                    {"versioning.enabled", "false"},
                                    {"mirror.copies", "3"},
                                    {"rebalance.enabled", "false"},
+                                   {"resilver.enabled", "false"},
                                    {"rebalance.bandwidth", "\"10MiB\""}})
                       .value();
   json tree = json::object();

@@ -58,6 +58,11 @@ class FailingFileSystem final : public io::FileSystem {
     if (fail_write_back) return fail_errno(EIO, "write back");
     return io::FileSystem::write_back(fd, offset, bytes);
   }
+  bool fail_remove = false;
+  Status remove(const std::string& path) override {
+    if (fail_remove) return fail_errno(EIO, "unlink");
+    return io::FileSystem::remove(path);
+  }
   std::function<void()> on_sync_directory;
   Status sync_directory(const std::string& path) override {
     if (on_sync_directory) on_sync_directory();

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/cluster_end.h"
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/config_change.h"
 #include "common/cluster/embedded_store.h"
@@ -69,14 +70,15 @@ struct Place {
 void fill(Place& place) {
   REQUIRE(place.run(bootstrap(*place.store, "data", place.clock)));
   ClusterView view(*place.store, place.clock);
+  for (int i = 0; i < 125; ++i)
+    REQUIRE(place.run(
+        create_bucket(*place.store, view, bucket("b" + std::to_string(i)), {}, place.clock)));
+  REQUIRE(place.run(destroy_bucket(*place.store, view, bucket("b7"), std::chrono::seconds(1))));
+  // Only now: nothing follows the store for them, so they would not acknowledge that.
   Membership target(*place.store, view, node("t1", Role::target), place.clock);
   Membership proxy(*place.store, view, node("p1", Role::proxy), place.clock);
   REQUIRE(place.run(target.join()));
   REQUIRE(place.run(proxy.join()));
-  for (int i = 0; i < 125; ++i)
-    REQUIRE(place.run(
-        create_bucket(*place.store, view, bucket("b" + std::to_string(i)), {}, place.clock)));
-  REQUIRE(place.run(destroy_bucket(*place.store, view, bucket("b7"))));
   const ConfigEdit edit = [](const ConfigValues& before) {
     return with_config(before, {{"space.highwm", "80"}});
   };
@@ -198,6 +200,11 @@ TEST_CASE("A cluster is made anew from what drives have seen", "[cluster][move]"
   // Lost again: it jumps again.
   CHECK(recovered(*after).map.version == 2 * kVersionJump);
   CHECK(recovered(*after).revision_base > after->revision);
+
+  // A cluster that was ended lives again; a node that was in maintenance stays in it.
+  ClusterState ended = *after;
+  ended.map.nodes.at("t1").flags = std::uint64_t{kMaintenance} | std::uint64_t{kEnds};
+  CHECK(recovered(ended).map.nodes.at("t1").flags == kMaintenance);
 
   seen.front().uuid = "another";
   CHECK(newest_of(seen).error().code == Errc::conflict);

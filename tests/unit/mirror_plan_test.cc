@@ -75,6 +75,19 @@ TEST_CASE("mirror: of too many copies those on the least preferred drives go", "
   CHECK(plan({deleted(1), deleted(1)}, 1).remove.empty());
 }
 
+TEST_CASE("mirror: what lies on a drive that is being emptied does not count", "[mirror]") {
+  CopyView leaves = has(1);
+  leaves.leaves = true;
+  leaves.takes = false;
+  CHECK(plan({has(1), leaves, none()}, 2).add == Places{2});
+  CHECK(plan({has(1), leaves, none()}, 2).remove.empty());  // the new one comes first
+  CHECK(plan({has(1), leaves, has(1)}, 2).remove == Places{1});
+  CHECK(plan({none(), leaves}, 1).add == Places{0});
+  // Better there than nowhere.
+  CHECK(plan({has(1), leaves}, 2).remove.empty());
+  CHECK(plan({has(1), leaves}, 2).missing == 1);
+}
+
 TEST_CASE("mirror: a write needs all copies but one, at least one", "[mirror]") {
   CHECK(copies_required(1) == 1);
   CHECK(copies_required(2) == 1);
@@ -84,10 +97,14 @@ TEST_CASE("mirror: a write needs all copies but one, at least one", "[mirror]") 
 TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") {
   MirrorLedger ledger;
   ledger.behind = {"a", "b"};
+  ledger.outdated = {"d"};
   CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
   MirrorLedger other;
   other.behind = {"c"};
+  other.outdated = {"a"};
   ledger.add(other);
+  CHECK(ledger.outdated == std::set<std::string>{"a", "d"});
+  CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().outdated.empty());
   CHECK(ledger.behind == std::set<std::string>{"a", "b", "c"});
   CHECK(MirrorLedger::parse("{").error().code == Errc::corrupt);
   CHECK(MirrorLedger::parse(R"({"format": 2, "behind": []})").error().code == Errc::corrupt);

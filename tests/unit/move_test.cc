@@ -8,6 +8,7 @@
 #include "target/moves.h"
 #include "target/overflow_mark.h"
 #include "target/resilver.h"
+#include "target/resilver_wish.h"
 
 using namespace tarn;
 using namespace tarn::target;
@@ -137,6 +138,44 @@ TEST_CASE("move: copies are taken by the map that is known only", "[move]") {
   CHECK(code({"t2", 6}) == (ours ? std::nullopt : std::optional(Errc::conflict)));
   CHECK(code({"t2", 5}) == Errc::conflict);
   CHECK(code({"t2", 7}) == Errc::unavailable);
+}
+
+TEST_CASE("move: a wish for a resilver is one job until a walk that began behind it ends well",
+          "[move]") {
+  using namespace std::chrono_literals;
+  using By = ResilverWish::By;
+  using End = ResilverWish::End;
+  ResilverWish wish;
+  CHECK(wish.job(1s).empty());
+  const auto early = wish.begin();
+  wish.ask(By::drives);
+  const std::string job = wish.job(1s);
+  CHECK(job.size() == 10);
+  CHECK(wish.job(2s) == job);
+  wish.end(early, End::clean, 3s);
+  CHECK(wish.job(3s) == job);
+  // One that failed is another job, later each time.
+  wish.end(wish.begin(), End::failed, 10s);
+  CHECK(wish.job(14s).empty());
+  CHECK_FALSE(wish.job(15s).empty());
+  CHECK(wish.job(15s) != job);
+  wish.end(wish.begin(), End::failed, 20s);
+  CHECK(wish.job(29s).empty());
+  CHECK_FALSE(wish.job(30s).empty());
+  wish.end(wish.begin(), End::clean, 30s);
+  CHECK(wish.job(1h).empty());
+  CHECK(wish.ended() == 4);
+  // Who stops it does not want it any more; an operator's drive is emptied all the same.
+  wish.ask(By::drives);
+  wish.end(wish.begin(), End::stopped, 31s);
+  CHECK(wish.job(1h).empty());
+  wish.enabled = false;
+  wish.ask(By::drives);
+  CHECK(wish.job(32s).empty());
+  wish.ask(By::order);
+  CHECK_FALSE(wish.job(32s).empty());
+  wish.end(wish.begin(), End::stopped, 33s);
+  CHECK_FALSE(wish.job(38s).empty());
 }
 
 TEST_CASE("move: what a resilver does with a record that is not at home", "[move]") {

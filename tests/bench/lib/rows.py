@@ -72,9 +72,13 @@ ROWS = {row.name: row for row in [
     Row("targets_8_sum", "their drives alone", ">=", 0.95),
     Row("rebalance_foreground", "readers before it", ">=", 0.7),
     Row("rebalance_moved", "the least possible", "<=", 1.05),
+    Row("drain_foreground", "readers before it", ">=", 0.7),
+    Row("drain_moved", "the least possible", "<=", 1.05),
     Row("failover_read_s", "seconds from kill -9, objects with two copies", "<=", 3),
     Row("failover_write_s", "seconds from kill -9", "<=", 5),
+    Row("failover_write_copies_s", "seconds from kill -9, objects with two copies", "<=", 5),
     Row("proxy_bytes", "bytes redirected", "<=", 1e-4),
+    *(Row(f"slices_{work}_{code}", "ISA-L alone", ">=", 0.9) for work in ("encode", "decode") for code in ("4_2", "8_2", "10_4")),
 ]}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVER_CORE, CLIENT_CORE = 1, 0
 BURST_SECONDS = 0.4
-TOOLS = ("tarn-bench-load", "tarn-bench-readers", "tarn-bench-seed")
+TOOLS = ("tarn-bench-load", "tarn-bench-readers", "tarn-bench-seed", "tarn-bench-slices")
 DRIVE_TOOL = "tarn-bench-drive"
 
 

@@ -5,12 +5,13 @@
 // Runs in the foreground until SIGTERM. CONTROL is a Unix stream socket, a command a line, an
 // answer a line:
 //
-//   rule ACTION OP NAME [count=N|always] [skip=N]
+//   rule ACTION OP NAME [count=N|always] [skip=N] [ms=N]
 //        OP: open, create, read, write, fsync, unlink, setxattr, any. NAME is a part of the path
 //        (`*`: every path). The first rule that matches is used; it ends after `count` (1) uses.
 //        ACTION: eio     the operation fails with EIO
 //                enospc  the operation fails with ENOSPC
 //                erofs   the operation fails with EROFS
+//                delay   the operation waits `ms` first
 //                flip    a read: one bit of the first byte that it returns is turned
 //                zero    a read: all that it returns is zeros
 //   clear      ends all rules
@@ -20,6 +21,7 @@
 // error is faultdisk's part.
 #define FUSE_USE_VERSION 35
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -50,13 +52,22 @@ using passthrough::result;
 /// The rules, and how often each was used. Shared by all threads of FUSE and the control socket.
 class Faults {
  public:
-  /// The action for this operation on this path, counted; empty: none.
+  /// The action for this operation on this path, counted; empty: none. A delay is over by then.
   std::string decide(std::string_view op, std::string_view path) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto* rule = rules_.use(op, [&](const Rule& its) {
       return its.name == "*" || path.find(its.name) != std::string_view::npos;
     });
-    return rule != nullptr ? rule->action : std::string();
+    if (rule == nullptr) {
+      return {};
+    }
+    const auto action = rule->action;
+    const auto wait = std::chrono::milliseconds(rule->ms);
+    lock.unlock();
+    if (action == "delay") {
+      std::this_thread::sleep_for(wait);
+    }
+    return action;
   }
 
   std::string command(const std::string& line) {

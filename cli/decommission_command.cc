@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/admin_commands.h"
+#include "cli/cluster_health.h"
+#include "cli/printing.h"
+#include "common/base/settings.h"
+
+namespace tarn::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kName = "cluster decommission";
+constexpr std::chrono::milliseconds kAnswerLimit{2'000};
+constexpr std::chrono::milliseconds kPollEvery{200};
+
+struct EndWords {
+  bool rm_user_data = false;
+  bool force = false;
+  bool yes = false;
+  std::string timeout = "1h";
+};
+
+/// Unlike other commands this one is not taken as meant where nobody can be asked.
+Status confirm(const EndWords& words) {
+  if (words.yes) return {};
+  if (::isatty(STDIN_FILENO) == 0)
+    return fail(Errc::cancelled, "not confirmed: say --yes where nobody can be asked");
+  fmt::print(stderr, "end the whole cluster{}? [y/N] ",
+             words.rm_user_data ? " and ERASE all that is stored in it" : "");
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "yes") return {};
+  return fail(Errc::cancelled, "not confirmed");
+}
+
+Task<Result<std::string>> ask(Session& session, EndWords words) {
+  const ordered_json message{
+      {"action", "decommission"}, {"name", ""}, {"value", {{"rm_user_data", words.rm_user_data}}}};
+  const std::string path = words.force ? "/v1/cluster?frc=true" : "/v1/cluster";
+  CO_TRY(const auto answer, co_await session.call(http::Method::put, path, message.dump()));
+  std::string said = answer.body;
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  co_return said;
+}
+
+Task<std::string> first_that_answers(Session& session, std::vector<NodeHealth> nodes) {
+  for (const NodeHealth& node : nodes) {
+    const auto answer = co_await session.ask_node(node.url, "/healthz", kAnswerLimit);
+    if (answer) co_return fmt::format("{} {}", node.role, node.id);
+  }
+  co_return "";
+}
+
+/// The proxy that leads ends when all others have: nobody else needs to be believed.
+Task<Status> wait_gone(Session& session, std::vector<NodeHealth> nodes, std::string timeout,
+                       std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    const std::string runs = co_await first_that_answers(session, nodes);
+    if (runs.empty()) co_return Status();
+    if (std::chrono::steady_clock::now() > until)
+      co_return fail(Errc::timeout,
+                     "{} runs still after {}: the logs of the proxies say whom the cluster waits "
+                     "for; ask again, with --force to leave out who is down",
+                     runs, timeout);
+    timer.expires_after(kPollEvery);
+    static_cast<void>(co_await timer.async_wait(kTuple));
+  }
+}
+
+Exit end_cluster(Session& session, const EndWords& words, bool json) {
+  const auto limit = parse_duration(words.timeout);
+  if (!limit)
+    return complain(kName,
+                    {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
+  const Status meant = confirm(words);
+  if (!meant) return complain(kName, meant.error());
+  auto health = session.run(cluster_health(session, kAnswerLimit));
+  if (!health) return complain(kName, health.error());
+  const auto said = session.run(ask(session, words));
+  if (!said) return complain(kName, said.error());
+  std::erase_if(health->nodes,
+                [](const NodeHealth& node) { return node.state == NodeHealth::State::down; });
+  const Status gone = session.run(wait_gone(session, health->nodes, words.timeout, *limit));
+  if (!gone) return complain(kName, gone.error());
+  if (json)
+    print_json({{"cluster", health->uuid}, {"said", *said}});
+  else if (!said->empty())
+    fmt::print("{}\n", printable(*said));
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_decommission_command(const CommandLine& line, CLI::App& cluster_group) {
+  auto* command = cluster_group.add_subcommand(
+      "decommission", "End the whole cluster for good; drives keep what is on them");
+  command->footer("Example:\n  tarn cluster decommission --yes");
+  const auto words = std::make_shared<EndWords>();
+  command->add_flag("--rm-user-data", words->rm_user_data,
+                    "erase all that is stored, and empty the drives");
+  command->add_flag("--force", words->force, "leave out nodes that are down");
+  command->add_flag("-y,--yes", words->yes, "do not ask");
+  command->add_option("--timeout", words->timeout, "how long to wait for the end at most (1h)");
+  line.on_session(command, kName, [words, &options = line.options](Session& session) {
+    return end_cluster(session, *words, options.json);
+  });
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,133 @@
+#include "target/copy_room.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/api/status.h"
+#include "common/base/encoding.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "target/away_drive.h"
+#include "target/node_call.h"
+#include "target/space_rules.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr http::CallLimits kAskLimits{.connect = 1s, .total = 2s};
+/// Who looks whether a home answers looks at the map as well, between two such questions.
+constexpr http::CallLimits kGlanceLimits{.connect = 200ms, .total = 300ms};
+constexpr std::string_view kBehindField = "Tarn-Drive";
+constexpr std::string_view kHangs = "hangs";
+
+/// Whether a drive here would take it: the one where it belongs, or another (ObjectStore::create).
+bool any_drive_has_room(const TargetNode& node, std::uint64_t size) {
+  const SpaceLimits limits = node.store.space_limits();
+  const auto drives = node.store.drives();
+  return std::any_of(drives.begin(), drives.end(), [&](const auto& drive) {
+    return drive->takes_files() && drive->in_service() &&
+           has_room(drive->space(), limits, size, limits.out_of_space);
+  });
+}
+
+Task<Result<http::ClientResponse>> call_home(TargetNode& node, std::string path, std::string id,
+                                             http::CallLimits limits) {
+  const auto state = node.view.state();
+  const cluster::Node* home = state->map.find(id);
+  if (home == nullptr) co_return fail(Errc::not_found, "target t[{}] is not in the map", id);
+  CO_TRY(http::Url address, http::parse_url(home->internal_url));
+  auto request = signed_call(node, http::Method::get, std::move(path));
+  co_return co_await node.client.call(std::move(address), std::move(request), limits);
+}
+
+Task<Status> ask(TargetNode& node, std::string path, std::string id) {
+  const auto answer = co_await call_home(node, std::move(path), id, kAskLimits);
+  if (!answer) co_return Status();
+  if (says_drive_behind(*answer))
+    co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
+  if (answer->status != 507) co_return Status();
+  co_return fail(Errc::no_space, "target t[{}]: {}", id, api::error_message_of(answer->body));
+}
+
+std::string path_of(const ObjectName& name, Generation generation, std::uint64_t size) {
+  api::Query query;
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("size", std::to_string(size));
+  query.set("version", std::to_string(generation.map_version));
+  query.set("incarnation", std::to_string(generation.incarnation));
+  query.set("counter", std::to_string(generation.counter));
+  return std::string(kRoomPath) + "?" + query.encode();
+}
+
+}  // namespace
+
+Status keeps_up(const TargetNode& node, const ObjectName& name) {
+  const Drive* home = node.store.home_of(name.uname);
+  if (home == nullptr) return {};
+  if (home->hangs()) return fail(Errc::timeout, "drive {} does not answer", home->path());
+  return home->not_overloaded();
+}
+
+http::Response drive_behind(const Error& why) {
+  http::Response out(503, http::kText, why.message);
+  const bool hangs = why.code == Errc::timeout;
+  out.set(std::string(kBehindField), std::string(hangs ? kHangs : "behind"))
+      .set("Retry-After", "1");
+  return out;
+}
+
+bool says_drive_behind(const http::ClientResponse& answer) {
+  return answer.status == 503 && !answer.field(kBehindField).empty();
+}
+
+Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation generation,
+                        std::uint64_t size, std::vector<std::string> homes) {
+  if (!SAFETY("safety.copies_room")) co_return Status();
+  const std::string path = path_of(name, generation, size);
+  std::vector<Task<Status>> calls;
+  for (std::string& id : homes) calls.push_back(ask(node, path, std::move(id)));
+  const auto said = co_await gather(std::move(calls));
+  for (const Status& each : said) CO_TRY_OK(each);
+  co_return Status();
+}
+
+Task<Status> check_answers(TargetNode& node, const ObjectName& name, std::string id) {
+  const auto answer = co_await call_home(node, path_of(name, {}, 0), id, kGlanceLimits);
+  if (!answer || !says_drive_behind(*answer) || answer->field(kBehindField) != kHangs)
+    co_return Status();
+  co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
+}
+
+Task<Status> tell_room(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto size = parse_u64(query.get("size"));
+  const auto version = parse_u64(query.get("version"));
+  const auto incarnation = parse_u64(query.get("incarnation"));
+  const auto counter = parse_u64(query.get("counter"));
+  const std::string object(query.get("object"));
+  if (!bucket || !size || !version || !incarnation || !counter || object.empty())
+    co_return fail(Errc::invalid_argument,
+                   "room: bucket, object, size and the parts of a generation are required");
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(BucketId(*bucket));
+  if (record == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
+  const ObjectName name = name_in(*record, object);
+  if (const Status kept = keeps_up(node, name); !kept)
+    co_return co_await request.exchange.respond(drive_behind(kept.error()));
+  if (any_drive_has_room(node, *size))
+    co_return co_await request.exchange.respond(http::Response(200));
+  CO_TRY(const auto present, co_await find_here(node, name));
+  const Generation wanted{*version, *incarnation, *counter};
+  const bool has_it = !present.empty() && present.front().record.generation >= wanted;
+  if (has_it) co_return co_await request.exchange.respond(http::Response(200));
+  co_return fail(Errc::no_space,
+                 "no drive of this target has room for {} bytes more (bytes free on each: "
+                 "what=mountpaths). Delete objects or add drives",
+                 *size);
+}
+
+}  // namespace tarn::target

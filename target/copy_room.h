@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+// What keeps a home from taking a version is found out, as far as can be, before another home has
+// stored it: what is stored does not go back (docs/decisions/014).
+
+/// no_space, naming the first, when one of `homes` has no room for `size` more bytes and does not
+/// have this version, or a newer one, already; unavailable when its drive does not keep up. Who
+/// does not answer does not count: the write finds out. A home tells by what it knew of its drives
+/// within the last second.
+Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation generation,
+                        std::uint64_t size, std::vector<std::string> homes);
+
+/// unavailable when the drive of home `id` where the name belongs hangs and is out: it does not
+/// answer what it has in hand. Who does not answer does not count.
+Task<Status> check_answers(TargetNode& node, const ObjectName& name, std::string id);
+/// 200, or 507 or 503, for that. Internal listener.
+Task<Status> tell_room(TargetNode& node, http::Request& request);
+
+/// unavailable while the drive where the name belongs hangs, or is more than two seconds behind:
+/// a copy from the owner does not wait for it.
+[[nodiscard]] Status keeps_up(const TargetNode& node, const ObjectName& name);
+/// How a home says so: a 503 with a field of its own, since soon it will not be otherwise.
+[[nodiscard]] http::Response drive_behind(const Error& why);
+[[nodiscard]] bool says_drive_behind(const http::ClientResponse& answer);
+
+inline constexpr const char* kRoomPath = "/v1/internal/copies/room";
+
+}  // namespace tarn::target

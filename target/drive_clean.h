@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/io/object_attribute.h"
+
+// What Drive's clean-up and its loading of an index speak of (drive_clean.cc).
+namespace tarn::target {
+
+/// What a drive's index said is there, at one moment.
+struct KnownFiles {
+  std::vector<io::FileName> named;         ///< by records; sorted
+  std::set<BucketId> dead;                 ///< destroyed buckets that there are records of
+  std::vector<std::uint32_t> directories;  ///< of data files
+};
+
+struct CleanOrder {
+  std::set<BucketId> dead;  ///< destroyed buckets
+  /// When not empty: what is of none of these is left alone, and so is a file that does not say
+  /// whose it is.
+  std::set<BucketId> only;
+};
+
+struct Cleaned {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A file that is nobody's, and what it said of itself.
+struct Leftover {
+  std::uint64_t size = 0;
+  BucketId bucket{};
+  std::string name;  ///< empty: an upload that never ended
+};
+
+/// Records that were brought into memory.
+struct Loaded {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;  ///< of these objects
+  bool more = false;
+  std::string next;  ///< where the next call goes on
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace tarn::target {
+
+/// Removes all that Tarn has on drives, with what says whose they are, so that they are as new.
+/// They must be closed: nobody reads or writes there any more. Who a drive belongs to goes last, so
+/// a crash in between leaves a drive of which the same can be asked again. Durable when it
+/// succeeds. Blocking. io, naming the drive.
+Status empty_drives(const std::vector<std::string>& drives);
+
+/// Whether one of these drives belongs to a target.
+[[nodiscard]] bool any_has_identity(const std::vector<std::string>& drives);
+
+}  // namespace tarn::target

@@ -1,0 +1,56 @@
+#include "target/resilver_wish.h"
+
+#include <algorithm>
+
+#include "common/base/random.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kIdLength = 10;  // as of all jobs
+constexpr std::chrono::seconds kDelayLeast = 5s;
+constexpr std::chrono::seconds kDelayMost = 1h;
+
+}  // namespace
+
+void ResilverWish::ask(By by) {
+  const std::lock_guard lock(mutex_);
+  ++asked_;
+  by_operator_ = by_operator_ || by == By::order;
+  job_ = random_id(kIdLength);
+  not_before_ = BootTime{0};
+  delay_ = 0s;
+}
+
+std::string ResilverWish::job(BootTime now) const {
+  const std::lock_guard lock(mutex_);
+  return now >= not_before_ && (enabled || by_operator_) ? job_ : std::string();
+}
+
+std::uint64_t ResilverWish::begin() const {
+  const std::lock_guard lock(mutex_);
+  return asked_;
+}
+
+void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
+  const std::lock_guard lock(mutex_);
+  ++ended_;
+  if (begun != asked_ || job_.empty()) return;  // somebody asked meanwhile: at once
+  if (how == End::clean || (how == End::stopped && !by_operator_)) {
+    job_.clear();
+    by_operator_ = false;
+    return;
+  }
+  job_ = random_id(kIdLength);
+  delay_ = std::clamp(2 * delay_, kDelayLeast, kDelayMost);
+  not_before_ = now + delay_;
+}
+
+std::uint64_t ResilverWish::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+}  // namespace tarn::target

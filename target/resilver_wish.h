@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "common/base/clock.h"
+
+namespace tarn::target {
+
+/// That objects are to move between the drives of this target: a proxy is asked to begin a job for
+/// it (tell_wish.h). Each wish has the id of its job, so that it becomes one job only, however
+/// often it is told. Thread-safe.
+class ResilverWish {
+ public:
+  enum class By : std::uint8_t {
+    drives,  ///< they came or went: by itself, if the setting says so
+    order    ///< wants a drive to be emptied
+  };
+  /// Setting resilver.enabled: whether objects move without being asked for.
+  std::atomic<bool> enabled = true;
+
+  /// From now on a walk is wanted that begins after this.
+  void ask(By by);
+  /// The id of the job that is wanted now; empty: none.
+  [[nodiscard]] std::string job(BootTime now) const;
+
+  enum class End : std::uint8_t {
+    clean,    ///< nothing is left to be moved
+    stopped,  ///< somebody told it to stop
+    failed    ///< it is to be tried again, later each time
+  };
+  /// A walk begins; what it is to be ended with. Whoever began it does not matter.
+  [[nodiscard]] std::uint64_t begin() const;
+  void end(std::uint64_t begun, End how, BootTime now);
+  /// How many walks have ended.
+  [[nodiscard]] std::uint64_t ended() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  std::uint64_t asked_ = 0;
+  std::uint64_t ended_ = 0;
+  bool by_operator_ = false;
+  std::string job_;  // empty: nothing is wanted
+  BootTime not_before_{0};
+  std::chrono::seconds delay_{0};
+};
+
+}  // namespace tarn::target

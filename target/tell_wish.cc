@@ -1,0 +1,68 @@
+#include "target/tell_wish.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/status.h"
+#include "common/obs/log.h"
+#include "target/node_call.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLookEvery = 200ms;
+constexpr auto kAgainAfter = 2s;
+constexpr std::string_view kPath = "/v1/internal/resilver";
+
+/// The primary, or any proxy that is up.
+const cluster::Node* proxy_of(const cluster::ClusterState& state) {
+  const std::string& primary = state.primary.empty() ? state.map.primary : state.primary;
+  const cluster::Node* any = state.map.find(primary);
+  if (any != nullptr) return any;
+  for (const auto& [id, each] : state.map.nodes)
+    if (each.role == cluster::Role::proxy && state.live.contains(id)) return &each;
+  return nullptr;
+}
+
+Task<Status> tell(TargetNode& node, std::string job) {
+  const auto state = node.view.state();
+  const cluster::Node* proxy = proxy_of(*state);
+  if (proxy == nullptr) co_return fail(Errc::unavailable, "no proxy is known");
+  api::Query query;
+  query.set("node", node.id);
+  query.set("job", job);
+  CO_TRY(http::Url address, http::parse_url(proxy->internal_url));
+  auto request = signed_call(node, http::Method::post, std::string(kPath) + "?" + query.encode());
+  const http::CallLimits limits{.total = 5s};
+  CO_TRY(const auto answer,
+         co_await node.client.call(std::move(address), std::move(request), limits));
+  if (answer.status == 200) co_return Status();
+  co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                 api::error_message_of(answer.body));
+}
+
+}  // namespace
+
+Task<void> tell_wishes(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::string told;
+  while (true) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    // While a walk runs another one would only be refused.
+    const std::string job = node.resilver.job(node.clock.boot_time());
+    if (job.empty() || job == told || !node.moves.idle() || !node.membership.lease().valid())
+      continue;
+    const Status taken = co_await tell(node, job);
+    if (taken) {
+      told = job;
+      continue;
+    }
+    obs::log("target").info("resilver not begun yet job={} err={}", job, taken.error().message);
+    timer.expires_after(kAgainAfter);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace tarn::target
