@@ -144,7 +144,6 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
   for (const bool above_watermark : {false, true}) {
     for (const auto& drive : takers(node.store, name)) {
       auto file = co_await drive->create(length, above_watermark);
-      if (file && !drive->takes_files()) continue;  // it goes: what is stored there too
       if (file) co_return std::move(file);
       last = file.error();
       if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);

@@ -106,8 +106,8 @@ class Drive {
   /// answers, but it takes no new files and ObjectStore reads none.
   [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
   void set_disabled(bool disabled) { disabled_ = disabled; }
-  /// Whether new files may come. Asked again when an upload has been counted (uploads()): then
-  /// either it sees that the drive closes, or who closes it sees the upload.
+  /// Whether new files may come. create() asks again when an upload has been counted (uploads()):
+  /// then either it sees that the drive closes, or who closes it sees the upload.
   [[nodiscard]] bool takes_files() const {
     return !disabled_.load() && !closing_.load() && !vacating_.load();
   }
@@ -155,8 +155,9 @@ class Drive {
 
   // Writing an object: create, write..., publish.
 
-  /// A new file with room for `length` bytes, if that is known. no_space when the limits say no.
-  /// `above_watermark`: whether the high watermark may be passed.
+  /// A new file with room for `length` bytes, if that is known. no_space when the limits say no,
+  /// unavailable when it takes none: what were stored would go with it. `above_watermark`: whether
+  /// the high watermark may be passed.
   Task<Result<std::unique_ptr<WorkFile>>> create(std::optional<std::uint64_t> length,
                                                  bool above_watermark);
   /// Writes in the background; `bytes` must stay until the result is there.

@@ -64,7 +64,10 @@ Result<std::unique_ptr<WorkFile>> Drive::create_now(std::optional<std::uint64_t>
 Task<Result<std::unique_ptr<WorkFile>>> Drive::create(std::optional<std::uint64_t> length,
                                                       bool above_watermark) {
   auto work = [this, length, above_watermark] { return create_now(length, above_watermark); };
-  co_return co_await threads_->run(work, io::DriveThreads::Order::fresh);
+  auto file = co_await threads_->run(work, io::DriveThreads::Order::fresh);
+  if (file && !takes_files())
+    co_return fail(Errc::unavailable, "drive {} takes no new files: it goes", options_.path);
+  co_return file;
 }
 
 Status Drive::write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset) {

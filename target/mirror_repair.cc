@@ -74,7 +74,6 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
       made = co_await target.create(object->record().size, true);
     if (!made) co_return fail(made.error());
     const auto file = std::move(*made);
-    if (!target.takes_files()) co_return fail(Errc::unavailable, "drive {} goes", target.path());
     Digests digests;
     const Status copied = co_await copy_bytes(*object, *file, digests);
     if (!copied) {

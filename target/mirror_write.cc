@@ -83,7 +83,6 @@ Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
   if (!made && made.error().code == Errc::no_space) made = co_await to.create(record.size, true);
   if (!made) co_return fail(made.error());
   auto file = std::move(*made);
-  if (!to.takes_files()) co_return fail(Errc::unavailable, "drive {} goes", to.path());
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   for (std::size_t block = 0; block < sums.size(); ++block) {
     const std::uint64_t at = block * kBlockBytes;

@@ -282,8 +282,6 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
       if (index >= set->drives.size() || !set->drives[index]->takes_files()) continue;
       if (name.copies > 0 && !set->drives[index]->not_overloaded()) continue;
       auto file = co_await set->drives[index]->create(length, above_watermark);
-      if (file && !set->drives[index]->takes_files())
-        continue;  // it goes: what is stored there too
       if (file) co_return std::move(file);
       last = file.error();
       if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);

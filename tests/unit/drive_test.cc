@@ -251,6 +251,22 @@ TEST_CASE("drive: an unfinished work file leaves nothing", "[target][drive]") {
   CHECK(f.data_files().empty());
 }
 
+TEST_CASE("drive: one that goes takes no new files, whoever asks it", "[target][drive]") {
+  Fixture f;
+  {
+    const Drive::Closing closing(*f.drive);
+    const auto file = wait_for(f.drive->create(10, true));
+    REQUIRE_FALSE(file);
+    CHECK(file.error().code == Errc::unavailable);
+  }
+  CHECK(wait_for(f.drive->create(10, true)));
+  f.drive->set_vacating(true);
+  CHECK_FALSE(wait_for(f.drive->create(10, true)));
+  f.drive->set_vacating(false);
+  f.drive->set_disabled(true);
+  CHECK_FALSE(wait_for(f.drive->create(10, true)));
+}
+
 TEST_CASE("drive: nosync is durable soon, and complete in an index that knows it",
           "[target][drive][nosync]") {
   Fixture f;
