@@ -12,8 +12,8 @@
 extern template class nlohmann::basic_json<>;
 extern template class nlohmann::detail::parser<
     nlohmann::json, nlohmann::detail::iterator_input_adapter<std::string::const_iterator>>;
-extern template class nlohmann::detail::parser<nlohmann::json,
-                                               nlohmann::detail::iterator_input_adapter<const char*>>;
+extern template class nlohmann::detail::parser<
+    nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
 extern template void fmt::detail::vformat_to<char>(
-    fmt::detail::buffer<char>&, fmt::string_view,
-    fmt::basic_format_args<fmt::buffer_context<char>>, fmt::detail::locale_ref);
+    fmt::detail::buffer<char>&, fmt::string_view, fmt::basic_format_args<fmt::buffer_context<char>>,
+    fmt::detail::locale_ref);
