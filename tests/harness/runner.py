@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
 REQUIREMENTS = REPOSITORY / "tests" / "requirements.txt"
 SYMBOLIZER = "/usr/bin/llvm-symbolizer-19"
+TSAN_SUPPRESSIONS = REPOSITORY / "tests" / "harness" / "tsan.supp"
 
 # Variables for programs built with sanitizers, and by how much all deadlines grow for them.
 SANITIZERS = {
@@ -24,7 +25,9 @@ SANITIZERS = {
     }),
     "tsan": (5, {
         # Debian's RocksDB is not instrumented: without this, what it does in four threads is reported, falsely.
-        "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1:halt_on_error=1:external_symbolizer_path={SYMBOLIZER}",
+        # It also calls the functions of std::string that our programs have compiled, which are; see the file.
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:halt_on_error=1"
+                        f":suppressions={TSAN_SUPPRESSIONS}:external_symbolizer_path={SYMBOLIZER}",
     }),
 }
 

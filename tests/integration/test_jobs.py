@@ -1,5 +1,6 @@
 """Jobs outlive their nodes: the proxy that drives one, the targets that do its work, the store's restart."""
 
+import itertools
 import json
 import threading
 import urllib.parse
@@ -147,8 +148,15 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     cluster = slow_cluster(make_cluster)
     made = fill(cluster, "data")
     job = begin_copy(cluster, "p1", "copied", at_least=20)
+
+    def answered():
+        return cluster.metric("p1", "tarn_http_requests_total", listener="public", method="GET", status="200")
+
     tarn = Cli(cluster.endpoint)
+    before, own = answered(), itertools.count(1)
     waiting = tarn.start("job", "wait", job, "--timeout", "60s")
+    # It is patient with a cluster from which it has heard; each question of ours is counted, too.
+    wait_until(lambda: answered() > before + next(own), 20, "tarn has had an answer")
     cluster.kill("p1")
     cluster.start("p1")
     assert status(cluster, "p1", job)["end_time"] == 0
