@@ -132,6 +132,14 @@ def test_an_object_lies_on_two_nodes_and_is_one(three):
     assert refused.status == 412
 
 
+def is_read(url):
+    """Whether a GET is answered well. A proxy may send a reader to a target in the moment of its end: that is no answer."""
+    try:
+        return client.request("GET", url, expect=False).status == 200
+    except OSError:
+        return False
+
+
 def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three):
     bodies = fill(three)
     owned = three.names_owned_by("t1", "two", 3)
@@ -143,7 +151,7 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
     begun = time.monotonic()
     for base in [three.url_of("p1", kind) for kind in ("public", "relay")]:
         for name in owned:
-            wait_until(lambda: client.request("GET", three.url("two", name, base), expect=False).status == 200, 5, "it is read")
+            wait_until(lambda: is_read(three.url("two", name, base)), 5, "it is read")
             assert client.request("GET", three.url("two", name, base)).body == bodies[name]
     seconds = time.monotonic() - begun
     print(f"first good reads of all {len(owned)} names of a killed target, twice: {seconds:.2f} s")
