@@ -12,7 +12,6 @@ namespace tarn::target {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-constexpr int kLooksABeat = cluster::kHeartbeatEvery / kLookEvery;
 /// A loop that was not heard of for so long is given up for hung, as a drive is.
 constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
@@ -48,10 +47,14 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   request.exchange.close_after();  // nothing else comes by a connection to the lease's loop
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
+  using Clock = std::chrono::steady_clock;
   bool said = false;
-  for (int look = 0;; look = (look + 1) % kLooksABeat) {
+  Clock::time_point
+      due{};  // by the clock: a process that was stopped is late as soon as it goes on
+  while (true) {
     const Status ready = can_serve(node);
-    if (look == 0 || ready.has_value() != said) {
+    if (const auto now = Clock::now(); now >= due || ready.has_value() != said) {
+      due = now + cluster::kHeartbeatEvery;
       const auto state = node.view.state();
       said = ready.has_value();
       nlohmann::json line{{"ready", said},

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import threading
 import time
 
@@ -96,6 +97,24 @@ def test_a_node_whose_work_stands_still_keeps_its_lease_and_is_heard(make_cluste
     assert max(gaps) < scaled(SILENCE) and max(answers) < scaled(SILENCE)
     assert not bad_news(cluster), bad_news(cluster)
     assert cluster.get("data", name).body == b"before" and cluster.put("data", name, b"after").status == 200
+
+
+def test_a_target_that_was_stopped_for_a_moment_is_heard_as_soon_as_it_goes_on(make_cluster):
+    """Beats keep to the clock: 1.2 s without any, from just after one, must not come to the 2 s that make a suspect."""
+    cluster = make_cluster(targets=1, drives=1)
+    heart = Heart(cluster, "t1")
+    wait_until(lambda: heart.beats, 10, "the first beat")
+    seen = len(heart.beats)
+    wait_until(lambda: len(heart.beats) > seen, 10, "a beat", every=0.002)
+    stopped = time.monotonic()
+    os.kill(cluster.pid("t1"), signal.SIGSTOP)
+    time.sleep(1.2)
+    os.kill(cluster.pid("t1"), signal.SIGCONT)
+    held = time.monotonic() - stopped
+    wait_until(lambda: time.monotonic() > stopped + 3, 10, "some beats more")
+    gap = heart.end()
+    print(f"injected: stopped for {held:.2f} s; detected: heartbeats at most {gap:.2f} s apart")
+    assert held < gap < max(held + 0.4, scaled(held + 0.1))
 
 
 def test_a_target_whose_loop_hangs_says_so(make_cluster):

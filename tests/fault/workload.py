@@ -136,11 +136,12 @@ def wait_at_home(cluster, bucket, names, copies, seconds=20):
     def misplaced():
         try:
             lies = {target: attribute.objects(cluster.drives(target), bucket) for target in cluster.targets()}
-        except AssertionError as error:  # two files
+            homes = {name: cluster.owner(bucket, name) for name in names}
+        except AssertionError as error:  # two files; a proxy that has not heard yet from a target that was stopped
             return [str(error)]
         counted = collections.Counter(name for each in lies.values() for name in each)
         wrong = [f"{name}: {counted[name]} copies" for name in {*counted, *names} if counted[name] != copies * (name in names)]
-        return wrong or [f"{name} is not at home" for name in names if name not in lies[cluster.owner(bucket, name)]]
+        return wrong or [f"{name} is not at home" for name in names if name not in lies[homes[name]]]
 
     def placed():
         found[:] = misplaced()
