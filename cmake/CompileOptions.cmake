@@ -1,15 +1,26 @@
-# Warnings, sanitizers and fail points of our own code: link tarn_options to get them.
+# Warnings and sanitizers of our own code: link tarn_options to get them.
 add_library(tarn_options INTERFACE)
 target_compile_options(tarn_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 target_include_directories(tarn_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(tarn_options INTERFACE TARN_VERSION="${PROJECT_VERSION}")
 
-if(TARN_FAIL_POINTS)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    message(FATAL_ERROR "TARN_FAIL_POINTS is for test builds; a release has none")
-  endif()
-  target_compile_definitions(tarn_options INTERFACE TARN_FAIL_POINTS_ENABLED)
-endif()
+# Released programs go to bin, programs for tests and the tools of tests to test.
+set(TARN_RELEASED ${CMAKE_BINARY_DIR}/bin)
+set(TARN_TESTING ${CMAKE_BINARY_DIR}/test)
+
+# One object library with the main() of PROGRAM (file main.cc of the caller's folder), linked twice: as it is
+# released, and as tests run it, with the fail points that released programs do not have.
+function(tarn_node_program program library)
+  add_library(${program}-main OBJECT main.cc)
+  target_link_libraries(${program}-main PUBLIC ${library})
+  target_precompile_headers(${program}-main REUSE_FROM ${library})
+  add_executable(${program})
+  target_link_libraries(${program} PRIVATE ${program}-main tarn_no_fail_points)
+  add_executable(${program}-with-fail-points)
+  target_link_libraries(${program}-with-fail-points PRIVATE ${program}-main tarn_fail_points)
+  set_target_properties(${program}-with-fail-points PROPERTIES
+    OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${TARN_TESTING})
+endfunction()
 
 if(TARN_SANITIZE)
   add_compile_options(-fsanitize=${TARN_SANITIZE} -fno-omit-frame-pointer

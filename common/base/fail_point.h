@@ -1,36 +1,50 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "common/base/error.h"
 
-/// Fail points: named places where a test build can kill the process, return an error, wait, or
-/// leave a safety out. Set by TARN_FAIL_POINTS="name=kill@3;other=sleep:50". docs/testing.md lists
-/// the names. Without TARN_FAIL_POINTS_ENABLED every macro is empty and not even the name reaches
-/// the binary.
-#ifdef TARN_FAIL_POINTS_ENABLED
-
+/// Fail points: named places where a test program can kill the process, return an error, wait, or
+/// leave a safety out. docs/testing.md lists the names. Objects are compiled once, for released
+/// programs and for tests; which definition of hit() and is_off() a program gets is decided when
+/// it is linked:
+///   * tarn_no_fail_points (released programs): nothing happens, and there is no switch;
+///   * tarn_fail_points (programs for tests): TARN_FAIL_POINTS="name=kill@3;other=sleep:50".
+/// The compiler turns names into numbers, so no object file has a name in it.
 namespace tarn::fail_point {
 
-/// Runs what is set for `name`: kills, sleeps, or returns an Errc::io error. Thread-safe.
-Status hit(std::string_view name);
-/// Whether the safety `name` has been switched off for this process. Logs each time it answers yes.
-[[nodiscard]] bool is_off(std::string_view name);
-/// Replaces all settings (unit tests). Format as in the environment.
-void set(std::string_view settings);
+using Id = std::uint64_t;
+
+/// Returns the number of a fail point's name: FNV-1a with 64 bits
+/// (draft-eastlake-fnv, section 2). `hash` is the number of what stands before `name`. The macros
+/// evaluate it at compile time.
+[[nodiscard]] constexpr Id id_of(std::string_view name, Id hash = 0xcbf29ce484222325U) noexcept {
+  for (const char c : name) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3U;
+  }
+  return hash;
+}
+
+namespace detail {
+consteval Id constant(std::string_view name) { return id_of(name); }
+}  // namespace detail
+
+/// Runs the action set for the point: kills, sleeps, or returns an Errc::io error. Thread-safe.
+Status hit(Id point);
+/// True if the safety has been switched off for this process. Logs each time it is. Thread-safe.
+[[nodiscard]] bool is_off(Id safety);
 
 }  // namespace tarn::fail_point
 
 /// A step that may be made to fail: `FAIL_POINT("put.before_fsync");` returns the error.
-#define FAIL_POINT(name) TRY_OK(::tarn::fail_point::hit(name))
-#define CO_FAIL_POINT(name) CO_TRY_OK(::tarn::fail_point::hit(name))
-/// Whether a safety is in force: `if (SAFETY("safety.fsync_file")) fsync(...)`.
-#define SAFETY(name) (!::tarn::fail_point::is_off(name))
-
-#else
-
-#define FAIL_POINT(name) static_cast<void>(0)
-#define CO_FAIL_POINT(name) static_cast<void>(0)
-#define SAFETY(name) true
-
-#endif
+#define FAIL_POINT(name) TRY_OK(::tarn::fail_point::hit(::tarn::fail_point::detail::constant(name)))
+#define CO_FAIL_POINT(name) \
+  CO_TRY_OK(::tarn::fail_point::hit(::tarn::fail_point::detail::constant(name)))
+/// A step whose name is known only at run time: FAIL_POINT_OF("loop.turn.", loop.name()).
+#define FAIL_POINT_OF(prefix, name) \
+  TRY_OK(::tarn::fail_point::hit(   \
+      ::tarn::fail_point::id_of(name, ::tarn::fail_point::detail::constant(prefix))))
+/// True if a safety is in force: `if (SAFETY("safety.fsync_file")) fsync(...)`.
+#define SAFETY(name) (!::tarn::fail_point::is_off(::tarn::fail_point::detail::constant(name)))

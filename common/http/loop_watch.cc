@@ -19,8 +19,8 @@ struct Stalls {
 };
 
 /// Where a test holds up a loop.
-Status come_round([[maybe_unused]] const Loop& loop) {
-  FAIL_POINT("loop.turn." + loop.name());
+Status come_round(const Loop& loop) {
+  FAIL_POINT_OF("loop.turn.", loop.name());
   return {};
 }
 

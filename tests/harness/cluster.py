@@ -14,7 +14,7 @@ from harness.waiting import scaled, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOCAL_CLUSTER = REPOSITORY / "deploy" / "local-cluster"
-PROGRAMS = Path(os.environ.get("TARN_BIN") or REPOSITORY / "build" / "test" / "bin")
+PROGRAMS = Path(os.environ.get("TARN_BIN") or REPOSITORY / "build" / "release" / "test")
 
 ERROR_LINE = re.compile(r"^\S+Z (error|critical) ")
 # What sanitizers, assertions and the C++ run time write when a program must not go on.

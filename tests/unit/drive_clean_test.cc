@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/base/fail_point.h"
+#include "common/base/fail_points.h"
 #include "tests/unit/drive_fixture.h"
 
 using namespace tarn;
@@ -95,7 +95,6 @@ TEST_CASE("clean-up: records of a destroyed bucket are noticed", "[target][drive
   CHECK(known->named.size() == 1);
 }
 
-#ifdef TARN_FAIL_POINTS_ENABLED
 TEST_CASE("clean-up: the version before one that is not synced yet stays",
           "[target][drive][clean][nosync]") {
   Fixture f;
@@ -115,7 +114,6 @@ TEST_CASE("clean-up: the version before one that is not synced yet stays",
   CHECK(**f.get("a") == "before");
   CHECK(**f.get("new") == "n");
 }
-#endif
 
 TEST_CASE("loading an index counts the objects of a bucket", "[target][drive][clean]") {
   Fixture f;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/base/fail_point.h"
+#include "common/base/fail_points.h"
 #include "target/drive_identity.h"
 #include "tests/unit/drive_fixture.h"
 
@@ -283,7 +283,6 @@ TEST_CASE("drive: nosync is durable soon, and complete in an index that knows it
   CHECK(**f.get("a") == big);
 }
 
-#ifdef TARN_FAIL_POINTS_ENABLED
 TEST_CASE("drive: what nosync acknowledged and a power cut tore gives way to the version before",
           "[target][drive][nosync][recovery]") {
   Fixture f;
@@ -315,7 +314,6 @@ TEST_CASE("drive: what nosync acknowledged and a power cut tore gives way to the
   CHECK(**f.get("whole") == "2");
   CHECK(**f.get("a") == "before");
 }
-#endif
 
 TEST_CASE("drives: foreign, doubled and non-empty ones are refused", "[target][identity]") {
   const DriveIdentity ours{1, "cluster", "d1", "t1", "/d1", {{"d1", {"/d1", 0}}}};

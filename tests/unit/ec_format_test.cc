@@ -5,7 +5,7 @@
 
 #include "common/api/bucket.h"
 #include "common/base/encoding.h"
-#include "common/base/fail_point.h"
+#include "common/base/fail_points.h"
 #include "common/base/hash.h"
 #include "tests/unit/ec_fixture.h"
 

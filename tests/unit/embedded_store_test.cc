@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/base/fail_point.h"
+#include "common/base/fail_points.h"
 #include "common/cluster/meta_database.h"
 #include "common/cluster/meta_model.h"
 #include "tests/conformance/meta_store_checks.h"
@@ -142,7 +142,6 @@ TEST_CASE("Embedded store: watches end with the store, or when told to", "[clust
   CHECK(fixture.commit(put_of("a", "1")));
 }
 
-#ifdef TARN_FAIL_POINTS_ENABLED
 TEST_CASE("Embedded store: after a failed write the disk tells what became of it",
           "[cluster][meta]") {
   struct Case {
@@ -166,7 +165,6 @@ TEST_CASE("Embedded store: after a failed write the disk tells what became of it
     CHECK((fixture.text().find("a=2") != std::string::npos) == one.done);
   }
 }
-#endif
 
 /// The bytes of every file below a directory, but those of the lock, which says nothing.
 std::map<std::string, std::string> files_of(const fs::path& directory) {

@@ -1,12 +1,11 @@
-#include "common/base/fail_point.h"
-
-#ifdef TARN_FAIL_POINTS_ENABLED
+#include "common/base/fail_points.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <signal.h>
 #include <string>
 #include <thread>
@@ -18,6 +17,7 @@ namespace tarn::fail_point {
 namespace {
 
 struct Setting {
+  std::string name;
   std::string action;
   std::uint64_t only = 0;  // 0: every hit
   std::uint64_t hits = 0;
@@ -38,34 +38,35 @@ class Registry {
       const auto equals = item.find('=');
       if (equals == std::string_view::npos) continue;
       Setting setting;
+      setting.name = item.substr(0, equals);
       std::string_view action = item.substr(equals + 1);
       if (const auto at = action.rfind('@'); at != std::string_view::npos) {
         setting.only = parse_u64(action.substr(at + 1)).value_or(0);
         action = action.substr(0, at);
       }
       setting.action = action;
-      settings_.emplace(std::string(item.substr(0, equals)), setting);
+      settings_.insert_or_assign(id_of(setting.name), setting);
     }
   }
-  /// The action that is due at this hit of `name`, empty when none is.
-  std::string due(std::string_view name) {
+  /// Counts a hit of the point; returns its setting if the action is due now.
+  std::optional<Setting> due(Id point) {
     const std::lock_guard lock(mutex_);
-    if (settings_.empty()) return {};
-    const auto found = settings_.find(std::string(name));
-    if (found == settings_.end()) return {};
+    if (settings_.empty()) return std::nullopt;
+    const auto found = settings_.find(point);
+    if (found == settings_.end()) return std::nullopt;
     Setting& setting = found->second;
     ++setting.hits;
-    if (setting.only != 0 && setting.hits != setting.only) return {};
+    if (setting.only != 0 && setting.hits != setting.only) return std::nullopt;
     // stderr and not the logger: the process may be dead in the next line.
-    std::fprintf(stderr, "warn failpoint hit name=%s action=%s n=%lu\n", found->first.c_str(),
+    std::fprintf(stderr, "warn failpoint hit name=%s action=%s n=%lu\n", setting.name.c_str(),
                  setting.action.c_str(), static_cast<unsigned long>(setting.hits));
     std::fflush(stderr);
-    return setting.action;
+    return setting;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, Setting> settings_;
+  std::map<Id, Setting> settings_;
 };
 
 Registry& registry() {
@@ -75,25 +76,27 @@ Registry& registry() {
 
 }  // namespace
 
-Status hit(std::string_view name) {
-  const std::string action = registry().due(name);
-  if (action.empty()) return {};
+Status hit(Id point) {
+  const std::optional<Setting> due = registry().due(point);
+  if (!due) return {};
+  const std::string_view action = due->action;
   if (action == "kill") {
     ::kill(::getpid(), SIGKILL);
     std::this_thread::sleep_for(std::chrono::hours(1));
   }
-  if (action == "error") return fail(Errc::io, "fail point {}", name);
+  if (action == "error") return fail(Errc::io, "fail point {}", due->name);
   if (action.starts_with("sleep:")) {
-    const auto ms = parse_u64(std::string_view(action).substr(6)).value_or(0);
+    const auto ms = parse_u64(action.substr(6)).value_or(0);
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   }
   return {};
 }
 
-bool is_off(std::string_view name) { return registry().due(name) == "off"; }
+bool is_off(Id safety) {
+  const std::optional<Setting> due = registry().due(safety);
+  return due && due->action == "off";
+}
 
 void set(std::string_view settings) { registry().parse(settings); }
 
 }  // namespace tarn::fail_point
-
-#endif

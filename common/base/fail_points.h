@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "common/base/fail_point.h"
+
+/// The registry of fail points in programs for tests (library tarn_fail_points). Released programs
+/// do not have it.
+namespace tarn::fail_point {
+
+/// Replaces all settings; for unit tests. Format as in the environment variable TARN_FAIL_POINTS,
+/// which the first hit reads: `NAME=ACTION[@HIT];...`, where ACTION is kill, error, off or
+/// sleep:MILLISECONDS. Thread-safe.
+void set(std::string_view settings);
+
+}  // namespace tarn::fail_point
