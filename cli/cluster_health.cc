@@ -66,6 +66,18 @@ Task<void> ask(Session& session, NodeHealth& node, std::chrono::milliseconds lim
   if (parsed.is_object()) node.map_version = version_of(parsed);
 }
 
+/// Marks nodes whose lease has not begun, as after `tarn cluster recover`: they may answer, but the
+/// cluster still takes them for down.
+void mark_without_lease(ClusterHealth& health, const json& ids) {
+  for (NodeHealth& node : health.nodes) {
+    if (node.state != NodeHealth::State::up ||
+        std::find(ids.begin(), ids.end(), node.id) == ids.end())
+      continue;
+    node.state = NodeHealth::State::not_ready;
+    node.reason = "it has no lease yet";
+  }
+}
+
 /// A target that the proxy we asked would not send anybody to is of no use yet, whatever it says
 /// itself.
 void mark_suspects(ClusterHealth& health, std::string_view metrics) {
@@ -125,6 +137,7 @@ Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::millis
   const json told = json::parse(rebalance->body, nullptr, false);
   health.past_sets = told.value("past", std::uint64_t{0});
   health.held = told.value("held", false);
+  mark_without_lease(health, told.value("without_lease", json::array()));
   const auto metrics = co_await session.ask_node(endpoint, "/metrics", limit);
   if (metrics && metrics->status == 200) mark_suspects(health, metrics->body);
   co_return health;

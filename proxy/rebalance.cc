@@ -90,10 +90,14 @@ Task<Result<http::Response>> tell_rebalance(const Services& services) {
   json reports = json::object();
   for (std::size_t i = 0; i < targets.size(); ++i) reports[targets[i]->id] = report_in(answers[i]);
   const auto& map = state->map;
+  json without_lease = json::array();
+  for (const auto& [id, node] : map.nodes)
+    if (!state->live.contains(id)) without_lease.push_back(id);
   co_return cluster::json_response({{"map", map.version},
                                     {"settled", state->ownership->settled},
                                     {"held", map.rebalance.held},
                                     {"past", map.past.size()},
+                                    {"without_lease", std::move(without_lease)},
                                     {"targets", std::move(reports)}});
 }
 
