@@ -12,7 +12,7 @@ from harness.waiting import scaled
 
 
 def soak(*words, **variables):
-    command = [str(REPOSITORY / "tests" / "soak"), *words, "--no-build", "--preset", os.environ.get("TARN_TEST_PRESET", "test")]
+    command = [str(REPOSITORY / "tests" / "soak"), *words, "--no-build", "--preset", os.environ.get("TARN_TEST_PRESET", "release")]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("TARN_SABOTAGE", "TARN_TEST_SEED"))}
     return subprocess.run(command, env=environment | variables, capture_output=True, text=True, timeout=scaled(280))
 

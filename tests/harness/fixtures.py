@@ -40,22 +40,46 @@ def pytest_configure(config):
         os.environ["TARN_PORT_SHARE"] = f"{number % count}/{count}"
 
 
-def _record(outcome, test, when, reason="", says=()):
+def _record(outcome, test, when, reason="", says=(), seconds=0.0):
     path = os.environ.get("TARN_TEST_REPORT")
     if path and not _is_worker:
         with open(path, "a") as report:
-            report.write(json.dumps({"outcome": outcome, "test": test, "when": when, "reason": reason, "says": says}) + "\n")
+            report.write(json.dumps({"outcome": outcome, "test": test, "when": when, "reason": reason, "says": says,
+                                     "seconds": seconds}) + "\n")
 
 
 def pytest_runtest_logreport(report):
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         # An expected failure is a test that is left out, too.
-        _record("skipped", report.nodeid, report.when, getattr(report, "wasxfail", "") or reason.removeprefix("Skipped: "))
+        _record("skipped", report.nodeid, report.when, getattr(report, "wasxfail", "") or reason.removeprefix("Skipped: "),
+                seconds=report.duration)
     elif report.failed:
-        _record("failed", report.nodeid, report.when, says=_said(report))
+        _record("failed", report.nodeid, report.when, says=_said(report), seconds=report.duration)
     elif report.when == "call":
-        _record("passed", report.nodeid, report.when, says=_said(report))
+        _record("passed", report.nodeid, report.when, says=_said(report), seconds=report.duration)
+    else:
+        _record("prepared", report.nodeid, report.when, seconds=report.duration)
+
+
+# --- gate and deep -----------------------------------------------------------------------------------------------
+
+def _tier(item):
+    """gate or deep: the marks `gate` and `deep` say, else the folder does (docs/testing.md)."""
+    if item.get_closest_marker("deep") or item.get_closest_marker("alone"):
+        return "deep"
+    if item.get_closest_marker("gate"):
+        return "gate"
+    return "deep" if item.nodeid.startswith("tests/fault/") else "gate"
+
+
+def pytest_collection_modifyitems(config, items):
+    wanted = os.environ.get("TARN_TEST_TIER")
+    if not wanted:
+        return
+    left = [item for item in items if _tier(item) != wanted]
+    items[:] = [item for item in items if _tier(item) == wanted]
+    config.hook.pytest_deselected(items=left)
 
 
 def _said(report):

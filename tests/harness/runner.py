@@ -33,6 +33,7 @@ SANITIZERS = {
 
 
 NO_TESTS = 5  # pytest's exit code when it ran none
+TIMED_OUT = 124  # that of timeout(1)
 
 
 class StepFailed(Exception):
@@ -49,6 +50,11 @@ def run_logged(command, log, **options):
         raise StepFailed("\n".join([*tail, f"{' '.join(map(str, command))}: exit {result.returncode}; all of it: {log}"]))
 
 
+def install_packages():
+    """What deploy/install-deps names, where something of it is missing."""
+    run_logged([str(REPOSITORY / "deploy" / "install-deps")], BUILD / "install-deps.log")
+
+
 def build(preset, targets=()):
     """Configures and builds a preset, or only some targets of it."""
     log = BUILD / f"{preset}.log"
@@ -59,7 +65,8 @@ def build(preset, targets=()):
 
 
 def programs(preset):
-    return BUILD / preset / "bin"
+    """The programs of the tests, with fail points; what users run is in `bin` beside it."""
+    return BUILD / preset / "test"
 
 
 def python_environment():
@@ -86,28 +93,36 @@ def test_environment(preset):
     environment["TARN_TEST_PRESET"] = preset
     environment["PATH"] = f"{BUILD / 'venv' / 'bin'}:{os.environ['PATH']}"
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Where these are set, pytest explains every difference in full: of two bodies of 200 kB that takes it more than an hour.
+    for name in ("CI", "BUILD_NUMBER"):
+        environment.pop(name, None)
     return environment
 
 
 def run_pytest(words, environment, capture=False, timeout=None, copy=None):
-    """Runs pytest; returns (exit code, its records, its output when captured). `copy`: a file that gets its output as well."""
+    """Runs pytest; returns (exit code, its records, its output when captured). `copy`: a file that gets its output as well.
+    After `timeout` seconds it is interrupted, as by Ctrl-C: the exit code is TIMED_OUT."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report"
         report.touch()
         command = [str(BUILD / "venv" / "bin" / "python"), "-m", "pytest", "--rootdir", str(REPOSITORY), *words]
+        if timeout:
+            command = ["timeout", "--signal=INT", "--kill-after=60", str(timeout), *command]
         tee = subprocess.Popen(["tee", str(copy)], stdin=subprocess.PIPE) if copy else None
         output = subprocess.PIPE if capture else tee.stdin if copy else None
         result = subprocess.run(
             command, cwd=REPOSITORY, env=environment | {"TARN_TEST_REPORT": str(report)}, stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.STDOUT if output else None, text=True, timeout=timeout)
+            stdout=output, stderr=subprocess.STDOUT if output else None, text=True)
         if tee:
             tee.communicate()
         records = [json.loads(line) for line in report.read_text().splitlines()]
     return result.returncode, records, result.stdout or ""
 
 
-# How many tests run side by side: most wait for something half of their time. Each process has a share of the ports.
-SIDE_BY_SIDE = min(len(os.sched_getaffinity(0)), 8)
+# How many tests run side by side. Integration tests keep a processor busy; fault tests wait most of their time, for the end of a lease
+# or of a fault. Each process has a share of the ports.
+PROCESSORS = min(len(os.sched_getaffinity(0)), 4)
+SIDE_BY_SIDE = {"integration": PROCESSORS, "fault": 2 * PROCESSORS, "sabotage": 2 * PROCESSORS}
 
 
 def run_suite(words, environment, jobs):
@@ -115,7 +130,9 @@ def run_suite(words, environment, jobs):
     if jobs == 1:
         return run_pytest(words, environment)[:2]
     # First, since some ask whether the machine is theirs, which the load of the last minute says.
-    parts = [["-m", "alone"], ["-m", "not alone", "-n", str(jobs), "--dist", "worksteal"]]
+    parts = [["-m", "not alone", "-n", str(jobs), "--dist", "worksteal"]]
+    if environment.get("TARN_TEST_TIER") != "gate":  # which has none
+        parts.insert(0, ["-m", "alone"])
     codes, records = [], []
     for part in parts:
         code, its, _ = run_pytest([*part, *words], environment)

@@ -50,7 +50,7 @@ def run_script(script, directory, **environment):
 
 
 @pytest.mark.parametrize("document, says", [("README.md", "512"), ("docs/cli.md", "drives behind NFS"),
-                                            ("docs/operations.md", "maintenance")])
+                                            pytest.param("docs/operations.md", "maintenance", marks=pytest.mark.deep("half a minute"))])
 def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
     port = free_port()
     directory = tmp_path / "cluster"
@@ -100,7 +100,7 @@ def commands_in(text):
         while words and ASSIGNMENT.match(words[0]):
             variables.append(ASSIGNMENT.match(words.pop(0))[1])
         program = words[0] if words else ""
-        is_path = program.startswith(("tests/", "deploy/", "build/")) and not program.endswith((".md", "*"))
+        is_path = program.startswith(("tests/", "deploy/", "build/release/")) and not program.endswith((".md", "*"))
         if is_path or program in OURS or program == "cmake":
             yield variables, program, words[1:]
 
@@ -114,8 +114,8 @@ def commands_of(document):
 
 
 def path_of(program):
-    if program.startswith("build/"):
-        return PROGRAMS / os.path.basename(program)
+    if program.startswith("build/release"):
+        return PROGRAMS.parents[1] / program.removeprefix("build/")
     return PROGRAMS / program if program in OURS else REPOSITORY / program
 
 

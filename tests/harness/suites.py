@@ -1,0 +1,261 @@
+"""The suites that tests/run runs, and what it counts. Standard library only."""
+
+import fnmatch
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+from harness import runner
+
+OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
+SLOWEST = 15  # tests shown at the end
+SECONDS = runner.BUILD / "test-seconds.json"
+
+
+class Totals:
+    """What has passed, failed and been left out so far, and how long tests and phases took."""
+
+    def __init__(self):
+        self.passed = 0
+        self.seconds = {}  # test id -> seconds
+        self.phases = {}  # phase -> seconds
+        self.passed_tests = set()  # with all of their parameters, by the names without them
+        self.failed = []
+        self.left_out = {}  # test id -> reason
+
+    def add(self, records):
+        for record in records:
+            self.seconds[record["test"]] = self.seconds.get(record["test"], 0) + record["seconds"]
+        # A test has several records when its set-up or its end fails, too: it counts once, as failed.
+        failed = {record["test"] for record in records if record["outcome"] == "failed"}
+        self.failed += sorted(failed)
+        passed = {record["test"] for record in records if record["outcome"] == "passed"} - failed
+        self.passed += len(passed)
+        self.passed_tests |= {without_parameters(test) for test in passed}
+        self.passed_tests -= {without_parameters(test) for test in failed}
+        for text in (text for record in records for text in record["says"]):
+            print(text, flush=True)
+        for record in records:
+            if record["outcome"] == "skipped":
+                self.left_out[record["test"]] = record["reason"]
+
+    def closing_line(self):
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.left_out)} skipped"
+
+    def check(self, name, passed):
+        if passed:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+
+
+def without_parameters(test):
+    return test.partition("[")[0]
+
+
+# --- suites ------------------------------------------------------------------------------------------------------
+
+def tracked(*patterns):
+    # Also files that are new and not yet added, but nothing that git ignores.
+    output = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+                            cwd=runner.REPOSITORY, capture_output=True, text=True, check=True).stdout
+    return [name for name in output.splitlines() if (runner.REPOSITORY / name).is_file()]
+
+
+def shell_scripts():
+    for name in tracked("deploy", "tests", ".ci"):
+        with open(runner.REPOSITORY / name, "rb") as script:
+            if re.match(rb"#!.*\b(ba)?sh\b", script.readline()):
+                yield name
+
+
+def run_format(totals, _arguments):
+    checks = [
+        ("clang-format-19", ["--dry-run", "-Werror"], tracked("*.h", "*.cc", "*.c")),
+        ("shellcheck", [], list(shell_scripts())),
+    ]
+    for program, words, files in checks:
+        if not shutil.which(program):
+            totals.left_out[f"format: {program}"] = "not installed (deploy/install-deps --test)"
+            continue
+        result = subprocess.run([program, *words, *files], cwd=runner.REPOSITORY, capture_output=True, text=True)
+        if result.returncode == 0:
+            print(f"{program}: {len(files)} files, all in order", flush=True)
+        elif program == "shellcheck":
+            print(result.stdout, flush=True)
+        else:
+            wrong = sorted(set(re.findall(r"^([^:\n]+):\d+:\d+: ", result.stderr, re.MULTILINE)))
+            print(f"not as .clang-format says; mend with: clang-format-19 -i {' '.join(wrong)}", flush=True)
+        totals.check(f"format: {program}", result.returncode == 0)
+
+
+def run_unit(totals, arguments):
+    program = runner.programs(arguments.preset) / "tarn-unit-tests"
+    environment = runner.test_environment(arguments.preset)
+    # Catch2 runs no test whose tag begins with a dot unless asked to, and does not say so.
+    hidden = subprocess.run([str(program), "--list-test-names-only", "[.]"], env=environment, capture_output=True, text=True)
+    for name in hidden.stdout.splitlines():
+        totals.left_out[f"unit: {name.strip()}"] = "hidden by its tag"
+    # Two things at a time: most unit tests keep one processor busy, and so do schedules.
+    beside = threading.Thread(target=run_simulation, args=(totals, arguments))
+    beside.start()
+    result = subprocess.run([str(program), "--durations", "yes"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, errors="replace", cwd=runner.REPOSITORY)
+    beside.join()
+    output = re.sub(r"^\d+\.\d+ s: .*\n", "", result.stdout, flags=re.MULTILINE)
+    print("".join(output.splitlines(keepends=True)[:2000]), end="", flush=True)
+    for seconds, name in re.findall(r"^(\d+\.\d+) s: (.*)$", result.stdout, re.MULTILINE):
+        totals.seconds[f"unit: {name}"] = max(float(seconds), totals.seconds.get(f"unit: {name}", 0))
+    passed, failed = counts_of_catch(result.stdout)
+    if result.returncode != 0 and not failed:
+        print(f"tarn-unit-tests ended with code {result.returncode}", flush=True)
+        failed = 1
+    print(f"{passed} passed, {failed} failed", flush=True)
+    totals.passed += passed
+    totals.failed += [f"unit: {failed} of the cases above"] if failed else []
+
+
+def run_simulation(totals, arguments):
+    """A small dose of new schedules; their seeds are printed."""
+    program = runner.programs(arguments.preset) / "tarn-simulate"
+    schedules = 200 if arguments.preset in runner.SANITIZERS else 2000
+    seed = os.environ.get("TARN_TEST_SEED") or str(int.from_bytes(os.urandom(5), "big"))
+    for words in (["--seed", seed, "--schedules", str(schedules)], ["--scale", "--names", "100000"]):
+        begun = time.monotonic()
+        result = subprocess.run([str(program), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(result.stdout, end="", flush=True)
+        name = f"unit: tarn-simulate {' '.join(words)}"
+        totals.seconds[name] = time.monotonic() - begun
+        totals.check(name, result.returncode == 0)
+
+
+def counts_of_catch(output):
+    """(passed, failed) test cases from the closing lines of Catch2."""
+    if match := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.MULTILINE):
+        return int(match.group(1)), 0
+    if match := re.search(r"^test cases:.*", output, re.MULTILINE):
+        numbers = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed)", match.group())}
+        return numbers.get("passed", 0), numbers.get("failed", 0)
+    return 0, 1
+
+
+def run_pytest(totals, words, arguments, jobs=1, tier=""):
+    """`tier`: gate or deep, only the tests that belong to it; otherwise all."""
+    runner.python_environment()
+    environment = runner.test_environment(arguments.preset) | {"TARN_TEST_TIER": tier}
+    code, records = runner.run_suite([*words, *arguments.words], environment, jobs)
+    totals.add(records)
+    if code not in (0, 1):  # 1 is failed tests; anything else ran none, or not all
+        totals.failed.append(f"pytest {' '.join(words)}: exit {code}")
+
+
+def jobs_of(suite, arguments):
+    if arguments.jobs is not None:
+        return arguments.jobs
+    return 1 if arguments.preset in runner.SANITIZERS else runner.SIDE_BY_SIDE[suite]
+
+
+def run_integration(totals, arguments, tier=""):
+    run_pytest(totals, ["tests/integration"], arguments, jobs_of("integration", arguments), tier)
+
+
+def run_fault(totals, arguments, tier=""):
+    run_pytest(totals, ["tests/fault"], arguments, jobs_of("fault", arguments), tier)
+
+
+def run_quickstart(totals, arguments):
+    """The user's first minutes, with the programs that are released."""
+    begun = time.monotonic()
+    result = subprocess.run([str(runner.REPOSITORY / "deploy" / "quickstart")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(result.stdout if result.returncode else "\n".join(result.stdout.splitlines()[-8:]), flush=True)
+    totals.seconds["quickstart"] = time.monotonic() - begun
+    totals.check("quickstart", result.returncode == 0)
+
+
+def run_sabotage(totals, arguments):
+    # What has passed in this call has shown what it does with every safety in place.
+    with tempfile.NamedTemporaryFile("w", suffix=".passed") as passed:
+        passed.write("".join(f"{test}\n" for test in sorted(totals.passed_tests)))
+        passed.flush()
+        command = [str(runner.REPOSITORY / "tests" / "sabotage"), "--no-build", "--preset", arguments.preset, "--passed", passed.name]
+        totals.check("sabotage", subprocess.run(command).returncode == 0)
+    simulate = [str(runner.programs(arguments.preset) / "tarn-simulate"), "--sabotage", "--schedules", "10000"]
+    totals.check("sabotage: tarn-simulate", subprocess.run(simulate).returncode == 0)
+
+
+def run_fuzz(totals, _arguments):
+    """Each fuzzer for some seconds; it has a preset of its own."""
+    totals.check("fuzz", subprocess.run([str(runner.REPOSITORY / "tests" / "fuzz" / "run")]).returncode == 0)
+
+
+# --- what was left out -------------------------------------------------------------------------------------------
+
+def optional_tests(preset):
+    """{test id or pattern: reason} from optional.txt; `PRESET: ` before an id limits a line to that preset."""
+    optional = {}
+    for line in OPTIONAL.read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        pattern, separator, reason = line.partition("  # ")
+        if not separator:
+            raise runner.StepFailed(f"{OPTIONAL}: a line wants `TEST  # REASON`: {line}")
+        limit, colon, rest = pattern.partition(": ")
+        if colon and limit in ("asan", "tsan", "release"):
+            if limit != preset:
+                continue
+            pattern = rest
+        optional[pattern.strip()] = reason
+    return optional
+
+
+def matches(test, pattern):
+    return test == pattern or fnmatch.fnmatchcase(test, pattern)
+
+
+def suite_of(test):
+    for suite in ("integration", "fault"):
+        if test.startswith(f"tests/{suite}"):
+            return suite
+    return test.partition(":")[0]
+
+
+def compare_left_out(totals, suites, preset):
+    optional = {test: reason for test, reason in optional_tests(preset).items() if suite_of(test) in suites}
+    runner.note(f"left out: {len(totals.left_out)}")
+    for test, reason in sorted(totals.left_out.items()):
+        print(f"left out: {test}: {reason}")
+    for test in sorted(totals.left_out):
+        if not any(matches(test, pattern) for pattern in optional):
+            print(f"left out, but tests/optional.txt does not allow it: {test}")
+            totals.failed.append(f"left out: {test}")
+    for pattern in optional:
+        if not any(matches(test, pattern) for test in totals.left_out):
+            print(f"tests/optional.txt says that this is left out, but it is not: {pattern}")
+            totals.failed.append(f"optional.txt: {pattern}")
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+def print_slowest(totals):
+    """The tests that took longest; all of them go to build/test-seconds.json."""
+    slowest = sorted(totals.seconds.items(), key=lambda item: -item[1])
+    if slowest:
+        SECONDS.parent.mkdir(exist_ok=True)
+        SECONDS.write_text(json.dumps({test: round(seconds, 2) for test, seconds in slowest}, indent=0) + "\n")
+        runner.note("the slowest")
+        for test, seconds in slowest[:SLOWEST]:
+            print(f"{seconds:7.1f} s  {test}")
+
+
+def print_end(totals):
+    """What was slow, how long each phase took, what failed, and last the line of totals."""
+    print_slowest(totals)
+    runner.note("phases: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in totals.phases.items()))
+    for name in totals.failed:
+        print(f"failed: {name}")
+    print(totals.closing_line(), flush=True)
