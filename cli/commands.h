@@ -33,6 +33,8 @@ void add_list_command(const CommandLine& line);      ///< ls
 void add_bucket_commands(const CommandLine& line);   ///< bucket create, rm, ls, show
 void add_cluster_commands(const CommandLine& line);  ///< cluster status, wait
 void add_job_commands(const CommandLine& line);      ///< job ls, show, wait, stop
+void add_rebuild_commands(const CommandLine& line);  ///< rebuild plan, start, status, stop
+void add_scrub_commands(const CommandLine& line);    ///< scrub start, status, stop
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
 void add_export_command(const CommandLine& line);  ///< export

@@ -32,6 +32,30 @@ Task<Result<ordered_json>> all_drives(Session& session) {
   co_return parsed(answer.body);
 }
 
+/// Why a drive is out of use, or what else is wrong with it; mostly nothing.
+std::string note_on(const ordered_json& lists, const ordered_json& path) {
+  const auto notes = lists.find("notes");
+  if (notes == lists.end() || !notes->is_object() || !path.is_string()) return "";
+  const auto note = notes->find(path.get<std::string>());
+  return note != notes->end() && note->is_string() ? note->get<std::string>() : "";
+}
+
+/// {"read":2}: what went wrong on a drive since its target's start; mostly nothing.
+ordered_json errors_on(const ordered_json& lists, const ordered_json& path) {
+  const auto errors = lists.find("errors");
+  if (errors == lists.end() || !errors->is_object() || !path.is_string())
+    return ordered_json::object();
+  return errors->value(path.get<std::string>(), ordered_json::object());
+}
+
+/// "2 read, 1 sync"
+std::string text_of(const ordered_json& errors) {
+  std::string out;
+  for (const auto& [kind, count] : errors.items())
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.dump(), kind);
+  return out.empty() ? "-" : out;
+}
+
 Exit list(Session& session, bool json) {
   const auto nodes = session.run(all_drives(session));
   if (!nodes) return complain("drive ls", nodes.error());
@@ -39,15 +63,20 @@ Exit list(Session& session, bool json) {
   for (const auto& [node, lists] : nodes->items())
     for (const auto& [key, state] : kStates)
       for (const auto& path : lists.value(key, ordered_json::array()))
-        rows.push_back({{"node", node}, {"drive", path}, {"state", state}});
+        rows.push_back({{"node", node},
+                        {"drive", path},
+                        {"state", state},
+                        {"errors", errors_on(lists, path)},
+                        {"note", note_on(lists, path)}});
   if (json) {
     print_json(rows);
     return Exit::ok;
   }
-  Table table({"NODE", "DRIVE", "STATE"});
+  Table table({"NODE", "DRIVE", "STATE", "ERRORS", "NOTE"});
   for (const auto& row : rows)
     table.add({printable(row["node"].get<std::string>()),
-               printable(row["drive"].get<std::string>()), row["state"].get<std::string>()});
+               printable(row["drive"].get<std::string>()), row["state"].get<std::string>(),
+               printable(text_of(row["errors"])), printable(row["note"].get<std::string>())});
   table.print();
   return Exit::ok;
 }

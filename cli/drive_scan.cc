@@ -1,10 +1,12 @@
 #include "cli/drive_scan.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -18,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 1;
+constexpr int kFormatMax = 2;
 
 /// A folder name for each bucket: '@' and '#' are in no bucket's name.
 std::string folder_of(const api::Bucket& bucket) {
@@ -35,6 +37,13 @@ std::optional<std::string> text_of(const std::string& path) {
   return text.str();
 }
 
+/// Whether the object can be made of these.
+bool is_enough(const FoundSet& set) {
+  std::set<std::uint8_t> indexes;
+  for (const auto& slice : set.slices) indexes.insert(slice.index);
+  return !set.wholes.empty() || indexes.size() >= set.shape.k;
+}
+
 }  // namespace
 
 Result<DriveLabel> read_drive_label(const std::string& drive) {
@@ -48,9 +57,10 @@ Result<DriveLabel> read_drive_label(const std::string& drive) {
   const auto identity = nlohmann::json::parse(*text, nullptr, false);
   if (!identity.is_object() || !identity.contains("format") || !identity.contains("cluster"))
     return fail(Errc::corrupt, "{} cannot be understood", path);
-  if (identity["format"] != kFormat)
-    return fail(Errc::unsupported, "{} has format {}, this program understands {}", path,
-                identity["format"].dump(), kFormat);
+  const auto& format = identity["format"];
+  if (!format.is_number_integer() || format < 1 || format > kFormatMax)
+    return fail(Errc::unsupported, "{} has format {}, this program understands at most {}", path,
+                format.dump(), kFormatMax);
   DriveLabel label;
   for (const auto& [key, out] :
        {std::pair("cluster", &label.cluster), std::pair("node", &label.node)})
@@ -123,9 +133,14 @@ void DriveScan::take(const std::string& path) {
   if (!attribute)
     return problem_({attribute.error().code, path + ": " + attribute.error().message});
   const io::ObjectRecord& record = attribute->record;
+  if (record.kind == io::ObjectRecord::Kind::slice) return keep_piece(path, *attribute);
+  const IdAndName key{attribute->bucket_id, attribute->name};
   keep(folder_of(attribute->bucket), attribute->name,
        {path, attribute->bucket_id, record.generation, record.size, record.xxh64,
-        record.modified_ns});
+        record.modified_ns, nullptr});
+  if (files_[key].front().generation != record.generation) return;
+  coded_.erase(key);
+  if (record.coding) coded_[key] = record.coding->set;
 }
 
 void DriveScan::keep(const std::string& folder, const std::string& name, FoundFile file) {
@@ -134,6 +149,37 @@ void DriveScan::keep(const std::string& folder, const std::string& name, FoundFi
   if (!files.empty() && file.generation < files.front().generation) return;
   if (!files.empty() && file.generation > files.front().generation) files.clear();
   files.push_back(std::move(file));
+}
+
+void DriveScan::keep_piece(const std::string& path, const io::ObjectAttribute& attribute) {
+  made_as_[attribute.bucket_id] = folder_of(attribute.bucket);
+  const io::ObjectRecord& record = attribute.record;
+  PieceSet& set = pieces_[{attribute.bucket_id, attribute.name}][record.piece->set];
+  set.object = {"",          attribute.bucket_id, record.piece->written,
+                record.size, record.xxh64,        record.modified_ns,
+                nullptr};
+  set.found.shape = *record.piece;
+  if (record.piece->index == io::kWhole)
+    set.found.wholes.push_back(path);
+  else
+    set.found.slices.push_back({path, record.piece->index});
+}
+
+std::vector<FoundFile> DriveScan::files_of(const PieceSet& set) {
+  std::vector<FoundFile> out;
+  FoundFile file = set.object;
+  for (const std::string& whole : set.found.wholes) {
+    file.path = whole;
+    out.push_back(file);
+  }
+  if (set.found.slices.empty()) return out;
+  auto found = std::make_shared<FoundSet>(set.found);
+  std::sort(found->slices.begin(), found->slices.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
+  file.path = found->slices.front().path;
+  file.slices = std::move(found);
+  out.push_back(std::move(file));
+  return out;
 }
 
 std::map<std::string, BucketId> DriveScan::buckets_by_folder() const {
@@ -146,9 +192,38 @@ std::map<std::string, BucketId> DriveScan::buckets_by_folder() const {
 
 std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::objects() const {
   std::map<ObjectKey, std::vector<FoundFile>> out;
-  for (const auto& [folder, id] : buckets_by_folder())
-    for (auto at = files_.lower_bound({id, ""}); at != files_.end() && at->first.first == id; ++at)
-      out[{folder, at->first.second}] = at->second;
+  for (const auto& [folder, id] : buckets_by_folder()) {
+    for (auto at = files_.lower_bound({id, ""}); at != files_.end() && at->first.first == id;
+         ++at) {
+      const auto set = coded_.find(at->first);
+      auto& files = out[{folder, at->first.second}];
+      if (set == coded_.end()) {
+        files = at->second;
+        continue;
+      }
+      const auto pieces = pieces_.find(at->first);
+      if (pieces == pieces_.end()) continue;
+      const auto its = pieces->second.find(set->second);
+      if (its != pieces->second.end()) files = files_of(its->second);
+    }
+  }
+  return out;
+}
+
+std::map<DriveScan::ObjectKey, std::vector<FoundFile>> DriveScan::without_record() const {
+  std::map<ObjectKey, std::vector<FoundFile>> out;
+  for (const auto& [folder, id] : buckets_by_folder()) {
+    for (auto at = pieces_.lower_bound({id, ""}); at != pieces_.end() && at->first.first == id;
+         ++at) {
+      if (files_.contains(at->first)) continue;
+      const PieceSet* last = nullptr;
+      for (const auto& [number, set] : at->second) {
+        const bool newer = last == nullptr || last->object.generation < set.object.generation;
+        if (is_enough(set.found) && newer) last = &set;
+      }
+      if (last != nullptr) out[{folder, at->first.second}] = files_of(*last);
+    }
+  }
   return out;
 }
 

@@ -3,23 +3,37 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/io/object_attribute.h"
 
 namespace tarn::cli {
 
-/// A data file that says which object it is.
+/// What was found of the pieces of an object that were made together (docs/decisions/019).
+struct FoundSet {
+  io::Piece shape;  ///< which set, and how it is cut; its index says nothing
+  struct File {
+    std::string path;
+    std::uint8_t index = 0;  ///< of the slice
+  };
+  std::vector<File> slices;  ///< in the order of their indexes; one may be there twice
+  std::vector<std::string> wholes;
+};
+
+/// A data file that says which object it is, or pieces that do.
 struct FoundFile {
-  std::string path;
+  std::string path;  ///< what to call it
   BucketId bucket_id{};
   Generation generation;
-  std::uint64_t size = 0;
+  std::uint64_t size = 0;  ///< of the object
   std::uint64_t xxh64 = 0;
   std::int64_t modified_ns = 0;
+  std::shared_ptr<const FoundSet> slices;  ///< not null: the bytes are to be made of these
 };
 
 /// Whose a drive is, by its own word.
@@ -45,10 +59,15 @@ class DriveScan {
   /// conflict when it is one of another cluster than the drives before.
   Status add(const std::string& drive);
 
-  /// Files of equal, newest generation, in the order of bucket and name. A bucket is called as the
-  /// newest .tarn/cluster.json of the drives says, since its files keep the name that it was made
-  /// with. Of buckets of one name that one counts, or else the last one made.
+  /// Files of equal, newest generation, in the order of bucket and name. Of an object that is kept
+  /// in pieces: each whole, then its slices, however few. A bucket is called as the newest
+  /// .tarn/cluster.json of the drives says, since its files keep the name that it was made with. Of
+  /// buckets of one name that one counts, or else the last one made.
   [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> objects() const;
+  /// As objects(): of names of which no record was found, but pieces that are enough, the set that
+  /// was written last. Its record has been lost with all of its homes, or the object was deleted or
+  /// overwritten when some of them were away: the pieces cannot tell.
+  [[nodiscard]] std::map<ObjectKey, std::vector<FoundFile>> without_record() const;
   /// Files without attribute: writes that were never finished.
   [[nodiscard]] std::uint64_t unfinished() const { return unfinished_; }
 
@@ -58,6 +77,7 @@ class DriveScan {
   void scan_directory(const std::string& directory);
   void take(const std::string& path);
   void keep(const std::string& folder, const std::string& name, FoundFile file);
+  void keep_piece(const std::string& path, const io::ObjectAttribute& attribute);
   [[nodiscard]] std::map<std::string, BucketId> buckets_by_folder() const;
 
   Problem problem_;
@@ -65,7 +85,15 @@ class DriveScan {
   std::uint64_t names_version_ = 0;          // of the bucket metadata that names_ is from
   std::map<BucketId, std::string> names_;    // folders of the buckets that there are
   std::map<BucketId, std::string> made_as_;  // folders as the files have them
-  std::map<std::pair<BucketId, std::string>, std::vector<FoundFile>> files_;
+  using IdAndName = std::pair<BucketId, std::string>;
+  struct PieceSet {
+    FoundFile object;  ///< without path
+    FoundSet found;
+  };
+  [[nodiscard]] static std::vector<FoundFile> files_of(const PieceSet& set);
+  std::map<IdAndName, std::vector<FoundFile>> files_;
+  std::map<IdAndName, std::uint64_t> coded_;  // the set of those of files_ that are kept in pieces
+  std::map<IdAndName, std::map<std::uint64_t, PieceSet>> pieces_;
   std::uint64_t unfinished_ = 0;
 };
 

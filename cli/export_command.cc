@@ -12,6 +12,7 @@ struct Arguments {
   std::vector<std::string> drives;
   std::string directory;
   std::string bucket;
+  bool salvage = false;
 };
 
 /// What an export did, and the worst of what went wrong.
@@ -21,6 +22,7 @@ struct Report {
   std::uint64_t bytes = 0;
   std::uint64_t failed = 0;
   std::uint64_t unfinished = 0;
+  std::uint64_t without_record = 0;
   bool damaged = false;
 
   void problem(const Error& error) {
@@ -34,6 +36,9 @@ struct Report {
 void export_object(ExportDirectory& directory, const DriveScan::ObjectKey& key,
                    const std::vector<FoundFile>& copies, Report& report) {
   std::vector<Error> errors;
+  if (copies.empty())
+    errors.push_back({Errc::corrupt, fmt::format("{}/{}: none of its pieces is on these drives",
+                                                 key.first, key.second)});
   for (const FoundFile& copy : copies) {
     const auto outcome = directory.write(key.first, key.second, copy);
     if (outcome) {
@@ -53,13 +58,19 @@ Exit finish(const Report& report, const Arguments& arguments, bool json) {
                 {"already_there", report.already_there},
                 {"bytes", report.bytes},
                 {"failed", report.failed},
-                {"unfinished", report.unfinished}});
+                {"unfinished", report.unfinished},
+                {"without_record", report.without_record}});
   else
     fmt::print(
         "{} objects ({} bytes) written to {}, {} already there, {} failed, {} unfinished "
         "uploads left out\n",
         report.written, report.bytes, printable(arguments.directory), report.already_there,
         report.failed, report.unfinished);
+  if (report.without_record > 0 && !arguments.salvage && !json)
+    fmt::print(
+        "{} more names have pieces enough and no record on these drives: deleted, or their record "
+        "was lost. --salvage writes them, too\n",
+        report.without_record);
   if (report.damaged) return Exit::integrity;
   return report.failed > 0 ? Exit::partial : Exit::ok;
 }
@@ -71,9 +82,15 @@ Exit export_drives(const Arguments& arguments, bool json) {
     if (const Status added = scan.add(drive); !added) return complain("export", added.error());
   auto directory = ExportDirectory::open(arguments.directory);
   if (!directory) return complain("export", directory.error());
-  for (const auto& [key, copies] : scan.objects())
-    if (arguments.bucket.empty() || key.first == arguments.bucket)
-      export_object(*directory, key, copies, report);
+  auto objects = scan.objects();
+  const auto without_record = scan.without_record();
+  if (arguments.salvage) objects.insert(without_record.begin(), without_record.end());
+  const auto wanted = [&](const DriveScan::ObjectKey& key) {
+    return arguments.bucket.empty() || key.first == arguments.bucket;
+  };
+  for (const auto& [key, copies] : objects)
+    if (wanted(key)) export_object(*directory, key, copies, report);
+  for (const auto& [key, copies] : without_record) report.without_record += wanted(key) ? 1 : 0;
   report.unfinished = scan.unfinished();
   if (const Status synced = directory->sync(); !synced) report.problem(synced.error());
   return finish(report, arguments, json);
@@ -90,6 +107,9 @@ void add_export_command(const CommandLine& line) {
       ->required();
   command->add_option("--to", arguments->directory, "where to write")->required();
   command->add_option("--bucket", arguments->bucket, "only this bucket");
+  command->add_flag("--salvage", arguments->salvage,
+                    "also what has slices enough, but whose record is on none of these drives: it "
+                    "may have been deleted");
   command->callback([arguments, &options = line.options, &chosen = line.chosen] {
     chosen = [arguments, &options] { return export_drives(*arguments, options.json); };
   });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/scratch_file.h"
+#include "cli/slice_files.h"
 #include "common/api/bucket.h"
 #include "common/base/encoding.h"
 #include "common/base/hash.h"
@@ -17,28 +18,50 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1U << 20U;
 
-/// Reads `fd` to its end, writes it to `out` (if 0 or more), and says whether it is what `file`
-/// promises.
+/// Counts what comes, and writes it to `out` (if 0 or more).
+class Copy {
+ public:
+  Copy(int out, const FoundFile& file) : out_(out), file_(file) {}
+
+  Status take(std::span<const std::byte> piece) {
+    hash_.update(piece);
+    size_ += piece.size();
+    return out_ < 0 ? Status() : write_all(out_, piece, "the copy of " + file_.path);
+  }
+  /// Whether that was what `file` promises.
+  Status check() const {
+    if (size_ != file_.size)
+      return fail(Errc::corrupt, "{} has {} bytes, its object {}", file_.path, size_, file_.size);
+    if (hash_.digest() != file_.xxh64)
+      return fail(Errc::corrupt, "{} has the XXH64 {}, its object {}", file_.path,
+                  hex64(hash_.digest()), hex64(file_.xxh64));
+    return {};
+  }
+
+ private:
+  int out_;
+  const FoundFile& file_;
+  Xxh64Stream hash_;
+  std::uint64_t size_ = 0;
+};
+
+/// Reads `fd` to its end.
 Status copy_verified(int fd, int out, const FoundFile& file) {
   std::vector<std::byte> buffer(kBufferBytes);
-  Xxh64Stream hash;
-  std::uint64_t size = 0;
+  Copy copy(out, file);
   while (true) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(errno, "read " + file.path);
-    if (got == 0) break;
-    const auto piece = std::span<const std::byte>(buffer).first(static_cast<std::size_t>(got));
-    hash.update(piece);
-    size += piece.size();
-    if (out >= 0) TRY_OK(write_all(out, piece, "the copy of " + file.path));
+    if (got == 0) return copy.check();
+    TRY_OK(copy.take(std::span<const std::byte>(buffer).first(static_cast<std::size_t>(got))));
   }
-  if (size != file.size)
-    return fail(Errc::corrupt, "{} has {} bytes, its object {}", file.path, size, file.size);
-  if (hash.digest() != file.xxh64)
-    return fail(Errc::corrupt, "{} has the XXH64 {}, its object {}", file.path,
-                hex64(hash.digest()), hex64(file.xxh64));
-  return {};
+}
+
+Status copy_from_slices(int out, const FoundFile& file) {
+  Copy copy(out, file);
+  TRY_OK(read_slices(file, [&](std::span<const std::byte> piece) { return copy.take(piece); }));
+  return copy.check();
 }
 
 Result<UniqueFd> open_file(const FoundFile& file) {
@@ -111,13 +134,17 @@ Result<ExportDirectory::Outcome> ExportDirectory::write(const std::string& folde
   if (const auto checked = api::check_object_name(name); folder_is_way_out || !checked)
     return fail(Errc::invalid_argument, "{}: '{}' is refused, it could lead out of '{}'", file.path,
                 folder + "/" + name, path_);
-  TRY(UniqueFd source, open_file(file));
+  UniqueFd source;
+  if (file.slices == nullptr) {
+    TRY(source, open_file(file));
+  }
   TRY(UniqueFd directory, make_directories(folder, name));
   const std::string base = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
   TRY(const bool there, is_there(directory.get(), base, shown, file));
   if (there) return Outcome::already_there;
   TRY(const auto copy, ScratchFile::create(std::move(directory), base));
-  TRY_OK(copy_verified(source.get(), copy->fd(), file));
+  TRY_OK(file.slices == nullptr ? copy_verified(source.get(), copy->fd(), file)
+                                : copy_from_slices(copy->fd(), file));
   set_modified(copy->fd(), file.modified_ns);
   TRY_OK(copy->publish());
   return Outcome::written;

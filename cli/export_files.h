@@ -17,9 +17,9 @@ class ExportDirectory {
   /// Makes the directory when it is not there.
   [[nodiscard]] static Result<ExportDirectory> open(const std::string& path);
 
-  /// Copies `file` to <folder>/<name>. The file appears when its size and XXH64 are those of the
-  /// object: corrupt otherwise. A file that is there already is left alone: conflict, unless it is
-  /// the same.
+  /// Copies `file`, or makes the object of its slices, to <folder>/<name>. The file appears when
+  /// its size and XXH64 are those of the object: corrupt otherwise. A file that is there already is
+  /// left alone: conflict, unless it is the same.
   Result<Outcome> write(const std::string& folder, const std::string& name, const FoundFile& file);
   /// Puts all that was written on stable storage.
   Status sync();

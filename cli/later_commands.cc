@@ -5,10 +5,10 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"mv",       "du",       "cmp",      "tarls", "layout", "config",
-                            "user",     "token",    "meta",     "log",   "doctor", "status",
-                            "upstream", "prefetch", "archive",  "index", "scrub",  "rebuild",
-                            "resilver", "evict",    "download", "auth",  "etl"};
+constexpr std::array kLater{"mv",       "du",       "cmp",     "tarls", "layout",   "config",
+                            "user",     "token",    "meta",    "log",   "doctor",   "status",
+                            "upstream", "prefetch", "archive", "index", "resilver", "evict",
+                            "download", "auth",     "etl"};
 constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {

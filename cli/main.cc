@@ -66,6 +66,8 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_bucket_commands(line);
   add_cluster_commands(line);
   add_redundancy_command(line);
+  add_rebuild_commands(line);
+  add_scrub_commands(line);
   add_member_commands(line);
   add_job_commands(line);
   add_drive_commands(line);

@@ -1,12 +1,17 @@
 #include "cli/redundancy_command.h"
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <memory>
+#include <utility>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/place.h"
 #include "cli/printing.h"
+#include "common/base/clock.h"
 #include "common/base/encoding.h"
 
 namespace tarn::cli {
@@ -14,8 +19,55 @@ namespace {
 
 using nlohmann::ordered_json;
 
+struct Asked {
+  std::string bucket;
+  std::string lost_after;
+};
+
 std::string number_of(const ordered_json& bucket, const char* key) {
   return std::to_string(bucket.value(key, std::uint64_t{0}));
+}
+
+/// "12 (3.4MiB)"; "0".
+std::string objects_and_bytes(const ordered_json& bucket, const std::string& key) {
+  const auto objects = bucket.value(key, std::uint64_t{0});
+  if (objects == 0) return "0";
+  const auto bytes = bucket.value(key + "_bytes", std::uint64_t{0});
+  return fmt::format("{} ({})", objects, readable_size(bytes));
+}
+
+/// How long ago that was before which all has been read since: "20h ago", "never".
+std::string age_text(const ordered_json& wall_ns) {
+  if (!wall_ns.is_number()) return "never";
+  const WallTime since(wall_ns.get<std::int64_t>());
+  const WallTime age = std::max(WallTime(0), system_clock().wall_time() - since);
+  constexpr std::array<std::pair<std::chrono::seconds, char>, 3> kUnits{
+      {{std::chrono::hours(24), 'd'},
+       {std::chrono::hours(1), 'h'},
+       {std::chrono::minutes(1), 'm'}}};
+  for (const auto& [unit, letter] : kUnits)
+    if (age >= 2 * unit) return fmt::format("{}{} ago", age / unit, letter);
+  return fmt::format("{}s ago", age / std::chrono::seconds(1));
+}
+
+/// Those that the answer names, a line each, and how to see the others.
+void print_lost(const ordered_json& bucket) {
+  const std::string name = printable(bucket.value("name", ""));
+  const auto lost = bucket.value("lost_names", ordered_json::array());
+  for (const auto& each : lost)
+    fmt::print("lost: {}/{}\n", name, printable(each.get<std::string>()));
+  if (!bucket.value("lost_more", false) || lost.empty()) return;
+  fmt::print("more are lost: tarn redundancy {} --lost-after '{}'\n", name,
+             printable(lost.back().get<std::string>()));
+}
+
+/// How much may go at once without a loss: "2 drives, 1 nodes"; "-" of a bucket without objects.
+std::string what_it_survives(const ordered_json& bucket) {
+  const auto drives = bucket.value("survives_drives", ordered_json());
+  const auto nodes = bucket.value("survives_nodes", ordered_json());
+  if (!drives.is_number() || !nodes.is_number()) return "-";
+  return fmt::format("{} drives, {} nodes", drives.get<std::uint64_t>(),
+                     nodes.get<std::uint64_t>());
 }
 
 /// A line on stderr for each bucket that could not be counted whole.
@@ -37,9 +89,10 @@ Exit complain_of_gaps(const ordered_json& counted) {
 
 /// Exit code 0 also when something is reduced: scripts look at the numbers. Not when they leave
 /// something out.
-Exit redundancy(Session& session, const std::string& bucket, bool as_json) {
+Exit redundancy(Session& session, const Asked& asked, bool as_json) {
   std::string path = "/v1/cluster?what=redundancy";
-  if (!bucket.empty()) path += "&provider=ais&bucket=" + percent_encode(bucket);
+  if (!asked.bucket.empty()) path += "&provider=ais&bucket=" + percent_encode(asked.bucket);
+  if (!asked.lost_after.empty()) path += "&lost_after=" + percent_encode(asked.lost_after);
   const auto answer = session.run(session.call(http::Method::get, path));
   if (!answer) return complain("redundancy", answer.error());
   const auto counted = ordered_json::parse(answer->body, nullptr, false);
@@ -49,25 +102,34 @@ Exit redundancy(Session& session, const std::string& bucket, bool as_json) {
     print_json(counted);
     return complain_of_gaps(counted);
   }
-  Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "DRIVES AWAY", "COUNTED"});
+  Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "SURVIVES", "VERIFIED",
+               "DRIVES AWAY", "COUNTED"});
   for (const auto& each : counted["buckets"])
     table.add({printable(each.value("name", "")), number_of(each, "copies"),
-               number_of(each, "full"), number_of(each, "reduced"), number_of(each, "at_risk"),
-               number_of(each, "lost"), number_of(each, "drives_away"),
-               each.value("complete", true) ? "all" : "in part"});
+               objects_and_bytes(each, "full"), objects_and_bytes(each, "reduced"),
+               objects_and_bytes(each, "at_risk"), objects_and_bytes(each, "lost"),
+               what_it_survives(each), age_text(each.value("oldest_verified_ns", ordered_json())),
+               number_of(each, "drives_away"), each.value("complete", true) ? "all" : "in part"});
   table.print();
+  for (const auto& each : counted["buckets"]) print_lost(each);
   return complain_of_gaps(counted);
 }
 
 }  // namespace
 
 void add_redundancy_command(const CommandLine& line) {
-  const auto bucket = std::make_shared<std::string>();
-  auto* command = line.app.add_subcommand("redundancy", "Count objects by their number of copies");
+  const auto asked = std::make_shared<Asked>();
+  auto* command = line.app.add_subcommand(
+      "redundancy", "Count objects by how much of each is there, and name what is lost");
   command->footer("Example:\n  tarn redundancy imagenet --json");
-  command->add_option("BUCKET", *bucket, "all buckets when absent");
-  line.on_session(command, "redundancy", [bucket, &options = line.options](Session& session) {
-    return redundancy(session, *bucket, options.json);
+  auto* bucket = command->add_option("BUCKET", asked->bucket, "all buckets when absent");
+  command
+      ->add_option("--lost-after", asked->lost_after,
+                   "name the lost objects behind this one; an answer names 10,000 of a bucket, or "
+                   "1,000 of each of all")
+      ->needs(bucket);
+  line.on_session(command, "redundancy", [asked, &options = line.options](Session& session) {
+    return redundancy(session, *asked, options.json);
   });
 }
 

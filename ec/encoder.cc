@@ -9,15 +9,16 @@
 
 namespace tarn::ec {
 
-Result<Encoder> Encoder::of(const Geometry& geometry, SetId set, bool with_checksum) {
+Result<Encoder> Encoder::of(const Geometry& geometry, SetId set, bool with_checksum,
+                            bool with_parity) {
   TRY_OK(check(geometry));
   TRY(auto code, Code::of(geometry.k, geometry.m));
-  return Encoder(std::move(code), geometry, set, with_checksum);
+  return Encoder(std::move(code), geometry, set, with_checksum, with_parity);
 }
 
 Encoder::Encoder(std::shared_ptr<const Code> code, const Geometry& geometry, SetId set,
-                 bool with_checksum)
-    : code_(std::move(code)), geometry_(geometry), set_(set) {
+                 bool with_checksum, bool with_parity)
+    : code_(std::move(code)), geometry_(geometry), set_(set), with_parity_(with_parity) {
   if (with_checksum) xxh64_.emplace();
 }
 
@@ -81,6 +82,7 @@ void Encoder::seal(std::size_t first, std::size_t end) {
 }
 
 void Encoder::make_parity() {
+  if (!with_parity_) return;
   std::array<const std::byte*, kPiecesMax> data{};
   std::array<std::byte*, kPiecesMax> parity{};
   for (std::size_t i = 0; i < geometry_.k; ++i) data[i] = stripe_.room(i).data();

@@ -32,9 +32,9 @@ namespace tarn::ec {
 class Encoder {
  public:
   /// invalid_argument for a geometry that there is none of. `with_checksum`: whether xxh64() is
-  /// wanted.
+  /// wanted; `with_parity`: whether blocks k and up are, which have no meaning otherwise.
   [[nodiscard]] static Result<Encoder> of(const Geometry& geometry, SetId set,
-                                          bool with_checksum = true);
+                                          bool with_checksum = true, bool with_parity = true);
 
   /// Where the next bytes of the object belong: the rest of a unit, never empty. Not when ready().
   [[nodiscard]] std::span<std::byte> room();
@@ -57,8 +57,8 @@ class Encoder {
   [[nodiscard]] std::uint64_t xxh64() const { return xxh64_ ? xxh64_->digest() : 0; }
 
  private:
-  Encoder(std::shared_ptr<const Code> code, const Geometry& geometry, SetId set,
-          bool with_checksum);
+  Encoder(std::shared_ptr<const Code> code, const Geometry& geometry, SetId set, bool with_checksum,
+          bool with_parity);
   void seal(std::size_t first, std::size_t end);
   void make_parity();
   void shorten(std::size_t unit_bytes, std::size_t rest);
@@ -66,6 +66,7 @@ class Encoder {
   std::shared_ptr<const Code> code_;
   Geometry geometry_;
   SetId set_;
+  bool with_parity_;
   std::optional<Xxh64Stream> xxh64_;
   Stripe stripe_;             // the one that is being filled; none between two
   std::uint64_t number_ = 0;  // its

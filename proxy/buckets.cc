@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
@@ -17,6 +18,7 @@
 #include "proxy/list_codec.h"
 #include "proxy/multi_object.h"
 #include "proxy/named_error.h"
+#include "proxy/recode_job.h"
 #include "proxy/staleness.h"
 #include "proxy/summary.h"
 
@@ -94,15 +96,20 @@ Result<int> parse_copies(const json& value) {
               value.dump(-1, ' ', false, json::error_handler_t::replace), api::kCopiesMax);
 }
 
+/// Which job a change of properties has begin, if any.
+enum class Follows : std::uint8_t { what_changed, copies, coding };
+
 /// Answers when every live node acts by the new properties; with the id of a job when that means
-/// other copies of the objects, or `always_job`.
+/// other copies of the objects, or other slices, or when `follows` says so.
 Task<Status> change_props(const Services& services, http::Exchange& exchange, api::Bucket name,
-                          cluster::PropsChange wanted, bool always_job) {
-  bool other_copies = false;
+                          cluster::PropsChange wanted, Follows follows) {
+  bool other_copies = follows == Follows::copies;
+  bool other_coding = false;
   const auto change = [&](const cluster::BucketProps& props) {
     auto next = wanted(props);
     // A first attempt may have been done although nobody could tell.
     other_copies = other_copies || (next && copies_in(props) != copies_in(*next));
+    other_coding = other_coding || (next && api::coding_of(props) != api::coding_of(*next));
     return next;
   };
   auto changed = co_await cluster::change_bucket(services.store, services.view, name, change);
@@ -118,11 +125,13 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
                    name.display(), seen.error().message);
   obs::log("proxy").info("bucket properties set req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), version);
-  if (!other_copies && !always_job) {
+  const bool recodes = other_coding || follows == Follows::coding;
+  if (!other_copies && !recodes) {
     const Status sent = co_await answer_empty(exchange);
     co_return sent;
   }
-  CO_TRY(const std::string job, co_await start_copies_job(services, name));
+  CO_TRY(const std::string job, recodes ? co_await start_recode(services, name, other_coding)
+                                        : co_await start_copies_job(services, name));
   const Status sent = co_await exchange.respond(http::Response(200, http::kText, job));
   co_return sent;
 }
@@ -133,7 +142,16 @@ Task<Status> make_copies(const Services& services, http::Exchange& exchange, api
   const auto change = [copies](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
     return api::with_copies(props, copies);
   };
-  const Status done = co_await change_props(services, exchange, name, change, true);
+  const Status done = co_await change_props(services, exchange, name, change, Follows::copies);
+  co_return done;
+}
+
+Task<Status> encode_bucket(const Services& services, http::Exchange& exchange, api::Bucket name,
+                           const json& value) {
+  const auto change = [&value](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
+    return api::with_coding(props, value);
+  };
+  const Status done = co_await change_props(services, exchange, name, change, Follows::coding);
   co_return done;
 }
 
@@ -257,6 +275,12 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
         co_await make_copies(services, request.exchange, known.record->name, action.value);
     co_return done;
   }
+  if (action.action == "ec-encode") {
+    CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+    const Status done =
+        co_await encode_bucket(services, request.exchange, known.record->name, action.value);
+    co_return done;
+  }
   if (action.action != "create-bck") co_return fail(not_yet(action.action));
   const Status done = co_await create_bucket(services, request.exchange, name, action);
   co_return done;
@@ -300,7 +324,8 @@ Task<Status> patch_bucket(const Services& services, http::Request& request, std:
     if (is_reset) return api::reset_props(props, defaults);
     return api::with_changes(props, action.value);
   };
-  const Status done = co_await change_props(services, request.exchange, name, change, false);
+  const Status done =
+      co_await change_props(services, request.exchange, name, change, Follows::what_changed);
   co_return done;
 }
 

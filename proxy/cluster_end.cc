@@ -14,6 +14,7 @@
 #include "common/cluster/member_change.h"
 #include "common/cluster/membership.h"
 #include "common/obs/log.h"
+#include "proxy/leads.h"
 #include "proxy/node_calls.h"
 
 namespace tarn::proxy {
@@ -43,11 +44,6 @@ Result<bool> parse_wish(const json& value) {
     return fail(Errc::invalid_argument,
                 "decommission: no_shutdown is for nodes; no program goes on without a cluster");
   return value.value("rm_user_data", false);
-}
-
-bool leads(const Services& services, const cluster::ClusterState& state) {
-  if (!services.membership.lease().valid()) return false;
-  return services.options.etcd.endpoints.empty() || state.primary == services.node_id();
 }
 
 Task<Status> destroy_buckets(const Services& services) {

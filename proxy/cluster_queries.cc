@@ -16,7 +16,10 @@
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/rebalance.h"
+#include "proxy/rebuild_job.h"
+#include "proxy/rebuild_plan.h"
 #include "proxy/redundancy.h"
+#include "proxy/scrub_job.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -27,7 +30,8 @@ using nlohmann::json;
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
-    "target_ips, rebalance, redundancy, status, status_all, running_all, qryxstats";
+    "target_ips, rebalance, rebuild, rebuild_plan, scrub, redundancy, status, status_all, "
+    "running_all, qryxstats";
 
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
@@ -124,6 +128,9 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
         {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
   }
   if (what == "rebalance") co_return co_await tell_rebalance(services);
+  if (what == "rebuild") co_return co_await tell_rebuild(services);
+  if (what == "rebuild_plan") co_return co_await tell_rebuild_plan(services);
+  if (what == "scrub") co_return co_await tell_scrub(services);
   for (const char* each : {"status", "status_all", "running_all", "qryxstats"})
     if (what == each) co_return co_await answer_jobs(services, what, request);
   co_return fail(Errc::invalid_argument, "what={} is not known here: known are {}", what, kKnown);

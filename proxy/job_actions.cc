@@ -3,13 +3,17 @@
 #include <chrono>
 #include <utility>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "proxy/bucket_copy.h"
 #include "proxy/job_kinds.h"
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"
+#include "proxy/rebuild_job.h"
+#include "proxy/recode_job.h"
 #include "proxy/resilver_job.h"
+#include "proxy/scrub_job.h"
 #include "proxy/store_jobs.h"
 
 namespace tarn::proxy {
@@ -62,10 +66,25 @@ Task<Result<std::string>> start_copies(const Services& services, JobQuery query)
   co_return co_await start_copies_job(services, known.record->name);
 }
 
+Task<Result<std::string>> start_encode(const Services& services, JobQuery query) {
+  if (query.buckets.size() != 1)
+    co_return fail(Errc::invalid_argument, "ec-encode is of one bucket: name it as \"Bck\"");
+  CO_TRY(const KnownBucket known, co_await find_bucket(services, query.buckets.front()));
+  if (!api::was_ever_coded(known.record->props))
+    co_return fail(Errc::invalid_argument,
+                   "bucket \"{}\" is not coded: POST /v1/buckets/{} {{\"action\":\"ec-encode\"}} "
+                   "makes it so",
+                   known.record->name.display(), known.record->name.name);
+  co_return co_await start_recode(services, known.record->name, false);
+}
+
 Task<Result<std::string>> start_job(const Services& services, JobQuery query) {
   if (query.kind.empty()) co_return fail(Errc::invalid_argument, "start needs the kind of a job");
   if (query.kind == "make-n-copies") co_return co_await start_copies(services, std::move(query));
+  if (query.kind == "ec-encode") co_return co_await start_encode(services, std::move(query));
   if (is_store_job(query.kind)) co_return co_await start_store_job(services, std::move(query));
+  if (query.kind == "rebuild") co_return co_await start_rebuild(services);
+  if (query.kind == "scrub") co_return co_await start_scrub(services, query.node);
   if (query.kind != "resilver") co_return fail(cannot_start(query.kind));
   if (query.node.empty())
     co_return fail(Errc::unsupported,

@@ -8,7 +8,10 @@
 #include "proxy/bucket_copy.h"
 #include "proxy/object_job.h"
 #include "proxy/rebalance_job.h"
+#include "proxy/rebuild_job.h"
+#include "proxy/recode_job.h"
 #include "proxy/resilver_job.h"
+#include "proxy/scrub_job.h"
 #include "proxy/store_jobs.h"
 #include "proxy/summary.h"
 
@@ -20,11 +23,19 @@ struct Kind {
   Task<Status> (*drive)(const Services&, Job);
 };
 constexpr Kind kKinds[] = {
-    {"cleanup-store", drive_clean_up},    {"copy-bck", drive_bucket_copy},
-    {"copy-listrange", drive_object_job}, {"delete-listrange", drive_object_job},
-    {"load-lom-cache", drive_load_index}, {"lru", drive_eviction},
-    {"make-n-copies", drive_make_copies}, {"move-bck", drive_bucket_rename},
-    {"rebalance", drive_rebalance},       {"resilver", drive_resilver},
+    {"cleanup-store", drive_clean_up},
+    {"copy-bck", drive_bucket_copy},
+    {"copy-listrange", drive_object_job},
+    {"delete-listrange", drive_object_job},
+    {"ec-encode", drive_recode},
+    {"load-lom-cache", drive_load_index},
+    {"lru", drive_eviction},
+    {"make-n-copies", drive_make_copies},
+    {"move-bck", drive_bucket_rename},
+    {"rebalance", drive_rebalance},
+    {"rebuild", drive_rebuild},
+    {"resilver", drive_resilver},
+    {"scrub", drive_scrub},
     {"summary-bck", drive_summary},
 };
 
@@ -39,13 +50,10 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",       "blob-download",   "create-inventory",
-    "download",      "dsort",           "ec-encode",
-    "ec-get",        "ec-put",          "ec-resp",
-    "election",      "etl-bck",         "etl-inline",
-    "etl-listrange", "evict-listrange", "evict-remote-bck",
-    "get-batch",     "index-shard",     "list",
-    "promote",       "put-copies",      "prefetch-listrange",
+    "archive",       "blob-download", "create-inventory", "download",         "dsort",
+    "ec-get",        "ec-put",        "ec-resp",          "election",         "etl-bck",
+    "etl-inline",    "etl-listrange", "evict-listrange",  "evict-remote-bck", "get-batch",
+    "index-shard",   "list",          "promote",          "put-copies",       "prefetch-listrange",
     "summary-shard",
 };
 
@@ -100,8 +108,8 @@ Error cannot_start(const std::string& kind) {
   return {
       Errc::invalid_argument,
       fmt::format(
-          "'{}' is no kind of job: known are rebalance, resilver, make-n-copies, cleanup-store, "
-          "load-lom-cache and lru",
+          "'{}' is no kind of job: known are rebalance, resilver, rebuild, scrub, make-n-copies, "
+          "ec-encode, cleanup-store, load-lom-cache and lru",
           kind)};
 }
 

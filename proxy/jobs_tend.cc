@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/gather.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
 #include "common/obs/log.h"
@@ -17,7 +17,6 @@ namespace tarn::proxy {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 using cluster::Compare;
 using cluster::Revision;
 using cluster::Transaction;
@@ -60,7 +59,7 @@ Task<void> Jobs::follow() {
   while (!co_await is_cancelled()) {
     const auto loaded = co_await load();
     if (co_await is_cancelled()) co_return;
-    if (loaded) co_await (watch(*loaded + 1) || doze(kReloadEvery));
+    if (loaded) co_await first_of(watch(*loaded + 1), doze(kReloadEvery));
     if (co_await is_cancelled()) co_return;
     co_await pause(kLookEvery);
   }

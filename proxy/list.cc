@@ -1,6 +1,9 @@
 #include "proxy/list.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
@@ -14,6 +17,7 @@ namespace {
 constexpr std::string_view kPath = "/v1/internal/list";
 constexpr int kAttemptsMax = 5;
 constexpr http::CallLimits kLimits{.total = std::chrono::seconds(30)};
+constexpr std::chrono::milliseconds kPause{50};
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
 Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
@@ -35,8 +39,8 @@ Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterS
 }
 
 Task<Result<api::PackedPage>> ask_target(const Services& services, const cluster::Node& target,
-                                         std::string path) {
-  CO_TRY(std::string body, co_await ask_for_list(services, target, std::move(path)));
+                                         std::string path, ListSources& sources) {
+  CO_TRY(std::string body, co_await ask_for_list(services, target, std::move(path), sources));
   auto page = api::decode_page(std::move(body));
   if (!page) co_return fail(Errc::internal, "target t[{}]: {}", target.id, page.error().message);
   co_return std::move(*page);
@@ -45,10 +49,9 @@ Task<Result<api::PackedPage>> ask_target(const Services& services, const cluster
 /// While no name moves: each target's objects are its own. conflict when somebody acts on a newer
 /// map.
 Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
-                                           const ListRequest& request) {
+                                           const ListRequest& request, ListSources& sources) {
   const cluster::ClusterState& state = *bucket.state;
-  const auto answering = services.suspects.answering();
-  CO_TRY(const auto targets, targets_to_ask(state, *answering, request.target));
+  CO_TRY(const auto targets, targets_to_ask(state, sources.answering, request.target));
   const auto path_for = [&](const std::string& after, std::size_t limit) {
     api::Query query = list_query(state, *bucket.record, request, after, limit);
     query.set("delimiter", request.recursive ? "" : "/");
@@ -59,7 +62,8 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
     std::vector<Task<Result<api::PackedPage>>> calls;
     calls.reserve(wanting.size());
     for (const std::size_t i : wanting)
-      calls.push_back(ask_target(services, *targets[i], path_for(merge.after(i), merge.batch())));
+      calls.push_back(
+          ask_target(services, *targets[i], path_for(merge.after(i), merge.batch()), sources));
     auto pages = co_await gather(std::move(calls));
     for (std::size_t k = 0; k < wanting.size(); ++k) {
       CO_TRY(api::PackedPage page, std::move(pages[k]));
@@ -73,12 +77,17 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
 }
 
 /// Other homes can list what a target has that is away.
-bool somebody_is_away(const Services& services, const KnownBucket& bucket) {
+bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
   if (!bucket.record->pieces().many()) return false;
-  const auto answering = services.suspects.answering();
   const auto targets = bucket.state->map.placeable_targets();
   return std::any_of(targets.begin(), targets.end(),
-                     [&](const auto* target) { return !answering->contains(target->id); });
+                     [&](const auto* target) { return !answering.contains(target->id); });
+}
+
+/// For as long as it takes to hear that a target has died.
+Task<void> pause() {
+  asio::steady_timer timer(co_await asio::this_coro::executor, kPause);
+  co_await timer.async_wait(asio::use_awaitable);
 }
 
 }  // namespace
@@ -144,7 +153,7 @@ api::Query list_query(const cluster::ClusterState& state, const cluster::BucketR
 }
 
 Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
-                                       std::string path) {
+                                       std::string path, ListSources& sources) {
   // Without a lease our own answer is marked as stale, and a target without one will do.
   if (services.membership.lease().valid()) path += "&fresh=1";
   auto answer = co_await call_node(services, target, http::Method::get, std::move(path), kLimits);
@@ -154,31 +163,54 @@ Task<Result<std::string>> ask_for_list(const Services& services, const cluster::
     co_return fail(Errc::conflict, "target t[{}] acts on a newer map", target.id);
   if (answer->status == 404)
     co_return fail(Errc::bucket_not_found, "{}", api::error_message_of(answer->body));
-  if (answer->status != 200)
-    co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
-                   target.id, api::error_message_of(answer->body), answer->status);
-  co_return std::move(answer->body);
+  if (answer->status == 200) co_return std::move(answer->body);
+  sources.unable.insert(target.id);
+  co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
+                 target.id, api::error_message_of(answer->body), answer->status);
 }
 
 Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
                                            const ListRequest& request) {
   const BucketId id = bucket.record->id;
   const api::Bucket name = bucket.record->name;
+  std::optional<Error> incomplete;  // what somebody said who cannot tell all that it has
+  ListSources sources;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    const bool moving = request.target.empty() &&
-                        (!bucket.state->map.past.empty() || somebody_is_away(services, bucket));
-    auto listed = moving ? list_while_moving(services, bucket, request)
-                         : list_at_rest(services, bucket, request);
+    const auto answering = services.suspects.answering();
+    sources.answering.suspects = answering->suspects;
+    sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());
+    const auto unable = std::exchange(sources.unable, {});
+    const bool moving = request.target.empty() && (!bucket.state->map.past.empty() ||
+                                                   somebody_is_away(sources.answering, bucket));
+    auto listed = moving ? list_while_moving(services, bucket, request, sources)
+                         : list_at_rest(services, bucket, request, sources);
     auto page = co_await std::move(listed);
     if (page) co_return std::move(*page);
     const Errc code = page.error().code;
-    if (code != Errc::conflict && code != Errc::bucket_not_found) co_return fail(page.error());
-    CO_TRY(bucket.state, co_await services.view.fresh());
+    if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
+      co_return fail(page.error());
+    // A target of which drives are away: other homes have what it cannot tell.
+    if (!sources.unable.empty() && bucket.record->pieces().many()) {
+      incomplete = page.error();
+      sources.unable.insert(unable.begin(), unable.end());
+      continue;
+    }
+    sources.unable.clear();  // it is asked again
+    const auto known = bucket.state;
+    if (code == Errc::unavailable) co_await pause();
+    auto now = co_await services.view.fresh();
+    if (!now) co_return fail(code == Errc::unavailable ? page.error() : now.error());
+    bucket.state = std::move(*now);
     bucket.record = bucket.state->bmd.find(id);
     if (bucket.record == nullptr) co_return fail(bucket_not_found(name));
-    if (code == Errc::bucket_not_found)
-      co_return fail(Errc::unavailable, "{}", page.error().message);
+    // Who died just now, or left, is not asked again.
+    const bool others_answer = services.suspects.answering()->suspects != answering->suspects;
+    const bool is_news = others_answer || bucket.state->map.version != known->map.version;
+    if (code == Errc::bucket_not_found || (code == Errc::unavailable && !is_news))
+      co_return fail(Errc::unavailable, "{}",
+                     incomplete ? incomplete->message : page.error().message);
   }
+  if (incomplete) co_return fail(*incomplete);
   co_return fail(Errc::unavailable, "the cluster map changed while the list was made");
 }
 

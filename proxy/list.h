@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,12 +33,17 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
 [[nodiscard]] api::Query list_query(const cluster::ClusterState& state,
                                     const cluster::BucketRecord& bucket, const ListRequest& request,
                                     const std::string& after, std::size_t limit);
-/// Calls one target. conflict when it acts on a newer map.
+/// Whom a list is asked of.
+struct ListSources {
+  Answering answering;           ///< `suspects`: who is not asked
+  std::set<std::string> unable;  ///< who was, and cannot tell all that it has
+};
+/// Calls one target. conflict when it acts on a newer map. Who cannot tell is noted in `sources`.
 Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
-                                       std::string path);
-/// list_entries() while names move between targets (list_moving.cc). conflict when somebody acts on
-/// a newer map.
+                                       std::string path, ListSources& sources);
+/// list_entries() while names move between targets, or some of these cannot be asked
+/// (list_moving.cc). conflict when somebody acts on a newer map.
 Task<Result<api::MergedPage>> list_while_moving(const Services& services, const KnownBucket& bucket,
-                                                const ListRequest& request);
+                                                const ListRequest& request, ListSources& sources);
 
 }  // namespace tarn::proxy

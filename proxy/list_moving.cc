@@ -56,8 +56,9 @@ Status take_answer(const std::string& target, const std::string& body, Rows& int
 
 class MovingList {
  public:
-  MovingList(const Services& services, const KnownBucket& bucket, const ListRequest& request)
-      : services_(services), bucket_(bucket), request_(request) {}
+  MovingList(const Services& services, const KnownBucket& bucket, const ListRequest& request,
+             ListSources& sources)
+      : services_(services), bucket_(bucket), request_(request), sources_(sources) {}
 
   Task<Result<api::MergedPage>> page();
 
@@ -71,6 +72,7 @@ class MovingList {
   const Services& services_;
   const KnownBucket& bucket_;
   const ListRequest& request_;
+  ListSources& sources_;
   std::string after_ = request_.after;
   std::string directory_;  // the last one
   api::MergedPage page_;
@@ -82,7 +84,8 @@ Task<Status> MovingList::round(std::vector<const cluster::Node*> targets, bool o
     api::Query query =
         list_query(*bucket_.state, *bucket_.record, request_, after_, request_.limit);
     query.set("own", own ? "1" : "0");
-    calls.push_back(ask_for_list(services_, *target, std::string(kPath) + "?" + query.encode()));
+    calls.push_back(
+        ask_for_list(services_, *target, std::string(kPath) + "?" + query.encode(), sources_));
   }
   const auto answers = co_await gather(std::move(calls));
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -134,10 +137,10 @@ bool MovingList::fill(const Rows& heard) {
 
 Task<Result<api::MergedPage>> MovingList::page() {
   const cluster::ClusterState& state = *bucket_.state;
-  const auto answering = services_.suspects.answering();
-  CO_TRY(const auto all, targets_for_list(state, *answering, *bucket_.record));
+  const Answering& answering = sources_.answering;
+  CO_TRY(const auto all, targets_for_list(state, answering, *bucket_.record));
   auto owners = state.map.placeable_targets();
-  std::erase_if(owners, [&](const auto* target) { return !answering->contains(target->id); });
+  std::erase_if(owners, [&](const auto* target) { return !answering.contains(target->id); });
   while (true) {
     Rows heard;
     CO_TRY_OK(co_await round(all, false, heard));
@@ -152,8 +155,8 @@ Task<Result<api::MergedPage>> MovingList::page() {
 }  // namespace
 
 Task<Result<api::MergedPage>> list_while_moving(const Services& services, const KnownBucket& bucket,
-                                                const ListRequest& request) {
-  MovingList list(services, bucket, request);
+                                                const ListRequest& request, ListSources& sources) {
+  MovingList list(services, bucket, request, sources);
   auto page = co_await list.page();
   co_return page;
 }

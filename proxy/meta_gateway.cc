@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/status.h"
+#include "common/base/gather.h"
 #include "common/base/local_address.h"
 #include "common/cluster/gateway_json.h"
 
@@ -20,7 +20,6 @@ using cluster::Revision;
 using cluster::Transaction;
 using cluster::WatchBatch;
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 namespace gateway = cluster::gateway;
 
 constexpr std::size_t kBodyBytesMax = 4U << 20U;
@@ -132,7 +131,7 @@ class WatchStream {
   Task<Status> run(gateway::WatchRequest request, Revision now) {
     pending_ = gateway::encode_watch_created(now);
     last_ = now;
-    auto ended = co_await (fill(std::move(request)) || drain());
+    auto ended = co_await first_of(fill(std::move(request)), drain());
     if (ended.index() == 1) co_return std::get<1>(std::move(ended));
     if (writing_) co_return fail(Errc::disconnected, "the watch ended inside a write");
     const Status& watch = std::get<0>(ended);

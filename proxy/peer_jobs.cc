@@ -8,6 +8,7 @@
 
 #include "common/base/gather.h"
 #include "proxy/node_calls.h"
+#include "proxy/rebuild_job.h"
 #include "proxy/resilver_job.h"
 
 namespace tarn::proxy {
@@ -98,7 +99,9 @@ std::vector<http::Route> peer_job_routes(const Services& services) {
   return {{"GET", kPath, "the jobs that this proxy drives, for the others",
            [&services](http::Request& request) { return tell(services, request); }},
           {"POST", "/v1/internal/resilver", "a target wants objects moved between its drives",
-           [&services](http::Request& request) { return note_resilver(services, request); }}};
+           [&services](http::Request& request) { return note_resilver(services, request); }},
+          {"POST", "/v1/internal/rebuild", "a target makes objects whole, which a job shall show",
+           [&services](http::Request& request) { return note_rebuild(services, request); }}};
 }
 
 }  // namespace tarn::proxy

@@ -10,6 +10,7 @@
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
+#include "common/base/settings.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/coordination.h"
 #include "common/cluster/dismissal.h"
@@ -27,6 +28,7 @@
 #include "proxy/buckets.h"
 #include "proxy/cluster_end.h"
 #include "proxy/job_kinds.h"
+#include "proxy/keep_redundancy.h"
 #include "proxy/meta_gateway.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/rebalance_job.h"
@@ -218,6 +220,7 @@ Status Proxy::join() {
 Status Proxy::configure() {
   auto started = cluster::started_with(options_.service);
   started["redirect_put_status"] = std::to_string(options_.redirect_put_status);
+  started["redundancy.interval"] = duration_text(redundancy_interval_.load());
   grace_ = options_.service.shutdown_grace;
   put_status_ = static_cast<unsigned>(options_.redirect_put_status);
   config_.emplace(options_.dir, std::move(started));
@@ -229,6 +232,9 @@ Status Proxy::configure() {
                                    });
   config_->act_on("redirect_put_status",
                   [this](const std::string& text) { put_status_ = text == "302" ? 302 : 307; });
+  config_->act_on("redundancy.interval", [this](const std::string& text) {
+    if (const auto interval = parse_duration(text)) redundancy_interval_ = *interval;
+  });
   TRY_OK(config_->load());
   view_->on_change([this](const auto&, const auto& now) { config_->take(now.config); });
   config_->take(view_->state()->config);
@@ -261,12 +267,17 @@ void Proxy::open_routes() {
   background_->spawn(loops_->at(0).executor(), note_rebalances(*services_));
   background_->spawn(loops_->at(0).executor(), carry_out_cluster_end(*services_));
   background_->spawn(loops_->at(0).executor(), finish_destroying(*services_));
+  background_->spawn(loops_->at(0).executor(),
+                     keep_redundancy(*services_, redundancy_, redundancy_interval_));
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
     front.open.store(front.router.get(), std::memory_order_release);
   };
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
-    auto all = cluster::node_routes(*context_);
+    std::vector<http::Route> all{metrics_route(*services_, redundancy_)};
+    auto of_all_nodes = cluster::node_routes(*context_);
+    std::erase_if(of_all_nodes, [](const auto& route) { return route.pattern == "/metrics"; });
+    std::move(of_all_nodes.begin(), of_all_nodes.end(), std::back_inserter(all));
     std::move(routes.begin(), routes.end(), std::back_inserter(all));
     return all;
   };

@@ -22,6 +22,7 @@
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
 #include "proxy/options.h"
+#include "proxy/redundancy_board.h"
 #include "proxy/services.h"
 #include "proxy/suspects.h"
 
@@ -96,6 +97,8 @@ class Proxy {
   std::optional<cluster::NodeContext> context_;
   std::optional<Jobs> jobs_;
   std::optional<Services> services_;
+  RedundancyBoard redundancy_;
+  std::atomic<std::chrono::milliseconds> redundancy_interval_{std::chrono::minutes(1)};
   bool stopped_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include "common/cluster/hand_over.h"
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
+#include "proxy/ask_targets.h"
 #include "proxy/job_queries.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
@@ -28,14 +29,6 @@ constexpr std::chrono::seconds kAnswerWait{2};
 std::optional<std::uint64_t> version_of(const std::string& id) {
   if (!id.starts_with("g")) return std::nullopt;
   return parse_u64(std::string_view(id).substr(1));
-}
-
-json report_in(const Result<http::ClientResponse>& answer) {
-  if (!answer) return {{"error", answer.error().message}};
-  if (answer->status != 200) return {{"error", api::error_message_of(answer->body)}};
-  json out = json::parse(answer->body, nullptr, false);
-  if (!out.is_object()) return {{"error", "its answer is no JSON"}};
-  return out;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "common/cluster/hand_over.h"
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
+#include "proxy/leads.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"
 
@@ -158,12 +159,6 @@ Task<Status> Watched::follow(End end) {
     if (held_) co_return fail(Errc::cancelled, "stopped: names stay where they are for now");
     co_await pause(kLookEvery);
   }
-}
-
-[[nodiscard]] bool leads(const Services& services, const cluster::ClusterState& state) {
-  if (!services.membership.lease().valid()) return false;
-  // With the embedded store there is one proxy, and no lead to be taken.
-  return services.options.etcd.endpoints.empty() || state.primary == services.node_id();
 }
 
 std::string owners_of(const Job& job) {

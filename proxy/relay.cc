@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 15> kRequestFields{"Range",
                                                           "x-amz-checksum-sha1",
                                                           "x-amz-checksum-sha256"};
 
-constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
+constexpr std::array<std::string_view, 28> kAnswerFields{"Content-Type",
                                                          "Content-Range",
                                                          "Accept-Ranges",
                                                          "ETag",
@@ -57,6 +57,10 @@ constexpr std::array<std::string_view, 24> kAnswerFields{"Content-Type",
                                                          "Ais-Location",
                                                          "Ais-Mirror-Copies",
                                                          "Ais-Mirror-Paths",
+                                                         "Ais-Ec-Generation",
+                                                         "Ais-Ec-Data",
+                                                         "Ais-Ec-Parity",
+                                                         "Ais-Ec-Replicated",
                                                          "Ais-Append-Handle"};
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 

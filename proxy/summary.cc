@@ -2,7 +2,6 @@
 
 #include <variant>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
@@ -20,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 
 constexpr auto kLookEvery = 100ms;
 
@@ -167,8 +165,8 @@ Task<Status> drive_summary(const Services& services, Job job) {
     if (record == nullptr)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed meanwhile",
                      name.display());
-    auto ended = co_await (count_bucket(services, *state, *record, prefix, job.id) ||
-                           wait_stopped(services, job.id));
+    auto ended = co_await first_of(count_bucket(services, *state, *record, prefix, job.id),
+                                   wait_stopped(services, job.id));
     if (ended.index() == 1) co_return fail(Errc::cancelled, "stopped");
     const auto& sum = std::get<0>(ended);
     CO_TRY_OK(sum);

@@ -181,6 +181,16 @@ ObjectName as_of_now(const TargetNode& node, ObjectName name) {
   return name;
 }
 
+Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name) {
+  ObjectRequest out;
+  out.state = node.view.state();
+  const auto* bucket = out.state->bmd.find(name.bucket);
+  if (bucket == nullptr) return fail(Errc::bucket_not_found, "the bucket is gone");
+  out.bucket = *bucket;
+  out.name = std::move(name);
+  return out;
+}
+
 Error object_missing(const ObjectRequest& wanted) {
   // Its name may have another owner by now, who has taken it.
   if (wanted.stale_seconds > 0)

@@ -19,7 +19,8 @@ Task<Result<OpenAppends::Use>> begin_append(TargetNode& node, const ObjectReques
   CO_TRY(auto file, co_await node.store.create(wanted.name, std::nullopt));
   CO_TRY(auto append, node.appends.add(std::move(file), wanted.name.key(), node.clock.boot_time()));
   if (present) {
-    const Status copied = co_await copy_bytes(*present, *append->file, append->digests);
+    const Status copied =
+        co_await copy_bytes(node, wanted.name, *present, *append->file, append->digests);
     if (!copied) {
       append.end();
       co_return fail(copied.error());
@@ -120,8 +121,9 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   CO_TRY_OK(co_await receive_part(request.exchange, *append, std::move(none)));
   CO_TRY_OK(co_await check_whole(*append, std::move(whole)));
   custom = api::merged(append->custom, custom);
-  const auto record = co_await commit_file(node, wanted, wanted.write, *append->file,
-                                           append->digests, std::move(custom), &request.head());
+  const auto record =
+      co_await commit_file(node, wanted, wanted.write, new_bytes(*append->file, append->digests),
+                           std::move(custom), &request.head());
   // A flush that failed before anything was published (no lease, say) may be sent again.
   if (record || !append->file->is_open()) append.end();
   if (!record) co_return fail(record.error());

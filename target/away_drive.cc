@@ -14,7 +14,13 @@ constexpr std::size_t kSlice = 10'000;  // records that one visit to a drive's t
 
 bool others_know(const TargetNode& node, const ObjectName& name) {
   const auto version = node.view.state()->map.version;
-  return name.copies == 0 && pieces_of(node, name.bucket).at(version) > 1;
+  return pieces_of(node, name.bucket).at(version) > 1;
+}
+
+/// Another drive takes its place where one is away. Of a name that has copies on drives of this
+/// target, too, the Mirror sees to that.
+bool may_lie_elsewhere(const TargetNode& node, const ObjectName& name) {
+  return name.copies == 0 && others_know(node, name);
 }
 
 /// One that merely hangs may still commit what it was asked to, so nobody takes its place.
@@ -109,6 +115,7 @@ Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketR
 
 bool sees_all(const TargetNode& node, const ObjectName& name) {
   if (!others_know(node, name)) return true;
+  if (name.copies > 0) return node.store.mirror().sees_all(name.bucket, name.copies);
   const Drive* home = node.store.home_of(name.uname);
   if (is_gone(home)) return false;
   return node.store.mirror().standing(*home) == Standing::good || !any_away(node.store);
@@ -116,6 +123,7 @@ bool sees_all(const TargetNode& node, const ObjectName& name) {
 
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) {
   if (sees_all(node, name)) co_return co_await node.store.find_all(std::move(name));
+  if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
   std::vector<Located> found;
   for (const auto& drive : node.store.drives()) {
     if (is_gone(drive.get())) continue;
@@ -129,7 +137,7 @@ Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) 
 }
 
 Status takes_writes(const TargetNode& node, const ObjectName& name) {
-  if (!others_know(node, name) || !is_gone(node.store.home_of(name.uname)))
+  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
     return node.store.reachable(name);
   if (!takers(node.store, name).empty()) return {};
   return fail(drive_is_away(name));
@@ -137,7 +145,7 @@ Status takes_writes(const TargetNode& node, const ObjectName& name) {
 
 Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
                                                     std::optional<std::uint64_t> length) {
-  if (!others_know(node, name) || !is_gone(node.store.home_of(name.uname)))
+  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
     co_return co_await node.store.create(std::move(name), length);
   CO_TRY_OK(co_await note_behind(node));
   Error last = drive_is_away(name);
@@ -154,7 +162,7 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
 
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
                          io::ObjectRecord tombstone) {
-  if (present.empty() && others_know(node, name) && is_gone(node.store.home_of(name.uname))) {
+  if (present.empty() && may_lie_elsewhere(node, name) && is_gone(node.store.home_of(name.uname))) {
     CO_TRY_OK(co_await note_behind(node));
     const auto drives = takers(node.store, name);
     if (drives.empty()) co_return fail(drive_is_away(name));

@@ -8,8 +8,8 @@
 
 namespace tarn::target {
 
-// Names with copies on nodes that live on a drive which is away: missing, or out until the next
-// start (docs/decisions/014). Other targets have what lies there, so other drives of this one take
+// Names with copies on nodes that live on a drive which is away: missing, or out
+// (docs/decisions/014). Other targets have what lies there, so other drives of this one take
 // new versions. For all other names these functions are the ObjectStore's.
 
 /// Whether what the drives that are there show of a name is the newest that this target has. When

@@ -18,7 +18,9 @@ class ReadAhead;
 class BlockReader {
  public:
   /// `object` must be held by a shared_ptr.
-  explicit BlockReader(OpenObject& object);
+  explicit BlockReader(OpenObject& object) : BlockReader(object, 0, object.file_bytes()) {}
+  /// From the block of byte `begin` to that of the last before `end`.
+  BlockReader(OpenObject& object, std::uint64_t begin, std::uint64_t end);
   ~BlockReader();
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;
@@ -29,8 +31,9 @@ class BlockReader {
 
  private:
   const std::shared_ptr<OpenObject> object_;
+  const std::uint64_t end_;
   const std::shared_ptr<ReadAhead> ahead_;
-  std::uint64_t at_ = 0;
+  std::uint64_t at_;
 };
 
 }  // namespace tarn::target

@@ -15,34 +15,36 @@ namespace {
 
 constexpr int kAttemptsMax = 3;
 
-/// Ok: the holder has given it, or acts on another map; a look tells.
-Task<Status> ask_for_it(TargetNode& node, const ObjectRequest& wanted, const Newest& newest) {
+}  // namespace
+
+Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster::Node& holder,
+                        std::uint64_t map_version, std::uint64_t bytes) {
   api::Query query;
-  query.set("bucket", std::to_string(raw(wanted.name.bucket)));
-  query.set("object", wanted.name.object);
-  query.set("map", std::to_string(newest.state->map.version));
-  CO_TRY(http::Url address, http::parse_url(newest.holder->internal_url));
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("map", std::to_string(map_version));
+  const std::string id = holder.id;
+  CO_TRY(http::Url address, http::parse_url(holder.internal_url));
   auto request =
       signed_call(node, http::Method::post, std::string(kGivePath) + "?" + query.encode());
-  const auto limits = transfer_limits(newest.record->size);
-  auto answer = co_await node.client.call(std::move(address), std::move(request), limits);
+  auto answer =
+      co_await node.client.call(std::move(address), std::move(request), transfer_limits(bytes));
   if (!answer)
     co_return fail(Errc::unavailable, "{} is still on target t[{}], which does not answer: {}",
-                   wanted.display(), newest.holder->id, answer.error().message);
+                   name.uname, id, answer.error().message);
   if (answer->status != 200 && answer->status != 421)
-    co_return fail(
-        Errc::unavailable, "{} is still on target t[{}], which cannot give it now: {} ({})",
-        wanted.display(), newest.holder->id, api::error_message_of(answer->body), answer->status);
+    co_return fail(Errc::unavailable,
+                   "{} is still on target t[{}], which cannot give it now: {} ({})", name.uname, id,
+                   api::error_message_of(answer->body), answer->status);
   co_return Status();
 }
-
-}  // namespace
 
 Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(auto newest, co_await find_settled(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
-    CO_TRY_OK(co_await ask_for_it(node, wanted, newest));
+    CO_TRY_OK(co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,
+                                  newest.record->file_bytes()));
   }
   co_return fail(Errc::unavailable, "{} is being moved by others all the time; try again",
                  wanted.display());

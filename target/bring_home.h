@@ -20,4 +20,9 @@ Task<Status> give_home(TargetNode& node, http::Request& request);
 
 inline constexpr const char* kGivePath = "/v1/internal/move/give";
 
+/// Has `holder` give this target what it has of the name, once all homes have that. Ok: it has, or
+/// it acts on another map; a look tells.
+Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster::Node& holder,
+                        std::uint64_t map_version, std::uint64_t bytes);
+
 }  // namespace tarn::target

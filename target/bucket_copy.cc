@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
@@ -148,7 +149,10 @@ Task<Status> CopyRun::walk(BucketId bucket, Step step) {
 
 Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::string& after) {
   for (int attempts = 0;;) {
-    auto page = co_await node_.store.list(bucket, order_.what.prefix, after, kPageEntries,
+    const auto state = node_.view.state();
+    const auto* record = state->bmd.find(bucket);
+    const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
+    auto page = co_await node_.store.list(bucket, copies, order_.what.prefix, after, kPageEntries,
                                           !order_.what.recursive);
     if (page) co_return page;
     const bool again = co_await try_again(page.error(), attempts, stop_);

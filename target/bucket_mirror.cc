@@ -15,6 +15,7 @@
 #include "target/away_drive.h"
 #include "target/copy_again.h"
 #include "target/job_stream.h"
+#include "target/node_copies.h"
 #include "target/resilver.h"
 
 namespace tarn::target {
@@ -38,6 +39,17 @@ struct NamePage {
   bool more = false;
   bool complete = true;  ///< every drive that can be used has been asked
   std::string next;      ///< where the following page goes on
+  /// What the newest record of a name says that any drive has shown.
+  struct Size {
+    Generation of;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string, Size> sizes;
+
+  void take_size(const std::string& name, const io::ObjectRecord& record) {
+    Size& size = sizes[name];
+    if (!(record.generation < size.of)) size = {record.generation, record.size};
+  }
 };
 
 Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::string after) {
@@ -73,6 +85,7 @@ Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string&
       CopyViews& views = page.names.try_emplace(entry.name, blank).first->second;
       views[i].record = CopyView::Record{entry.record.generation,
                                          entry.record.kind == io::ObjectRecord::Kind::object};
+      page.take_size(entry.name, entry.record);
     }
   }
   page.more = bound.has_value();
@@ -85,7 +98,7 @@ std::vector<std::string> names_to_change(const NamePage& page, std::size_t wante
                                          MirrorProgress& progress) {
   std::vector<std::string> out;
   for (const auto& [name, views] : page.names) {
-    const CopyVerdict verdict = judge_copies(views);
+    const CopyVerdict verdict = judge_copies(views, 0);
     if (verdict.kind == CopyVerdict::Kind::found) ++progress.objects;
     if (verdict.kind == CopyVerdict::Kind::unavailable) ++progress.unknown;
     const CopyPlan plan = plan_copies(views, verdict, wanted);
@@ -93,6 +106,17 @@ std::vector<std::string> names_to_change(const NamePage& page, std::size_t wante
     if (!verdict.older.empty() || !plan.add.empty() || !plan.remove.empty()) out.push_back(name);
   }
   return out;
+}
+
+void count_name(const NamePage& page, const std::string& name, std::size_t wanted,
+                api::CountedCopies& into) {
+  const CopyVerdict verdict = judge_copies(page.names.at(name), 0);
+  const std::uint64_t bytes = page.sizes.at(name).bytes;
+  if (verdict.kind == CopyVerdict::Kind::found)
+    into.counts.add(verdict.holders.size(), wanted, bytes);
+  if (verdict.kind != CopyVerdict::Kind::unavailable) return;
+  into.counts.add_lost(bytes);
+  into.lost.add(name);
 }
 
 /// Shared by the workers of a page, on one loop.
@@ -169,8 +193,9 @@ std::string MirrorJob::line() const {
 }
 
 struct Passed {
-  bool good = true;           ///< nothing is left to do that could be done
-  std::uint64_t unknown = 0;  ///< names that could not be judged
+  bool good = true;                           ///< nothing is left to do that could be done
+  std::uint64_t unknown = 0;                  ///< names that could not be judged
+  std::map<BucketId, std::uint8_t> complete;  ///< buckets of which each name has its copies
 };
 
 /// All mirrored buckets once.
@@ -178,10 +203,13 @@ Task<Passed> pass(TargetNode& node) {
   Passed passed;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    if (api::copies_of(bucket.props) == 0) continue;
+    const std::uint8_t copies = api::copies_of(bucket.props);
+    if (copies == 0) continue;
     MirrorProgress progress;
     const Status ended = co_await mirror_names(node, bucket, {}, progress);
-    passed.good = passed.good && ended && progress.failed == 0;
+    const bool good = ended && progress.failed == 0;
+    if (good && progress.missing == 0 && progress.unknown == 0) passed.complete[bucket.id] = copies;
+    passed.good = passed.good && good;
     passed.unknown += progress.unknown;
     if (progress.changed > 0 || progress.missing > 0 || progress.failed > 0)
       log().info("pass over bucket={} objects={} changed={} bytes={} missing={} failed={} err={}",
@@ -214,6 +242,13 @@ std::string drives_in_use(const ObjectStore& store) {
   return out;
 }
 
+bool all_in_use(const ObjectStore& store) {
+  const auto drives = store.drives();
+  return store.missing().empty() && std::all_of(drives.begin(), drives.end(), [](const auto& each) {
+           return each->in_service();
+         });
+}
+
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
     if (bad.name.copies == 0) {
@@ -222,6 +257,11 @@ Task<void> mend_bad_copies(TargetNode& node) {
     }
     const auto mended =
         co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
+    const bool many = pieces_of(node, bad.name.bucket).many();
+    if (!mended && many) {
+      co_await mend_from_others(node, bad.name);
+      continue;
+    }
     if (mended)
       log().info("bad copy made anew object={} drive={}", bad.name.object, bad.drive->path());
     else
@@ -280,21 +320,20 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
   const auto* record = state->bmd.find(BucketId{*bucket});
   if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket does not exist");
   const std::size_t wanted = std::max<std::size_t>(1, api::copies_of(record->props));
-  api::CopyCounts counts;
+  const auto lost_max = parse_u64(request.query().get("lost_max"));
+  api::CountedCopies counted;
+  counted.lost = {std::string(request.query().get("lost_after")), lost_max.value_or(0)};
   std::string after;
   for (bool more = true; more;) {
     const NamePage page = co_await next_page(node.store, BucketId{*bucket}, after);
-    for (const auto& [name, views] : page.names) {
-      const CopyVerdict verdict = judge_copies(views);
-      if (verdict.kind == CopyVerdict::Kind::unavailable) ++counts.lost;
-      if (verdict.kind == CopyVerdict::Kind::found) counts.add(verdict.holders.size(), wanted);
-    }
+    for (const auto& each : page.names) count_name(page, each.first, wanted, counted);
     more = page.more;
     after = page.next;
   }
-  for (const auto& drive : node.store.drives()) counts.drives_away += drive->in_service() ? 0 : 1;
-  counts.drives_away += node.store.missing().size();
-  http::Response response(200, http::kJson, json(counts).dump() + "\n");
+  for (const auto& drive : node.store.drives())
+    counted.counts.drives_away += drive->in_service() ? 0 : 1;
+  counted.counts.drives_away += node.store.missing().size();
+  http::Response response(200, http::kJson, json(counted).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));
 }
 
@@ -314,12 +353,16 @@ Task<void> keep_mirrors(TargetNode& node) {
     const std::uint64_t due = mirror.disturbances();
     if (due == passed || now < not_before || patience.waits(node.store, now)) continue;
     const auto behind = mirror.behind();
-    const Passed done = co_await pass(node);
+    const bool all_there = all_in_use(node.store);
+    Passed done = co_await pass(node);
     const auto then = std::chrono::steady_clock::now();
     // A tenth of the time at most, however often writes have to do with fewer copies.
     not_before = then + (done.good ? 10 * (then - now) : kTryAgainAfter);
     if (!done.good) continue;
     passed = due;
+    // With a drive away nobody knows of names that lie there alone.
+    if (all_there && all_in_use(node.store))
+      static_cast<void>(co_await mirror.complete(std::move(done.complete), due));
     if (behind.empty()) continue;
     // Whatever came in between leads to another pass.
     if (mirror.disturbances() != due || mirror.behind() != behind) continue;

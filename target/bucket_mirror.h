@@ -26,7 +26,8 @@ struct MirrorProgress {
 Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::stop_token stop,
                           MirrorProgress& progress);
 
-/// Counts copies (`GET /v1/internal/redundancy?bucket=&bmd=`).
+/// Counts copies, and names what is lost (`GET
+/// /v1/internal/redundancy?bucket=&bmd=&lost_after=&lost_max=`): api::CountedCopies.
 Task<Status> count_copies(TargetNode& node, http::Request& request);
 /// The target's part of make-n-copies (`POST /v1/internal/mirror`): a line on progress four times a
 /// second.

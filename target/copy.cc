@@ -16,7 +16,7 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   CO_TRY(const auto from, co_await open_newest(node, wanted));
   if (!from) co_return fail(object_missing(wanted));
   if (to.object.name.key() != wanted.name.key()) {
-    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to,
+    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), wanted.name, *from, to,
                                {.conditions = &request.head()}));
   } else {  // it is there already
     CO_TRY_OK(co_await check_before_body(node, request.head(), wanted));

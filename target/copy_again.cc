@@ -65,7 +65,7 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
   if (!is_bad(whole.error())) co_return fail(whole.error());
   CO_TRY(const auto found, co_await node.store.find_all(name));
   if (found.empty() || found.front().record.kind != io::ObjectRecord::Kind::object) co_return false;
-  const std::uint64_t size = found.front().record.size;
+  const std::uint64_t size = found.front().record.file_bytes();
   const auto map = node.owned.state()->map;
   Error last{Errc::unavailable, "no other home"};
   for (const std::string& id : homes_of(*map, name.uname, pieces_of(node, name.bucket))) {

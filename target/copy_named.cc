@@ -45,7 +45,8 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
   if (again) {
     CO_TRY(there, co_await is_copied(node, job, *opened, goal));
   }
-  if (!there) CO_TRY_OK(co_await copy_to(node, job, *opened, goal, {.stop = std::move(stop)}));
+  if (!there)
+    CO_TRY_OK(co_await copy_to(node, job, source.name, *opened, goal, {.stop = std::move(stop)}));
   co_return CopiedObject{opened->record().size, goal.owner->id};
 }
 

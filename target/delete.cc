@@ -4,6 +4,7 @@
 #include "common/api/action.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/former_slices.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
@@ -41,15 +42,19 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
   const ObjectName name = as_of_now(node, wanted.name);
+  std::optional<io::Coding> former;
+  if (!present.empty()) former = present.front().record.coding;
   if (pieces_of(node, name.bucket).many()) {
     // Before others have the tombstone: whether there is a place for it here.
     if (present.empty()) CO_TRY_OK(takes_writes(node, name));
-    Piece piece;
-    piece.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};
-    CO_TRY_OK(co_await give_to_homes(node, name, cluster::Durability::full, piece));
+    Outbound outbound;
+    outbound.attribute = {name.bucket, wanted.bucket.placed_as(), name.object, tombstone};
+    CO_TRY_OK(co_await give_to_homes(node, name, write, cluster::Durability::full, outbound));
   }
   CO_TRY_OK(co_await remove_here(node, name, std::move(present), tombstone));
   co_await tell_homes(node, name, tombstone.generation);
+  if (former)
+    drop_former(node, co_await asio::this_coro::executor, name, std::move(*former), tombstone);
   co_return Status();
 }
 

@@ -14,6 +14,7 @@ namespace tarn::target {
 namespace {
 
 constexpr std::size_t kQueueMax = 4096;
+constexpr const char* kProbeFile = ".tarn/suspect";
 
 /// How often a drive is asked for a byte that memory may not answer for. On a rotational one that
 /// is a seek.
@@ -115,7 +116,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     batch.put_flag("foreign", may_hold_foreign ? "1" : "0");
     TRY_OK(drive->index_->commit(std::move(batch)));
   }
-  drive->cache_policy_->note_stored(report->bytes);
+  drive->cache_policy_->note_stored(report->bytes + report->piece_bytes);
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
   return drive;
@@ -144,8 +145,17 @@ Task<Result<bool>> Drive::clear_overflow_mark(Belongs belongs) {
 Task<Status> Drive::probe() {
   turns_->tick();
   auto work = [this]() -> Status {
-    if (const Status mounted = files_->check_mounted(); !mounted) take_out(mounted.error().message);
+    if (const Status mounted = files_->check_mounted(); !mounted)
+      take_out(mounted.error().message, mounted.error().code != Errc::io);
     TRY_OK(refresh_space());
+    if (suspect()) {
+      // New files go elsewhere, so nobody else would find out whether it takes any: a file system
+      // that the kernel has made read-only is out after three of these.
+      static_cast<void>(files_->remove(kProbeFile));
+      const auto made = files_->create(kProbeFile);
+      if (!made) note_write_error(made.error());
+      static_cast<void>(files_->remove(kProbeFile));
+    }
     // Whoever reads and writes finds out for himself: this is for a drive that nobody wants
     // anything of. One bad answer is not enough.
     if (is_time_to_read() && !read_from_medium(*files_))
@@ -185,7 +195,7 @@ Status Drive::close(double seconds) {
   Error why{Errc::unavailable, fmt::format("drive {} was detached", options_.path)};
   {
     const std::lock_guard lock(mutex_);
-    out_ = "it was detached";
+    if (out_.empty()) out_ = "it was detached";
   }
   turns_->refuse(why);
   threads_->refuse(why);
@@ -203,12 +213,18 @@ void Drive::forget_bucket_now(BucketId bucket) {
   const auto collect = [&](std::string_view, io::ObjectRecord record) -> Index::Step {
     if (record.kind == io::ObjectRecord::Kind::object) {
       files.push_back(record.file);
-      bytes += record.size;
+      bytes += record.file_bytes();
     }
     return {};
   };
   const auto work = [&]() -> Status {
     TRY_OK(index_->list(bucket, "", "", collect));
+    TRY_OK(index_->list_pieces(bucket, std::nullopt,
+                               [&](const PieceKey&, const io::ObjectRecord& record) {
+                                 files.push_back(record.file);
+                                 bytes += record.file_bytes();
+                                 return true;
+                               }));
     TRY_OK(index_->erase_bucket(bucket));
     cache_policy_->note_removed(bytes);
     IndexBatch batch;
@@ -223,7 +239,7 @@ void Drive::forget_bucket_now(BucketId bucket) {
                      raw(bucket), done.error().message);
     return;
   }
-  drive_log().info("destroyed bucket removed drive={} bucket_id={} objects={}", options_.path,
+  drive_log().info("destroyed bucket removed drive={} bucket_id={} files={}", options_.path,
                    raw(bucket), files.size());
 }
 

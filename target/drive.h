@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/async.h"
@@ -24,6 +25,7 @@
 #include "common/io/drive_threads.h"
 #include "common/io/file_system.h"
 #include "common/io/mount_info.h"
+#include "common/io/mount_watch.h"
 #include "common/io/object_attribute.h"
 #include "target/cache_policy.h"
 #include "target/drive_clean.h"
@@ -38,6 +40,8 @@
 #include "target/work_file.h"
 
 namespace tarn::target {
+
+struct DriveIdentity;
 
 /// How full a drive may get. Percentages of the file system.
 struct SpaceLimits {
@@ -100,8 +104,17 @@ class Drive {
   /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
   /// for something new comes again later, so that what waits is still wanted when it is done.
   [[nodiscard]] Status not_overloaded() const;
-  /// Takes the drive out: no further write, no further read.
-  void take_out(const std::string& why);
+  /// Takes the drive out: no further write, no further read. `vanished`: its path leads to it no
+  /// more, and nothing else is wrong.
+  void take_out(const std::string& why, bool vanished = false);
+  /// Whether it is out, which a drive that merely hangs is not.
+  [[nodiscard]] bool is_lost() const { return !not_taken_out(); }
+  /// Whether it is out because its path leads to it no more.
+  [[nodiscard]] bool vanished() const;
+  /// Of its file system, whatever its path leads to by now. Blocks for a moment, not on the drive.
+  [[nodiscard]] Result<io::MountWatch> watch_mount() const {
+    return io::MountWatch::of(files_->pinned_root());
+  }
   /// Whether an operator has put the drive out of service: what lies here is kept and its index
   /// answers, but it takes no new files and ObjectStore reads none.
   [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
@@ -148,6 +161,8 @@ class Drive {
   /// second, from one event loop.
   void watch();
   [[nodiscard]] bool hangs() const;
+  /// Seconds for which the oldest call to the drive has been under way; 0 when none is.
+  [[nodiscard]] double longest_call() const { return threads_->longest_run(); }
   [[nodiscard]] io::Space space() const;
   [[nodiscard]] double used_percent() const;
   /// From now on new files are made within these limits.
@@ -214,6 +229,50 @@ class Drive {
   /// Cuts an unfinished file back to `size` bytes.
   Task<Status> truncate(WorkFile& file, std::uint64_t size);
 
+  // Pieces of objects whose records may lie elsewhere (drive_pieces.cc; docs/decisions/019). Nobody
+  // but who holds the piece's lock (PiecesHere) seals, raises or drops it.
+
+  /// What makes a work file, which holds the blocks of a slice or the bytes of a whole, a piece.
+  struct SealOrder {
+    io::ObjectAttribute attribute;         ///< of kind slice; seal() says which file it is
+    std::string label;                     ///< what comes behind the blocks (ec/); none of a whole
+    std::vector<std::uint32_t> checksums;  ///< of a whole: CRC32C of every MiB
+    bool anew = false;                     ///< also in place of one that is as new
+  };
+  enum class Sealed : std::uint8_t {
+    done,
+    had_it,    ///< one of the same generation is here; the work file is nothing still
+    had_newer  ///< one of a higher generation is
+  };
+  /// Makes `file` the piece that `order` says, in place of what is here of it: on stable storage
+  /// when it returns. invalid_argument when lengths or label are not those of such a piece. After
+  /// an error nothing is sealed.
+  Task<Result<Sealed>> seal(WorkFile& file, SealOrder order);
+  /// Gives a piece a higher generation, durably. False: it is not here.
+  Task<Result<bool>> raise_piece(PieceKey key, Generation generation);
+  Task<Result<std::optional<io::ObjectRecord>>> find_piece(PieceKey key);
+  /// The pieces of a set that are here.
+  Task<Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>>> pieces_of(BucketId bucket,
+                                                                             std::string name,
+                                                                             std::uint64_t set);
+  /// A piece, opened for reading; null when it is not here. Of a whole it has the record of a plain
+  /// object. corrupt when its file has another length than its entry says.
+  Task<Result<std::shared_ptr<OpenObject>>> open_piece(PieceKey key);
+  /// What stands behind a slice's blocks, byte for byte. object_not_found, and corrupt when it is
+  /// not this slice's label.
+  Task<Result<std::string>> piece_label(PieceKey key);
+  /// Takes a piece away, durably, when its generation is not above `up_to`. False: nothing is here
+  /// that is so old.
+  Task<Result<bool>> drop_piece(PieceKey key, Generation up_to);
+  /// Shows `visit` what Index::list_pieces() does, on one of the drive's threads.
+  Task<Status> walk_pieces(BucketId bucket, std::optional<PieceKey> after,
+                           Index::PieceVisitor visit);
+  /// Whether there is any, of whatever bucket.
+  Task<Result<bool>> has_pieces();
+
+  /// rewrite_identity() on this drive, whatever else changes its file. Blocking.
+  Status keep_identity(const DriveIdentity& identity);
+
   // Reading.
 
   /// The record of a name, tombstones included.
@@ -256,6 +315,13 @@ class Drive {
   /// the index.
   Task<Result<Loaded>> load_index(BucketId bucket, std::string after);
 
+  // What the drive keeps for others, in its index: lost with that.
+
+  /// What was kept under `key`; empty: nothing.
+  Task<Result<std::string>> note(std::string key);
+  /// Without a sync: a crash of the process loses nothing, one of the machine the last seconds.
+  Task<Status> keep_note(std::string key, std::string value);
+
   /// Removes what a destroyed bucket left, in the background, and what writes that had begun store
   /// of it later.
   void forget_bucket(BucketId bucket);
@@ -275,6 +341,9 @@ class Drive {
     std::atomic<std::uint64_t> seeks{0};
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// The errors of the same drive as it was before it was lost count as its own. Once, before it is
+  /// used.
+  void take_errors(const Counters& before);
   /// The share of a drive's rate that its readers got so far, by the model of a rotational drive: a
   /// seek costs as much as reading 2.4 MB (12 ms at 200 MB/s). 1 when nothing was read.
   [[nodiscard]] double sequential_ratio() const;
@@ -316,6 +385,7 @@ class Drive {
   [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
   Status take_back(WorkFile& file, const Status& why);
   void note_published(WorkFile& file, const Publication& publication);
+  void remove_if_forgotten(const io::FileName& file, BucketId bucket);
   /// A file whose bytes are written, and what it shall say of itself.
   struct Written {
     int fd;
@@ -331,12 +401,32 @@ class Drive {
   /// attribute that it was published with. On the drive's threads.
   Status settle(const io::FileName& file);
   Status patch_now(const io::ObjectAttribute& attribute);
+  Status patch_file(int fd, const io::ObjectAttribute& attribute);
+  Status commit_patch(const std::function<IndexBatch()>& batch);
   Status note_patched(std::uint32_t directory);
   Status remove_now(BucketId bucket, const std::string& name, const io::ObjectRecord& tombstone,
                     bool keep_tombstone);
   Status commit_with_room(const std::function<IndexBatch()>& batch);
   void reap(BucketId bucket, const std::string& name, const io::FileName& file);
   Result<std::shared_ptr<OpenObject>> open_now(BucketId bucket, const std::string& name);
+  Result<std::vector<std::uint32_t>> checksums_of(const io::ObjectRecord& record);
+  struct PieceFile {
+    io::ObjectRecord record;
+    UniqueFd fd;
+  };
+  Result<std::optional<PieceFile>> open_piece_file(const PieceKey& key);
+  Result<std::shared_ptr<OpenObject>> open_piece_now(const PieceKey& key);
+  Result<std::string> piece_label_now(const PieceKey& key);
+  Result<Sealed> seal_now(WorkFile& file, SealOrder& order);
+  Status commit_piece(const WorkFile& file, const SealOrder& order, const PieceKey& key,
+                      const std::optional<io::ObjectRecord>& old);
+  void note_sealed(WorkFile& file, const SealOrder& order,
+                   const std::optional<io::ObjectRecord>& old);
+  Result<bool> raise_piece_now(const PieceKey& key, const Generation& generation);
+  Result<bool> drop_piece_now(const PieceKey& key, const Generation& up_to);
+  /// Before the drive gets its first record of a coded object, or its first piece: programs that do
+  /// not know of such refuse the drive from then on.
+  Status raise_format();
   /// Reads part of a data file and counts it.
   Status read_file(int fd, const io::FileName& file, std::span<std::byte> into,
                    std::uint64_t offset);
@@ -377,6 +467,9 @@ class Drive {
   std::mutex work_files_mutex_;        // guards the next
   std::set<io::FileName> work_files_;  // from before they are made until they are published or gone
 
+  std::mutex identity_mutex_;  // one writer of drive.json
+  std::atomic<bool> format_raised_{false};
+
   std::mutex forgotten_mutex_;  // guards the next
   std::set<BucketId> forgotten_;
 
@@ -394,6 +487,7 @@ class Drive {
   std::function<std::string()>
       cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
   std::string out_;    // why the drive is out; empty while it is in
+  bool vanished_ = false;
   std::string hangs_;  // why it is out until it answers; empty while it does
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute

@@ -21,6 +21,7 @@ constexpr auto kUploadWait = 10s;
 constexpr auto kCloseWait = 5s;
 constexpr auto kLook = 100ms;
 constexpr double kRestSeconds = 1;
+constexpr double kRestSecondsLost = 0.1;  // of what does not come to rest for hours, maybe
 
 using By = ResilverWish::By;
 
@@ -42,7 +43,8 @@ std::int64_t seconds_of(std::chrono::nanoseconds since_1970) {
 }  // namespace
 
 DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
-                       OpenedDrives::Identities identities, Hooks hooks)
+                       OpenedDrives::Identities identities,
+                       const std::map<std::string, std::string>& ids, Hooks hooks)
     : node_(node),
       store_(node.store),
       view_(node.view),
@@ -51,6 +53,13 @@ DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener,
       hooks_(std::move(hooks)),
       list_(std::move(list)),
       identities_(std::move(identities)) {
+  if (!identities_.empty()) siblings_ = identities_.begin()->second.siblings;
+  for (const auto& [path, why] : store_.missing()) {
+    const auto id = ids.find(path);
+    if (id == ids.end() || list_.disabled.contains(path)) continue;
+    away_[path] = std::make_shared<Away>();
+    away_[path]->id = id->second;
+  }
   if (!list_.leaving.empty())
     node_.resilver.ask(By::order);
   else if (store_.may_hold_foreign())
@@ -114,11 +123,13 @@ Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
 Task<Status> DriveAdmin::wait_until_closed(std::string path) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto deadline = std::chrono::steady_clock::now() + kCloseWait;
-  while (leaving().contains(path)) {
+  while (is_closing(path)) {
     if (std::chrono::steady_clock::now() > deadline)
-      co_return fail(Errc::conflict,
-                     "mountpath {} was detached and somebody reads there still: wait for that",
-                     path);
+      co_return fail(
+          Errc::conflict,
+          "mountpath {} was detached or failed, and somebody reads there still: wait for "
+          "that",
+          path);
     timer.expires_after(kLook);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -127,20 +138,20 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
 
 /// Puts the set of drives as it is to be into the identity of each. One that does not take it
 /// learns it from the others at the next start.
-void DriveAdmin::write_identities(const std::map<std::string, DrivePlace>& siblings) {
+void DriveAdmin::write_identities(const Siblings& siblings) {
   std::map<std::string, DriveIdentity> all;
   {
     const std::lock_guard lock(mutex_);
+    siblings_ = siblings;
     for (auto& [path, identity] : identities_) identity.siblings = siblings;
     all = identities_;
   }
   for (const auto& [path, identity] : all) {
     const auto write = [&]() -> Status {
+      // Its format may be raised at this moment: one of us after the other.
+      if (const auto drive = store_.drive_at(path)) return drive->keep_identity(identity);
       TRY(const auto files, io::FileSystem::open(path));
-      TRY(const auto there, read_identity(*files));
-      if (!there || there->drive != identity.drive)
-        return fail(Errc::unavailable, "another file system is there");
-      return write_identity(*files, identity);
+      return rewrite_identity(*files, identity);
     };
     if (const Status written = write(); !written)
       log().warn("identity not written drive={} err={}", path, written.error().message);
@@ -171,13 +182,22 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   TRY(auto files, io::FileSystem::open(path));
   TRY(FoundDrive found, inspect_drive(*files));
   TRY_OK(check_not_fenced(found));
-  // What it remembers of the others is of the time when it went.
-  if (found.identity) found.identity->siblings = {{found.identity->drive, {path, 0}}};
   std::vector<FoundDrive> all;
   {
     const std::lock_guard lock(mutex_);
+    identities_.erase(path);  // of one that came in vain
     for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
+    // What it remembers of the others is of the time when it went.
+    if (found.identity) {
+      found.identity->siblings = siblings_;
+      found.identity->siblings[found.identity->drive] = {path, 0};
+    }
   }
+  if (all.empty() && !found.identity)
+    return fail(Errc::conflict,
+                "all drives of this target are away, and {} has never been one of them: bring one "
+                "of them back first",
+                path);
   all.push_back(std::move(found));
   TRY(const DrivePlan plan, plan_drives(all, state.uuid, {}, node_.id));
   const auto use = std::find_if(plan.use.begin(), plan.use.end(),
@@ -185,7 +205,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   if (use == plan.use.end()) return fail(Errc::conflict, "{}", plan.missing.at(path));
   TRY_OK(check_history(*files, state));
   Opened opened;
-  TRY_OK(read_ledger(*files, kLedgerOfDrive, opened.remembered));
+  TRY_OK(read_ledger(*files, opened.remembered));
   // Others may hold older versions of what was deleted here, or it may hold those.
   TRY(opened.drive, opener_.open(std::move(files), *use, state));
   {
@@ -207,28 +227,38 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves)
   const auto state = view_.state();
   CO_TRY(auto opened,
          co_await threads_.run([&]() -> Result<Opened> { return open_now(path, *state); }));
-  const auto drive = opened.drive;
   DriveList next = list();
   next.attached.insert(path);
   next.detached.erase(path);
   next.leaving.erase(path);
-  next.gone.erase(drive->id());
+  next.gone.erase(opened.drive->id());
   if (!label.empty()) next.labels[path] = std::move(label);
   note_change(next);
+  const auto drive = opened.drive;
   drive->set_disabled(next.disabled.contains(path));
   CO_TRY_OK(co_await save(std::move(next)));
   CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
                                            {any_mirrored(), holds_some(*drive)}));
+  CO_TRY_OK(co_await enters(drive, *state));
+  if (moves) node_.resilver.ask(By::drives);
+  log().info("drive attached drive={}", path);
+  co_return Status();
+}
+
+/// Puts a drive into the set. `seen`: the cluster as it was when it was opened.
+Task<Status> DriveAdmin::enters(std::shared_ptr<Drive> drive, const cluster::ClusterState& seen) {
   store_.attach(drive);
   hooks_.in_service(drive);
   // What the cluster did while it was opened.
   const auto now = view_.state();
   for (const BucketId bucket : now->bmd.dead)
-    if (!state->bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
+    if (!seen.bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
   drive->save_cluster_state([now] { return cluster::encode_cluster_file(*now); });
+  {
+    const std::lock_guard lock(mutex_);
+    away_.erase(drive->path());
+  }
   hooks_.changed();
-  if (moves) node_.resilver.ask(By::drives);
-  log().info("drive attached drive={}", path);
   co_return Status();
 }
 
@@ -266,11 +296,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   const bool emptied = drive != nullptr && drive->vacating() && !holds_some;
   if (drive != nullptr && !emptied) drive->set_disabled(true);
   DriveList next = list();
-  std::map<std::string, DrivePlace> siblings;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!identities_.empty()) siblings = identities_.begin()->second.siblings;
-  }
+  Siblings siblings = this->siblings();
   next.attached.erase(path);
   next.disabled.erase(path);
   next.leaving.erase(path);
@@ -279,7 +305,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   for (const auto& [uuid, place] : siblings)
     if (place.path == path) next.gone[uuid] = {path, seconds_of(clock_.wall_time())};
   note_change(next);
-  Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some});
+  Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some, true});
   if (saved) saved = co_await save(std::move(next));
   if (!saved) {
     if (drive != nullptr && !emptied) drive->set_disabled(was_disabled);
@@ -289,6 +315,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   {
     const std::lock_guard lock(mutex_);
     identities_.erase(path);
+    away_.erase(path);
     if (drive != nullptr) leaving_.push_back(drive);
   }
   CO_TRY_OK(co_await threads_.run([&]() -> Status {
@@ -410,16 +437,31 @@ Task<void> DriveAdmin::close_detached() {
   {
     const std::lock_guard lock(mutex_);
     drives = leaving_;
+    drives.insert(drives.end(), lost_.begin(), lost_.end());
   }
   for (const auto& drive : drives) {
     store_.close_idle(*drive);  // a look-up that began before may have kept one
     if (drive->uploads() != 0 || drive->open_objects() != 0 || store_.may_be_asked(*drive))
       continue;
-    const Status closed = co_await threads_.run([&] { return drive->close(kRestSeconds); });
+    const double rest = drive->is_lost() ? kRestSecondsLost : kRestSeconds;
+    const Status closed = co_await threads_.run([&] { return drive->close(rest); });
     if (!closed) continue;
     const std::lock_guard lock(mutex_);
     std::erase(leaving_, drive);
+    std::erase(lost_, drive);
   }
+}
+
+DriveAdmin::Siblings DriveAdmin::siblings() const {
+  const std::lock_guard lock(mutex_);
+  return siblings_;
+}
+
+bool DriveAdmin::is_closing(const std::string& path) const {
+  const auto has_it = [&](const auto& drive) { return drive->path() == path; };
+  const std::lock_guard lock(mutex_);
+  return std::any_of(leaving_.begin(), leaving_.end(), has_it) ||
+         std::any_of(lost_.begin(), lost_.end(), has_it);
 }
 
 std::vector<std::string> DriveAdmin::paths() const {

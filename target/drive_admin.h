@@ -15,10 +15,12 @@
 #include "common/base/error.h"
 #include "common/cluster/cluster_view.h"
 #include "common/io/drive_threads.h"
+#include "common/io/mount_watch.h"
 #include "target/drive_list.h"
 #include "target/node.h"
 #include "target/object_store.h"
 #include "target/open_drives.h"
+#include "target/return_budget.h"
 
 namespace tarn::target {
 
@@ -36,8 +38,10 @@ class DriveAdmin {
     std::function<void()> changed;
     std::function<void(std::uint64_t)> other_set;
   };
+  /// `ids`: OpenedDrives::missing_ids.
   DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
-             OpenedDrives::Identities identities, Hooks hooks);
+             OpenedDrives::Identities identities, const std::map<std::string, std::string>& ids,
+             Hooks hooks);
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
@@ -67,6 +71,9 @@ class DriveAdmin {
   Task<void> close_detached();
   /// Detaches or disables drives that were to be emptied, and are. Now and then, on one loop.
   Task<void> tend_leaving();
+  /// Lets go of drives that are out, so that they can be unmounted, and takes back into service
+  /// those that are there again (docs/decisions/020). Once a second, on one loop.
+  Task<void> tend_away();
   /// No drive is disabled, and none was detached that may be attached again as it is. Thread-safe.
   [[nodiscard]] bool all_in_service() const;
   /// The paths of all drives that are to be used at the next start.
@@ -94,15 +101,17 @@ class DriveAdmin {
     std::atomic<bool>& busy_;
     bool has_;
   };
-  /// Objects on a drive that no other drive has.
+  /// Objects on a drive that no other drive has, and pieces of objects.
   struct Held {
     std::uint64_t objects = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t pieces = 0;
+    std::uint64_t bytes = 0;   ///< of the files of both
     std::uint64_t single = 0;  ///< of `objects`, those of buckets that want no copies on drives
   };
   [[nodiscard]] Result<std::shared_ptr<Drive>> find(const std::string& path) const;
   Task<Status> save(DriveList list);
   Task<Result<Held>> count(Drive& drive);
+  Task<Status> count_pieces(Drive& drive, BucketId bucket, Held& held);
   Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);
   [[nodiscard]] bool any_mirrored() const;
   void note_change(DriveList& list) const;
@@ -122,8 +131,25 @@ class DriveAdmin {
   };
   [[nodiscard]] std::int64_t oldest_tombstone() const;
   Status check_not_fenced(const FoundDrive& found) const;
+  using Siblings = std::map<std::string, DrivePlace>;
+  /// A drive that is missing and may come back by itself.
+  struct Away {
+    std::string id;
+    std::shared_ptr<Drive> before = {};  ///< as it was; null: it has not been here since the start
+    /// It failed: before its mount has ended, memory may have what the drive has not.
+    bool waits = false;
+    std::optional<io::MountWatch> watch;  ///< of one that waits; nothing: the kernel took none
+    std::string said;                     ///< why it is not taken back, as it was logged
+  };
+  Task<Status> enters(std::shared_ptr<Drive> drive, const cluster::ClusterState& seen);
+  [[nodiscard]] Siblings siblings() const;
+  [[nodiscard]] bool is_closing(const std::string& path) const;
+  Task<Status> let_go(std::shared_ptr<Drive> drive);
+  Task<Status> take_back(std::string path, std::shared_ptr<Away> away);
+  Task<Result<bool>> is_back(std::string path, Away& away);
+  Task<void> look_for(std::string path, std::shared_ptr<Away> away);
   Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
-  void write_identities(const std::map<std::string, DrivePlace>& siblings);
+  void write_identities(const Siblings& siblings);
 
   TargetNode& node_;
   ObjectStore& store_;
@@ -135,10 +161,14 @@ class DriveAdmin {
   std::atomic<bool> busy_{false};
   std::uint64_t walks_seen_ = 0;  // of tend_leaving()
   BootTime look_again_{0};
+  ReturnBudget returns_;      // of tend_away()
   mutable std::mutex mutex_;  // guards what follows
   DriveList list_;
   std::map<std::string, DriveIdentity> identities_;  // by path
+  Siblings siblings_;  // of all that are or were there, and are not given up
   std::vector<std::shared_ptr<Drive>> leaving_;
+  std::vector<std::shared_ptr<Drive>> lost_;           // are out, and not closed yet
+  std::map<std::string, std::shared_ptr<Away>> away_;  // by path; what it says is of tend_away()
 };
 
 }  // namespace tarn::target

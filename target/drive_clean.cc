@@ -6,6 +6,7 @@
 #include "common/obs/log.h"
 #include "target/drive.h"
 #include "target/file_names.h"
+#include "target/piece_ids.h"
 
 namespace tarn::target {
 namespace {
@@ -33,6 +34,11 @@ Task<Result<KnownFiles>> Drive::known_files(const std::set<BucketId>& dead) {
     TRY_OK(index_->scan([&](BucketId bucket, std::string_view, const io::ObjectRecord& record) {
       if (dead.contains(bucket)) known.dead.insert(bucket);
       if (record.kind == io::ObjectRecord::Kind::object) known.named.push_back(record.file);
+    }));
+    TRY_OK(index_->scan_pieces([&](const PieceKey& key, const io::ObjectRecord& record) {
+      if (dead.contains(key.bucket)) known.dead.insert(key.bucket);
+      known.named.push_back(record.file);
+      return true;
     }));
     std::sort(known.named.begin(), known.named.end());
     TRY(const auto names, files_->list("data"));
@@ -65,6 +71,13 @@ Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const Cle
   leftover.name = attribute->name;
   if (!order.only.empty() && !order.only.contains(leftover.bucket)) return needed;
   if (order.dead.contains(leftover.bucket)) return std::optional(leftover);
+  if (attribute->record.kind == io::ObjectRecord::Kind::slice) {
+    // By pieces alone, as a start does it: a file without an entry is one that it would adopt.
+    TRY(const auto sealed, index_->find_piece(key_of(*attribute)));
+    const bool as_new =
+        sealed && sealed->file != file && sealed->generation >= attribute->record.generation;
+    return as_new ? std::optional(leftover) : needed;
+  }
   TRY(const auto present, index_->find(leftover.bucket, leftover.name));
   const bool newer =
       present && present->file != file && present->generation > attribute->record.generation;
@@ -129,6 +142,24 @@ Task<Result<Loaded>> Drive::load_index(BucketId bucket, std::string after) {
   CO_TRY_OK(co_await walk(bucket, "", std::move(after), visit));
   CO_TRY_OK(read);
   co_return loaded;
+}
+
+Task<Result<std::string>> Drive::note(std::string key) {
+  auto work = [&, this]() -> Result<std::string> {
+    TRY_OK(usable());
+    return index_->flag(key);
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::keep_note(std::string key, std::string value) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    IndexBatch batch;
+    batch.put_flag(key, value);
+    return index_->commit_lazily(std::move(batch));
+  };
+  co_return co_await threads_->run(work);
 }
 
 }  // namespace tarn::target

@@ -13,8 +13,8 @@ namespace tarn::target {
 
 /// What a drive's index said is there, at one moment.
 struct KnownFiles {
-  std::vector<io::FileName> named;         ///< by records; sorted
-  std::set<BucketId> dead;                 ///< destroyed buckets that there are records of
+  std::vector<io::FileName> named;  ///< by records and pieces; sorted
+  std::set<BucketId> dead;          ///< destroyed buckets that there are records or pieces of
   std::vector<std::uint32_t> directories;  ///< of data files
 };
 

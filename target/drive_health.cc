@@ -42,10 +42,16 @@ Status Drive::not_overloaded() const {
   return fail(Errc::unavailable, "drive {} has more to do than it can; try again", options_.path);
 }
 
-void Drive::take_out(const std::string& why) {
+bool Drive::vanished() const {
+  const std::lock_guard lock(mutex_);
+  return vanished_;
+}
+
+void Drive::take_out(const std::string& why, bool vanished) {
   const std::lock_guard lock(mutex_);
   if (!out_.empty()) return;
   out_ = why;
+  vanished_ = vanished;
   drive_log().error("drive taken out drive={} why={}", options_.path, why);
 }
 
@@ -114,6 +120,12 @@ void Drive::try_again() {
 
 void Drive::note_index_error(const Error& error) {
   if (error.code != Errc::no_space) take_out(error.message);
+}
+
+void Drive::take_errors(const Counters& before) {
+  for (const auto counter : {&Counters::hangs, &Counters::read_errors, &Counters::write_errors,
+                             &Counters::sync_errors, &Counters::corrupt_blocks})
+    counters_.*counter += (before.*counter).load();
 }
 
 /// Only what the drive did wrong: it may be full, and the process may be short of descriptors.

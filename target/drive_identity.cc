@@ -27,9 +27,9 @@ std::map<std::string, DrivePlace> remembered(const std::vector<FoundDrive>& foun
 
 Status check_owner(const FoundDrive& drive, const std::string& cluster, const std::string& node) {
   const DriveIdentity& identity = *drive.identity;
-  if (identity.format != 1)
-    return fail(Errc::conflict, "drive {} has format {}, this program understands 1", drive.path,
-                identity.format);
+  if (identity.format < 1 || identity.format > kPiecesFormat)
+    return fail(Errc::conflict, "drive {} has format {}, this program understands at most {}",
+                drive.path, identity.format, kPiecesFormat);
   if (identity.cluster != cluster)
     return fail(Errc::conflict,
                 "drive {} (id {}) belongs to cluster {}, this is cluster {}: it is refused, not "
@@ -92,6 +92,14 @@ Status write_identity(io::FileSystem& files, const DriveIdentity& identity) {
   TRY_OK(files.make_directory("trash"));
   TRY_OK(files.sync_directory("."));
   return files.write_file(kIdentityFile, nlohmann::json(identity).dump(2) + "\n");
+}
+
+Status rewrite_identity(io::FileSystem& files, DriveIdentity identity) {
+  TRY(const auto there, read_identity(files));
+  if (!there || there->drive != identity.drive)
+    return fail(Errc::unavailable, "another file system is there");
+  identity.format = std::max(identity.format, there->format);
+  return write_identity(files, identity);
 }
 
 Result<FoundDrive> inspect_drive(io::FileSystem& files) {

@@ -13,6 +13,10 @@
 
 namespace tarn::target {
 
+/// The format of a drive that may hold records of coded objects and pieces; others have 1. Nothing
+/// sets it back.
+inline constexpr int kPiecesFormat = 2;
+
 /// `.tarn/drive.json`: whose drive this is.
 struct DriveIdentity {
   int format = 1;
@@ -35,6 +39,10 @@ inline constexpr const char* kIdentityFile = ".tarn/drive.json";
 /// Nothing when the drive has none. corrupt when the file cannot be understood.
 [[nodiscard]] Result<std::optional<DriveIdentity>> read_identity(io::FileSystem& files);
 Status write_identity(io::FileSystem& files, const DriveIdentity& identity);
+
+/// Writes `identity` in place of what is there, which must be of the same drive (else unavailable),
+/// with the higher of the two formats.
+Status rewrite_identity(io::FileSystem& files, DriveIdentity identity);
 
 /// What a target finds on its drives before it opens them.
 struct FoundDrive {

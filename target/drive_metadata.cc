@@ -23,35 +23,44 @@ Status Drive::note_patched(std::uint32_t directory) {
   return {};
 }
 
-/// What a crash leaves after each step:
+/// Gives a published file another attribute, durably. What a crash leaves after each step:
+Status Drive::patch_file(int fd, const io::ObjectAttribute& attribute) {
+  TRY_OK(note_patched(attribute.record.file.directory));
+  // The old metadata, and a note that makes the next start look.
+  FAIL_POINT("patch.before_attribute");
+  TRY_OK(files_->set_attribute(fd, io::encode(attribute)));
+  // The file system's journal has one or the other; the start takes what it finds.
+  FAIL_POINT("patch.before_fsync");
+  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd));
+  return {};
+}
+
+/// Tells the index.
+Status Drive::commit_patch(const std::function<IndexBatch()>& batch) {
+  // The new metadata: the start finds a higher generation in the file than in the index.
+  FAIL_POINT("patch.before_index");
+  const Status committed = commit_with_room(batch);
+  if (!committed)
+    if (const Status error = index_->background_error(); !error) note_index_error(error.error());
+  return committed;
+}
+
 Status Drive::patch_now(const io::ObjectAttribute& attribute) {
-  const std::string bytes = io::encode(attribute);
-  if (bytes.size() > io::kAttributeBytesMax)
+  if (const std::size_t bytes = io::encode(attribute).size(); bytes > io::kAttributeBytesMax)
     return fail(Errc::invalid_argument,
                 "name and metadata of {} take {} bytes, a file can carry {}: use less metadata",
-                attribute.name, bytes.size(), io::kAttributeBytesMax);
+                attribute.name, bytes, io::kAttributeBytesMax);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
   const io::FileName& file = attribute.record.file;
   TRY_OK(settle(file));
-  TRY_OK(note_patched(file.directory));
   TRY(const UniqueFd fd, files_->open_for_read(file.path()));
-  // The old metadata, and a note that makes the next start look.
-  FAIL_POINT("patch.before_attribute");
-  TRY_OK(files_->set_attribute(fd.get(), bytes));
-  // The file system's journal has one or the other; the start takes what it finds.
-  FAIL_POINT("patch.before_fsync");
-  if (SAFETY("safety.fsync_file")) TRY_OK(sync_or_take_out(fd.get()));
-  // The new metadata: the start finds a higher generation in the file than in the index.
-  FAIL_POINT("patch.before_index");
-  const Status committed = commit_with_room([&] {
+  TRY_OK(patch_file(fd.get(), attribute));
+  TRY_OK(commit_patch([&] {
     IndexBatch batch;
     batch.put_record(attribute.bucket_id, attribute.name, attribute.record);
     return batch;
-  });
-  if (!committed)
-    if (const Status error = index_->background_error(); !error) note_index_error(error.error());
-  TRY_OK(committed);
+  }));
   FAIL_POINT("patch.before_reply");
   return {};
 }

@@ -1,22 +1,14 @@
 // Looking records up, opening and reading files, walking the index.
 
+#include "common/base/fail_point.h"
 #include "target/drive.h"
+#include "target/run_in_turn.h"
 
 namespace tarn::target {
 namespace {
 
 constexpr int kOpenAttemptsMax = 16;
 constexpr double kSeekBytes = 2.4e6;  // 12 ms of a drive that reads 200 MB/s
-
-/// Runs `work` on the drive's threads in a turn of its own: lists move the head like any reader.
-template <class Work>
-Task<std::invoke_result_t<Work>> run_in_turn(HeadTurns& turns, io::DriveThreads& threads,
-                                             Work work) {
-  CO_TRY_OK(co_await turns.wait());
-  auto result = co_await threads.run(std::move(work));
-  turns.done();
-  co_return result;
-}
 
 }  // namespace
 
@@ -28,7 +20,17 @@ Task<Result<std::optional<io::ObjectRecord>>> Drive::find(BucketId bucket, std::
   co_return co_await threads_->run(work);
 }
 
+/// None when the file was adopted, and has not been read yet.
+Result<std::vector<std::uint32_t>> Drive::checksums_of(const io::ObjectRecord& record) {
+  auto found = index_->block_checksums(record.file);
+  if (!found && found.error().code != Errc::corrupt) return fail(found.error());
+  if (found && *found && (*found)->size() == blocks_of(record.file_bytes()))
+    return std::move(**found);
+  return std::vector<std::uint32_t>();
+}
+
 Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::string& name) {
+  FAIL_POINT("get.before_open");
   for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
     TRY_OK(usable());
     TRY(auto record, index_->find(bucket, name));
@@ -42,15 +44,12 @@ Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::
       return fail(fd.error());
     }
     TRY(const std::uint64_t size, files_->size(fd->get()));
-    if (size != record->size)
+    const std::uint64_t file_bytes = record->file_bytes();
+    if (size != file_bytes)
       return fail(Errc::corrupt, "file {} of object {} on drive {} has {} bytes instead of {}",
-                  record->file.path(), name, options_.path, size, record->size);
-    auto found = index_->block_checksums(record->file);
-    if (!found && found.error().code != Errc::corrupt) return fail(found.error());
-    std::vector<std::uint32_t> checksums;  // none: the file was adopted, and has not been read yet
-    if (found && *found && (*found)->size() == blocks_of(record->size))
-      checksums = std::move(**found);
-    auto verified = verified_files_.of(record->file, record->size);
+                  record->file.path(), name, options_.path, size, file_bytes);
+    TRY(auto checksums, checksums_of(*record));
+    auto verified = verified_files_.of(record->file, file_bytes);
     return std::make_shared<OpenObject>(*this, std::move(*record), std::move(*fd),
                                         std::move(checksums), std::move(verified));
   }

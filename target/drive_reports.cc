@@ -8,12 +8,17 @@
 namespace tarn::target {
 namespace {
 
+constexpr const char* kUpHelp = "1 while the drive is in, 0 once it was taken out";
+
 /// The metrics of one drive.
 class DriveMetrics {
  public:
   DriveMetrics(obs::Metrics& metrics, const Drive& drive);
-  void refresh(const Drive& drive);
-  void gone() { up_.Set(0); }
+  void refresh(const Drive& drive, const SlowDrives& slow);
+  void gone() {
+    up_.Set(0);
+    slow_.Set(0);
+  }
 
  private:
   /// A counter that goes on where the drive that was at this path before has left it.
@@ -35,14 +40,15 @@ class DriveMetrics {
 
   obs::Metrics& metrics_;
   const obs::Labels labels_;
-  prometheus::Gauge& up_ =
-      gauge("tarn_drive_up", "1 while the drive is in, 0 once it was taken out");
+  prometheus::Gauge& up_ = gauge("tarn_drive_up", kUpHelp);
   prometheus::Gauge& hung_ =
       gauge("tarn_drive_hung", "1 while the drive does not answer: it is out until it does");
   prometheus::Gauge& hangs_ =
       gauge("tarn_drive_hangs", "times since the start that the drive did not answer");
   prometheus::Gauge& suspect_ = gauge(
       "tarn_drive_suspect", "1 for a minute after a write failed: new objects go to other drives");
+  prometheus::Gauge& slow_ =
+      gauge("tarn_drive_slow", "1 while its disk takes several times as long as the others do");
   prometheus::Gauge& total_ = gauge("tarn_drive_bytes", "size of the drive's file system");
   prometheus::Gauge& free_ =
       gauge("tarn_drive_free_bytes", "free bytes of the drive's file system");
@@ -78,7 +84,8 @@ DriveMetrics::DriveMetrics(obs::Metrics& metrics, const Drive& drive)
       .Set(static_cast<double>(drive.recovery().adopted));
 }
 
-void DriveMetrics::refresh(const Drive& drive) {
+void DriveMetrics::refresh(const Drive& drive, const SlowDrives& slow) {
+  slow_.Set(slow.is_slow(drive.path()) ? 1 : 0);
   up_.Set(!drive.disabled() && drive.usable() ? 1 : 0);
   hung_.Set(drive.hangs() ? 1 : 0);
   suspect_.Set(drive.suspect() ? 1 : 0);
@@ -109,21 +116,48 @@ struct AllMetrics {
   std::map<std::shared_ptr<Drive>, std::unique_ptr<DriveMetrics>> by_drive;
 };
 
+/// What went wrong on a drive, by kind.
+std::map<std::string, std::uint64_t> errors_of(const Drive& drive) {
+  const Drive::Counters& counters = drive.counters();
+  std::map<std::string, std::uint64_t> out{{"read", counters.read_errors.load()},
+                                           {"write", counters.write_errors.load()},
+                                           {"sync", counters.sync_errors.load()},
+                                           {"corrupt", counters.corrupt_blocks.load()},
+                                           {"hang", counters.hangs.load()}};
+  std::erase_if(out, [](const auto& each) { return each.second == 0; });
+  return out;
+}
+
+/// What an operator should know of a drive that is in the set.
+std::string note_of(const Drive& drive, const SlowDrives& slow) {
+  if (const Status usable = drive.usable(); !usable) return usable.error().message;
+  if (drive.disabled()) return "disabled by an operator";
+  if (drive.suspect()) return "a write failed within the last minute";
+  return slow.is_slow(drive.path()) ? "slow" : "";
+}
+
 }  // namespace
 
-void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
-  metrics.before_scrape([&metrics, &store, all = std::make_shared<AllMetrics>()] {
+void export_drives(obs::Metrics& metrics, const ObjectStore& store, const SlowDrives& slow) {
+  metrics.before_scrape([&metrics, &store, &slow, all = std::make_shared<AllMetrics>()] {
     const std::lock_guard lock(all->mutex);
-    for (const auto& [drive, its] : all->by_drive) its->gone();
+    // First those that are in use no more: another may be in their place, and has the last word.
+    for (const auto& [drive, its] : all->by_drive) {
+      its->refresh(*drive, slow);
+      its->gone();
+    }
     for (const auto& drive : store.drives()) {
       auto& its = all->by_drive[drive];
       if (its == nullptr) its = std::make_unique<DriveMetrics>(metrics, *drive);
-      its->refresh(*drive);
+      its->refresh(*drive, slow);
     }
+    for (const auto& [path, why] : store.missing())
+      metrics.gauge("tarn_drive_up", kUpHelp, {{"drive", path}}).Set(0);
   });
 }
 
-std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SpaceLimits& limits,
+std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SlowDrives& slow,
+                                                const SpaceLimits& limits,
                                                 const std::set<std::string>& leaving,
                                                 const std::map<std::string, std::string>& labels) {
   std::vector<cluster::DriveReport> out;
@@ -137,6 +171,8 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.disabled = drive->disabled();
     report.leaving = drive->vacating() && !report.disabled;
     report.usable = !report.disabled && !report.leaving && drive->usable().has_value();
+    report.note = note_of(*drive, slow);
+    report.errors = errors_of(*drive);
     const auto is_above = [&](double percent) {
       return static_cast<double>(report.used) * 100 > static_cast<double>(space.total) * percent;
     };
@@ -148,6 +184,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     cluster::DriveReport report;
     report.path = path;
     report.usable = false;
+    report.note = why;
     out.push_back(std::move(report));
   }
   for (const std::string& path : leaving) {

@@ -149,7 +149,7 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
     if (there) batch.put_replaced(bucket, name, present->file);
     return batch;
   }));
-  if (there) cache_policy_->note_removed(present->size);
+  if (there) cache_policy_->note_removed(present->file_bytes());
   FAIL_POINT("delete.before_unlink");
   // Without these two steps a deleted file comes back after a power cut when the index is lost as
   // well.

@@ -8,6 +8,9 @@
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/get_coded.h"
+#include "target/in_time.h"
+#include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/object_fields.h"
@@ -46,8 +49,13 @@ class CopiesOnOtherDrives final : public OtherCopies {
   std::set<const Drive*> failed_;
 };
 
+/// An object that is replaced while it is read is begun anew so often.
+constexpr int kAttemptsMax = 4;
+/// So long a reader waits for a drive before another home of the object is tried (faults.md C11).
+constexpr std::chrono::seconds kPatience{1};
+
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
-                         const std::shared_ptr<OpenObject>& object) {
+                         const std::shared_ptr<OpenObject>& object, bool& overtaken) {
   const io::ObjectRecord& record = object->record();
   const auto& head = request.head();
   ByteRange range{0, record.size};
@@ -71,6 +79,9 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
   }
   response.lines = object->field_lines();
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
+  if (record.coding)
+    co_return co_await send_coded(node, request.exchange, wanted, record, range,
+                                  std::move(response), overtaken);
   CopiesOnOtherDrives others(node.store, wanted.name);
   Sender sender(request.exchange, object, range, node.verify_always,
                 wanted.name.copies > 0 ? &others : nullptr);
@@ -95,17 +106,18 @@ void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* driv
     node.store.mirror().report_bad(wanted.name, *drive);
 }
 
-/// What is not known to be at all homes is not shown before it is (docs/decisions/014).
-Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node,
-                                                      const ObjectRequest& wanted) {
-  const bool on_nodes = pieces_of(node, wanted.name.bucket).many();
-  if (on_nodes) CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  if (on_nodes && !sees_all(node, wanted.name))
-    co_return fail(Errc::unavailable, "{} lives on a drive that is away", wanted.display());
-  auto object = co_await node.store.open_object(wanted.name);
+Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, ObjectName name) {
+  co_return co_await open_settled(node, name);
+}
+
+/// What is not known to be at all homes is not shown before it is (docs/decisions/014). timeout
+/// where the drive makes a reader wait whom `other`, if there is one, can serve.
+Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const ObjectRequest& wanted,
+                                                      const cluster::Node* other) {
+  auto opening = open_by_itself(node, wanted.name);
+  auto object = other == nullptr ? co_await std::move(opening)
+                                 : co_await in_time(node, std::move(opening), kPatience);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
-  if (on_nodes && *object && !unsettled_by((*object)->record()).empty())
-    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
   co_return object;
 }
 
@@ -126,13 +138,12 @@ Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& 
   object = nullptr;
   if (!newest.exists()) co_return nullptr;
   if (newest.holder != nullptr) co_return newest.holder;
-  CO_TRY(object, co_await open_wanted(node, wanted));
+  CO_TRY(object, co_await open_wanted(node, wanted, nullptr));
   co_return nullptr;
 }
 
-}  // namespace
-
-Task<Status> get_object(TargetNode& node, http::Request& request) {
+/// `overtaken` as send_coded().
+Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken) {
   ObjectRequest wanted;
   CO_TRY(const bool admitted, admit_read_now(node, request, wanted));
   if (!admitted) CO_TRY_OK(co_await admit_read_later(node, request, wanted));
@@ -141,11 +152,11 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   auto object = node.store.find_open(wanted.name);
   if (object && !unsettled_by(object->record()).empty()) object = nullptr;
   if (!object) {
-    auto opened = co_await open_wanted(node, wanted);
+    const auto* other = next_home(node, request, wanted);
+    auto opened = co_await open_wanted(node, wanted, other);
     if (!opened) {
       report_bad(node, wanted, node.store.home_of(wanted.name.uname), opened.error());
-      if (const auto* other = next_home(node, request, wanted); other != nullptr)
-        co_return co_await send_to_holder(node, request, wanted, *other);
+      if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
       co_return fail(opened.error());
     }
     object = std::move(*opened);
@@ -163,12 +174,24 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   if (!object) co_return fail(object_missing(wanted));
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
-  auto sent = co_await send_object(node, request, wanted, object);
-  if (!sent) report_bad(node, wanted, &object->drive(), sent.error());
+  auto sent = co_await send_object(node, request, wanted, object, overtaken);
+  if (overtaken) co_return sent;
+  // Of a coded one the drive has an empty file, which is not to blame.
+  if (!sent && !object->record().coding) report_bad(node, wanted, &object->drive(), sent.error());
   if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_holder(node, request, wanted, *other);
   co_return named(std::move(sent), wanted);
+}
+
+}  // namespace
+
+Task<Status> get_object(TargetNode& node, http::Request& request) {
+  for (int attempt = 1;; ++attempt) {
+    bool overtaken = false;
+    auto done = co_await get_once(node, request, overtaken);
+    if (!overtaken || attempt == kAttemptsMax) co_return done;
+  }
 }
 
 }  // namespace tarn::target

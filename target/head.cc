@@ -1,5 +1,6 @@
 // What happens on a HEAD at the target: the record in the index answers; no file is opened.
 
+#include "common/api/coding_props.h"
 #include "common/base/encoding.h"
 #include "target/head_request.h"
 #include "target/newest.h"
@@ -23,6 +24,19 @@ void add_copies(http::Response& response, const Newest& at, bool in_brackets) {
       .set("Ais-Mirror-Paths", in_brackets ? "[" + paths + "]" : paths);
 }
 
+/// How an object of a coded bucket is kept, in AIStore's words: cut, or in copies ("replicated").
+/// The generation tells one version of it from the next.
+void add_coding(http::Response& response, const ObjectRequest& wanted,
+                const io::ObjectRecord& record) {
+  const auto bucket = api::coding_of(wanted.bucket.props);
+  const bool awaits_slices = bucket && bucket->is_coded(record.size);
+  if (!record.coding && (!bucket || awaits_slices)) return;
+  response.set("Ais-Ec-Generation", std::to_string(record.modified_ns))
+      .set("Ais-Ec-Data", std::to_string(record.coding ? record.coding->k : bucket->k))
+      .set("Ais-Ec-Parity", std::to_string(record.coding ? record.coding->m : bucket->m))
+      .set("Ais-Ec-Replicated", record.coding ? "false" : "true");
+}
+
 /// AIStore's first HEAD: everything.
 void add_all(http::Response& response, const TargetNode& node, const ObjectRequest& wanted,
              const Newest& at) {
@@ -33,12 +47,13 @@ void add_all(http::Response& response, const TargetNode& node, const ObjectReque
       .set("Ais-Present", "true");
   add_location(response, node, at);
   add_copies(response, at, true);
+  add_coding(response, wanted, *at.record);
 }
 
-/// AIStore's second one. `name` and `size` are in the path and in Content-Length; `ec` and
-/// `chunked` have nothing to say of a plain object.
-void add_selected(http::Response& response, const TargetNode& node, const HeadRequest& asked,
-                  const Newest& at) {
+/// AIStore's second one. `name` and `size` are in the path and in Content-Length; `chunked` has
+/// nothing to say, there are no such objects.
+void add_selected(http::Response& response, const TargetNode& node, const ObjectRequest& wanted,
+                  const HeadRequest& asked, const Newest& at) {
   const io::ObjectRecord& record = *at.record;
   response.set("Ais-Present", "true");
   if (asked.wants(HeadRequest::version))
@@ -50,6 +65,7 @@ void add_selected(http::Response& response, const TargetNode& node, const HeadRe
   if (asked.wants(HeadRequest::custom)) add_custom_fields(response, record);
   if (asked.wants(HeadRequest::location)) add_location(response, node, at);
   if (asked.wants(HeadRequest::copies)) add_copies(response, at, false);
+  if (asked.wants(HeadRequest::ec)) add_coding(response, wanted, record);
   if (asked.wants(HeadRequest::last_modified))
     response.set("Last-Modified", http::http_date(modified_seconds(record)));
   if (asked.wants(HeadRequest::etag)) response.set("ETag", record.etag());
@@ -80,7 +96,7 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   if (!asked.selective && !asked.status_only) {
     add_all(response, node, wanted, newest);
   } else {
-    if (!asked.status_only) add_selected(response, node, asked, newest);
+    if (!asked.status_only) add_selected(response, node, wanted, asked, newest);
     if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   }
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), newest.record->size));

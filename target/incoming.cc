@@ -2,13 +2,18 @@
 
 #include <array>
 
+#include "common/api/coding_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
 #include "target/away_drive.h"
 #include "target/block_reader.h"
+#include "target/coded_write.h"
+#include "target/former_slices.h"
 #include "target/node_copies.h"
+#include "target/object_bytes.h"
+#include "target/recode.h"
 
 namespace tarn::target {
 namespace {
@@ -92,7 +97,11 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   }
 }
 
-Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
+Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into) {
+  co_return co_await fill(exchange, into, [](std::span<const std::byte>) {});
+}
+
+Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
@@ -103,19 +112,36 @@ Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
     if (writing.valid()) result = co_await writing.get();
     if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
-    if (!result || *got == 0) co_return result;
-    const auto piece = buffer.first(*got);
-    digests.update(piece);
-    writing = file.drive().write(file, piece, digests.size() - *got);
+    if (!result) co_return fail(result.error());
+    if (*got == 0) co_return at;
+    writing = file.drive().write(file, buffer.first(*got), at);
+    at += *got;
   }
 }
 
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests, std::stop_token stop) {
-  BlockReader blocks(from);
+Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
+  const auto digested = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
+    CO_TRY(const std::size_t got, co_await next(into));
+    digests.update(into.first(got));
+    co_return got;
+  };
+  CO_TRY([[maybe_unused]] const auto end, co_await write_from(file, digests.size(), digested));
+  co_return Status();
+}
+
+Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
+                        Digests& digests, std::stop_token stop) {
+  ObjectBytes bytes(node, name, from);
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
-    co_return co_await blocks.next(into);
+    co_return co_await bytes.next(into);
   };
+  co_return co_await write_pieces(file, digests, next);
+}
+
+Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests) {
+  BlockReader blocks(from);
+  const auto next = [&](std::span<std::byte> into) { return blocks.next(into); };
   co_return co_await write_pieces(file, digests, next);
 }
 
@@ -135,26 +161,71 @@ Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
   co_return check_write_allowed(head, newest, wanted);
 }
 
+NewBytes new_bytes(WorkFile& file, const Digests& digests) {
+  return {file, digests.size(), digests.xxh64(), digests.blocks()};
+}
+
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
-                                           const OwnedNames::Write& write, WorkFile& file,
-                                           const Digests& digests, api::CustomMetadata custom,
+                                           const OwnedNames::Write& write, NewBytes bytes,
+                                           api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
+  const auto coding = api::coding_of(wanted.bucket.props);
+  if (coding && bytes.coded == nullptr && bytes.kept == nullptr && coding->is_coded(bytes.size)) {
+    // What came without saying how long it is, or in parts.
+    CO_TRY(const auto coded,
+           co_await encode_file(node, wanted, bytes.file, bytes.size, bytes.xxh64));
+    CO_TRY(const auto empty, co_await create_here(node, wanted.name, 0));
+    NewBytes slices{*empty, coded->size(), coded->xxh64()};
+    slices.coded = coded.get();
+    CO_TRY(auto record, co_await commit_file(node, wanted, write, std::move(slices),
+                                             std::move(custom), conditions));
+    if (empty->degraded()) bytes.file.set_degraded();
+    co_return record;
+  }
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
   // What others hold unsettled is given to this node as well.
   if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  co_return co_await commit_locked(node, wanted, write, file, digests, std::move(custom),
+  co_return co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom),
                                    conditions);
 }
 
+namespace {
+
+/// The file of a coded object is empty: where a drive fails with it, others have the slices, and
+/// another drive takes the record.
+Task<Status> publish_new(TargetNode& node, const ObjectName& name, NewBytes& bytes,
+                         io::ObjectAttribute attribute, std::vector<Located> present,
+                         cluster::Durability durability) {
+  if (!attribute.record.coding || name.copies > 0)
+    co_return co_await node.store.publish(name, bytes.file, std::move(attribute),
+                                          std::move(bytes.blocks), std::move(present), durability);
+  const Status done =
+      co_await node.store.publish(name, bytes.file, attribute, {}, present, durability);
+  if (done || bytes.file.drive().usable()) co_return done;
+  CO_TRY(const auto other, co_await create_here(node, name, 0));
+  attribute.record.file = other->name();
+  co_return co_await node.store.publish(name, *other, std::move(attribute), {}, std::move(present),
+                                        durability);
+}
+
+}  // namespace
+
 Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectRequest& wanted,
-                                             const OwnedNames::Write& write, WorkFile& file,
-                                             const Digests& digests, api::CustomMetadata custom,
+                                             const OwnedNames::Write& write, NewBytes bytes,
+                                             api::CustomMetadata custom,
                                              const http::RequestHead* conditions) {
+  WorkFile& file = bytes.file;
   if (conditions != nullptr && names_a_version(*conditions)) {
     CO_TRY(const Newest newest, co_await find_newest(node, wanted));
     CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
+  }
+  if (bytes.same_as != nullptr && SAFETY("safety.recode_newest")) {
+    CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+    if (newest.holder != nullptr || !newest.exists() ||
+        newest.record->generation != bytes.same_as->generation)
+      co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
   }
   const ObjectName name = as_of_now(node, wanted.name);
   CO_TRY(auto present, co_await seen_by_writer(node, name));
@@ -180,8 +251,8 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   attribute.name = wanted.name.object;
   attribute.record.generation = node.next_generation(*map_version);
   attribute.record.file = file.name();
-  attribute.record.size = digests.size();
-  attribute.record.xxh64 = digests.xxh64();
+  attribute.record.size = bytes.size;
+  attribute.record.xxh64 = bytes.xxh64;
   attribute.record.modified_ns = node.clock.wall_time().count();
   attribute.record.custom = std::move(custom);
   if (last) {
@@ -193,24 +264,44 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
                      "data. Nothing was stored",
                      wanted.name.object);
   }
+  if (bytes.same_as != nullptr) {
+    attribute.record.version = bytes.same_as->version;
+    attribute.record.modified_ns = bytes.same_as->modified_ns;
+    attribute.record.custom = bytes.same_as->custom;
+    mark_settled(attribute.record);
+  }
+  if (bytes.kept != nullptr) attribute.record.coding = *bytes.kept;
+  if (bytes.coded != nullptr)
+    attribute.record.coding = bytes.coded->planned(attribute.record.generation);
   if (io::encode(attribute).size() > io::kAttributeBytesMax)
     co_return fail(Errc::invalid_argument,
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
+  if (bytes.coded != nullptr)
+    CO_TRY_OK(co_await seal_slices(node, name, write, bytes, last, attribute));
   io::ObjectRecord record = attribute.record;
   const bool on_nodes = pieces_of(node, name.bucket).many();
   cluster::Durability durability = wanted.bucket.props.durability;
   if (on_nodes && durability == cluster::Durability::nosync)
     durability = cluster::Durability::full;  // others rely on what each home has
   if (on_nodes && SAFETY("safety.copies_first")) {
-    const std::vector<std::uint32_t> sums = digests.blocks();
-    const Piece piece{attribute, &file, &sums, nullptr};
-    CO_TRY(const bool all, co_await give_to_homes(node, name, durability, piece));
+    const Outbound outbound{attribute, &file, &bytes.blocks, nullptr};
+    CO_TRY(const bool all, co_await give_to_homes(node, name, write, durability, outbound));
     if (!all) file.set_degraded();
   }
   CO_FAIL_POINT("copies.before_own");
-  CO_TRY_OK(co_await node.store.publish(name, file, std::move(attribute), digests.blocks(),
-                                        std::move(present), durability));
+  CO_TRY_OK(co_await publish_new(node, name, bytes, std::move(attribute), std::move(present),
+                                 durability));
+  CO_FAIL_POINT("coded.before_drop");
+  const auto now = node.view.state();
+  const auto* bucket_now = now->bmd.find(name.bucket);
+  if ((bytes.coded != nullptr && bytes.coded->incomplete()) ||
+      (bucket_now != nullptr && is_kept_otherwise(bucket_now->props, record)))
+    node.repair_wishes.add(name.bucket, name.object);
+  if (bytes.coded != nullptr)
+    bytes.coded->drop_unsure(co_await asio::this_coro::executor, record.generation);
+  if (last && last->coding)
+    drop_former(node, co_await asio::this_coro::executor, name, *last->coding, record);
   co_return record;
 }
 

@@ -13,6 +13,8 @@
 
 namespace tarn::target {
 
+class CodedWrite;
+
 // What PUT, append, copy and rename have in common: bytes come in, a new version is committed.
 
 /// What the redirect said about the body must be what is sent: clients lose bodies in redirects.
@@ -24,26 +26,48 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr);
 
+/// Reads from the body until `into` is full or the body ends; how many bytes.
+Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into);
+
 /// Gives the next piece of what is written, into a buffer of kBlockBytes; its length, 0 at the end.
 using NextPiece = std::function<Task<Result<std::size_t>>(std::span<std::byte>)>;
-/// Writes pieces behind what is in `file`: while the drive writes one, the next is fetched.
+/// Writes pieces into `file` from `at` on: while the drive writes one, the next is fetched. The
+/// offset behind the last.
+Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next);
+/// The same behind what is in `file`, with digests of it.
 Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);
-/// Copies an object's verified bytes behind what is in `file`. `from` must be held by a shared_ptr.
-/// cancelled when `stop` says so.
-Task<Status> copy_bytes(OpenObject& from, WorkFile& file, Digests& digests,
-                        std::stop_token stop = {});
+/// Copies an object's verified bytes behind what is in `file`: of a coded one they are decoded.
+/// `from`, what `name` has here, must be held by a shared_ptr. cancelled when `stop` says so.
+Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
+                        Digests& digests, std::stop_token stop = {});
+/// Copies the verified bytes of an object's file.
+Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests);
+
+/// What is to become a new version.
+struct NewBytes {
+  WorkFile& file;  ///< complete; of a coded version an empty one
+  std::uint64_t size = 0;
+  std::uint64_t xxh64 = 0;
+  std::vector<std::uint32_t> blocks = {};  ///< CRC32C of every MiB of the file
+  CodedWrite* coded = nullptr;             ///< slices that have ended and are not sealed, or null
+  const io::Coding* kept = nullptr;  ///< slices that the newest version names already, or null
+  /// Null, or the version that these bytes are: if it is still the newest (else conflict), the new
+  /// one has its number, time and metadata.
+  const io::ObjectRecord* same_as = nullptr;
+};
+[[nodiscard]] NewBytes new_bytes(WorkFile& file, const Digests& digests);
 
 /// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
 /// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.
 /// Errors: precondition_failed, bucket_not_found, unavailable (no lease), what Drive::publish has.
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
-                                           const OwnedNames::Write& write, WorkFile& file,
-                                           const Digests& digests, api::CustomMetadata custom,
+                                           const OwnedNames::Write& write, NewBytes bytes,
+                                           api::CustomMetadata custom,
                                            const http::RequestHead* conditions);
 /// The same when the caller holds the name's lock.
 Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectRequest& wanted,
-                                             const OwnedNames::Write& write, WorkFile& file,
-                                             const Digests& digests, api::CustomMetadata custom,
+                                             const OwnedNames::Write& write, NewBytes bytes,
+                                             api::CustomMetadata custom,
                                              const http::RequestHead* conditions);
 /// If-Match and If-None-Match against the newest version (from find_newest).
 Status check_write_allowed(const http::RequestHead& head, const Newest& newest,

@@ -22,6 +22,7 @@ namespace {
 constexpr char kRecord = 'o';
 constexpr char kChecksums = 'c';
 constexpr char kReplaced = 'r';
+constexpr char kPiece = 's';
 constexpr char kUnsynced = 'u';
 constexpr char kFlag = 'm';
 
@@ -64,6 +65,20 @@ std::string replaced_key(BucketId bucket, std::string_view name, const io::FileN
   append_be64(key, file.id);
   return key;
 }
+// Behind the name: NUL, set and index.
+constexpr std::size_t kPieceTail = 1 + 8 + 1;
+/// Names have no NUL here either.
+std::string pieces_prefix(BucketId bucket, std::string_view name, std::uint64_t set) {
+  std::string key = bucket_prefix(kPiece, bucket).append(name);
+  key += '\0';
+  append_be64(key, set);
+  return key;
+}
+std::string piece_key(const PieceKey& piece) {
+  std::string key = pieces_prefix(piece.bucket, piece.name, piece.set);
+  key += static_cast<char>(piece.index);
+  return key;
+}
 io::FileName file_at_end(std::string_view key) {
   const auto tail = key.substr(key.size() - 12);
   return {static_cast<std::uint32_t>(read_be(tail.substr(0, 4))), read_be(tail.substr(4))};
@@ -76,6 +91,30 @@ Status to_status(const rocksdb::Status& status, std::string_view what, std::stri
                         ? Errc::no_space
                         : Errc::io;
   return fail(code, "index of drive {}: {}: {}", drive, what, status.ToString());
+}
+
+/// Objects and tombstones lie apart from pieces: whoever finds one among the others was given a key
+/// that is not the record's.
+Result<io::ObjectRecord> decode_named(std::string_view value) {
+  TRY(auto record, io::decode_record(value));
+  if (record.kind == io::ObjectRecord::Kind::slice)
+    return fail(Errc::corrupt, "a piece among the records of objects");
+  return record;
+}
+
+Result<std::pair<PieceKey, io::ObjectRecord>> decode_piece(std::string_view key,
+                                                           std::string_view value) {
+  TRY(auto record, io::decode_record(value));
+  if (key.size() < 9 + kPieceTail || record.kind != io::ObjectRecord::Kind::slice)
+    return fail(Errc::corrupt, "no piece among the pieces");
+  PieceKey piece;
+  piece.bucket = BucketId(read_be(key.substr(1, 8)));
+  piece.name = key.substr(9, key.size() - 9 - kPieceTail);
+  piece.set = read_be(key.substr(key.size() - 9, 8));
+  piece.index = static_cast<std::uint8_t>(key.back());
+  if (piece.set != record.piece->set || piece.index != record.piece->index)
+    return fail(Errc::corrupt, "a piece under the key of another");
+  return std::pair(std::move(piece), std::move(record));
 }
 
 /// Remembers that RocksDB has stopped writing.
@@ -159,6 +198,12 @@ void IndexBatch::put_replaced(BucketId bucket, std::string_view name, const io::
 }
 void IndexBatch::erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file) {
   static_cast<void>(batch_->Delete(replaced_key(bucket, name, file)));
+}
+void IndexBatch::put_piece(const PieceKey& key, const io::ObjectRecord& record) {
+  static_cast<void>(batch_->Put(piece_key(key), io::encode(record)));
+}
+void IndexBatch::erase_piece(const PieceKey& key) {
+  static_cast<void>(batch_->Delete(piece_key(key)));
 }
 void IndexBatch::put_unsynced(const io::FileName& file, std::string_view attribute) {
   static_cast<void>(batch_->Put(file_key(kUnsynced, file), rocksdb::Slice(attribute)));
@@ -263,8 +308,58 @@ Result<std::optional<io::ObjectRecord>> Index::find(BucketId bucket, std::string
                                      record_key(bucket, name), &value);
   if (status.IsNotFound()) return std::optional<io::ObjectRecord>();
   TRY_OK(to_status(status, "read", impl_->drive));
-  TRY(auto record, io::decode_record(std::string_view(value.data(), value.size())));
+  TRY(auto record, decode_named(std::string_view(value.data(), value.size())));
   return std::optional<io::ObjectRecord>(std::move(record));
+}
+
+Result<std::optional<io::ObjectRecord>> Index::find_piece(const PieceKey& key) {
+  const std::string at = piece_key(key);
+  std::string value;
+  const auto status = impl_->db->Get(rocksdb::ReadOptions(), at, &value);
+  if (status.IsNotFound()) return std::optional<io::ObjectRecord>();
+  TRY_OK(to_status(status, "read piece", impl_->drive));
+  TRY(auto found, decode_piece(at, value));
+  return std::optional<io::ObjectRecord>(std::move(found.second));
+}
+
+/// Shows `visit` the pieces whose keys are not below `start` and begin with `prefix`.
+Status Index::walk_pieces(const std::string& start, const std::string& prefix,
+                          const PieceVisitor& visit) {
+  const std::string end = after_prefix(prefix);
+  const rocksdb::Slice bound(end);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &bound;
+  const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
+  for (at->Seek(start); at->Valid(); at->Next()) {
+    TRY(const auto found, decode_piece(at->key().ToStringView(), at->value().ToStringView()));
+    if (!visit(found.first, found.second)) break;
+  }
+  return to_status(at->status(), "list pieces", impl_->drive);
+}
+
+Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>> Index::pieces_of(BucketId bucket,
+                                                                            std::string_view name,
+                                                                            std::uint64_t set) {
+  std::vector<std::pair<PieceKey, io::ObjectRecord>> found;
+  const std::string prefix = pieces_prefix(bucket, name, set);
+  TRY_OK(walk_pieces(prefix, prefix, [&](const PieceKey& key, const io::ObjectRecord& record) {
+    found.emplace_back(key, record);
+    return true;
+  }));
+  return found;
+}
+
+Status Index::list_pieces(BucketId bucket, const std::optional<PieceKey>& after,
+                          const PieceVisitor& visit) {
+  const std::string prefix = bucket_prefix(kPiece, bucket);
+  std::string start = prefix;
+  if (after) start = piece_key(*after) + '\0';  // no key of a piece lies between
+  return walk_pieces(start, prefix, visit);
+}
+
+Status Index::scan_pieces(const PieceVisitor& visit) {
+  const std::string prefix(1, kPiece);
+  return walk_pieces(prefix, prefix, visit);
 }
 
 Result<std::optional<std::vector<std::uint32_t>>> Index::block_checksums(const io::FileName& file) {
@@ -344,7 +439,7 @@ Status Index::list(BucketId bucket, std::string_view prefix, std::string_view af
   const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
   at->Seek(start);
   while (at->Valid()) {
-    TRY(auto record, io::decode_record(at->value().ToStringView()));
+    TRY(auto record, decode_named(at->value().ToStringView()));
     const Step step = visit(at->key().ToStringView().substr(base.size()), std::move(record));
     if (step.stop) break;
     step.skip_to.empty() ? at->Next() : at->Seek(base + step.skip_to);
@@ -360,7 +455,7 @@ Status Index::scan(
   const std::unique_ptr<rocksdb::Iterator> at(impl_->db->NewIterator(options));
   const std::string first(1, kRecord);
   for (at->Seek(first); at->Valid() && at->key().starts_with(first); at->Next()) {
-    TRY(const auto record, io::decode_record(at->value().ToStringView()));
+    TRY(const auto record, decode_named(at->value().ToStringView()));
     const auto key = at->key().ToStringView();
     visit(BucketId(read_be(key.substr(1, 8))), key.substr(9), record);
   }
@@ -391,13 +486,12 @@ Status Index::scan_unsynced(
 Status Index::erase_bucket(BucketId bucket) {
   rocksdb::WriteOptions options;
   options.sync = true;
-  const auto erase = [&](char kind) {
+  rocksdb::WriteBatch batch;
+  for (const char kind : {kRecord, kReplaced, kPiece}) {
     const std::string from = bucket_prefix(kind, bucket);
-    return impl_->db->DeleteRange(options, impl_->db->DefaultColumnFamily(), from,
-                                  after_prefix(from));
-  };
-  TRY_OK(to_status(erase(kRecord), "erase bucket", impl_->drive));
-  return to_status(erase(kReplaced), "erase bucket", impl_->drive);
+    static_cast<void>(batch.DeleteRange(from, after_prefix(from)));
+  }
+  return to_status(impl_->db->Write(options, &batch), "erase bucket", impl_->drive);
 }
 
 Status Index::resume() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -32,6 +33,17 @@ class IndexMemory {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Which piece of which version of an object: a slice, or the whole (io::kWhole). On one drive
+/// there is one at most.
+struct PieceKey {
+  BucketId bucket{};
+  std::string name;
+  std::uint64_t set = 0;
+  std::uint8_t index = 0;
+
+  auto operator<=>(const PieceKey&) const = default;
+};
+
 /// Changes that become visible and durable together.
 class IndexBatch {
  public:
@@ -41,6 +53,9 @@ class IndexBatch {
 
   void put_record(BucketId bucket, std::string_view name, const io::ObjectRecord& record);
   void erase_record(BucketId bucket, std::string_view name);
+  /// `record` is of kind slice, and says the same of set and index as the key.
+  void put_piece(const PieceKey& key, const io::ObjectRecord& record);
+  void erase_piece(const PieceKey& key);
   /// CRC32C of every MiB of a file, the last one may be shorter.
   void put_block_checksums(const io::FileName& file, const std::vector<std::uint32_t>& checksums);
   void erase_block_checksums(const io::FileName& file);
@@ -57,9 +72,11 @@ class IndexBatch {
   std::unique_ptr<rocksdb::WriteBatch> batch_;
 };
 
-/// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name. The
-/// files are the truth; what the index lost can be made again from them (target/recovery.h).
-/// Blocking: on the drive's threads only. Thread-safe. Errors: io, no_space, corrupt.
+/// One drive's index: a RocksDB with the records of its objects, sorted by bucket and name, and
+/// those of the pieces that lie here, apart from them: a record of an object never is one of a
+/// piece. The files are the truth; what the index lost can be made again from them
+/// (target/recovery.h). Blocking: on the drive's threads only. Thread-safe. Errors: io, no_space,
+/// corrupt.
 class Index {
  public:
   struct Listed {
@@ -79,6 +96,10 @@ class Index {
 
   [[nodiscard]] Result<std::optional<io::ObjectRecord>> find(BucketId bucket,
                                                              std::string_view name);
+  [[nodiscard]] Result<std::optional<io::ObjectRecord>> find_piece(const PieceKey& key);
+  /// The pieces of a set that lie here, by index.
+  [[nodiscard]] Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>> pieces_of(
+      BucketId bucket, std::string_view name, std::uint64_t set);
   /// Nothing when there are none: the record was made from the file alone.
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
       const io::FileName& file);
@@ -109,13 +130,20 @@ class Index {
   /// bad.
   Status scan(
       const std::function<void(BucketId, std::string_view name, const io::ObjectRecord&)>& visit);
+  /// False: stop.
+  using PieceVisitor = std::function<bool(const PieceKey& key, const io::ObjectRecord& record)>;
+  /// Pieces of a bucket behind `after`, by name, set and index, until `visit` stops.
+  Status list_pieces(BucketId bucket, const std::optional<PieceKey>& after,
+                     const PieceVisitor& visit);
+  /// Every piece of the index, by bucket and the same, until `visit` stops. Errors as scan().
+  Status scan_pieces(const PieceVisitor& visit);
   /// Every note of a replaced file.
   Status scan_replaced(
       const std::function<void(BucketId, std::string_view name, const io::FileName&)>& visit);
   /// Every note of a file that was not synced, with the attribute that it was to bear.
   Status scan_unsynced(
       const std::function<void(const io::FileName& file, std::string_view attribute)>& visit);
-  /// Removes all records of a bucket.
+  /// Removes all records of a bucket, and all of its pieces.
   Status erase_bucket(BucketId bucket);
   /// After space came back: lets writes go on that a full drive stopped.
   Status resume();
@@ -125,6 +153,8 @@ class Index {
 
  private:
   struct Impl;
+  Status walk_pieces(const std::string& start, const std::string& prefix,
+                     const PieceVisitor& visit);
   explicit Index(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

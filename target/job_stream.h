@@ -7,11 +7,21 @@
 #include <vector>
 
 #include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/base/gather.h"
 #include "target/node.h"
 
 namespace tarn::target {
+
+/// The id of a job in an order that says no more. invalid_argument for anything else.
+[[nodiscard]] inline Result<std::string> job_in(const std::string& body) {
+  try {
+    return nlohmann::json::parse(body).at("job").get<std::string>();
+  } catch (const nlohmann::json::exception& problem) {
+    return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
+  }
+}
 
 /// What a job says to the node that began it: a line four times a second, until it has ended. The
 /// job is told to stop when nobody hears it any more. All on one loop.

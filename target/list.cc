@@ -1,6 +1,8 @@
 // One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
 
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "common/api/mirror_props.h"
@@ -13,24 +15,33 @@ namespace tarn::target {
 namespace {
 
 constexpr std::uint64_t kLimitMax = 10'000;
-constexpr int kAttemptsMax = 4;
+constexpr int kAttemptsMax = 20;
 
-/// A page in which nothing is shown that not all homes of its name have: that is settled first, and
-/// the page made anew.
+/// A page in which nothing is shown that not all homes of its name have: in its place stands what
+/// they had a moment ago. The page is made anew until it meets no other such name.
 Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
                                            ListPlan plan, std::string after, std::size_t limit) {
   CO_TRY_OK(vouches_for_copies(node));
+  std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     std::mutex mutex;
     std::set<std::string> names;
-    plan.unsettled = [&](std::string_view name) {
+    plan.in_place_of = [&](std::string_view name,
+                           const io::ObjectRecord& record) -> const io::ObjectRecord* {
+      if (unsettled_by(record).empty()) return &record;
+      const auto at = settled.find(name);
+      if (at != settled.end()) return at->second ? &*at->second : nullptr;
       const std::lock_guard lock(mutex);
       names.emplace(name);
+      return &record;
     };
     auto page = co_await list_page(node.store, plan, after, limit);
     if (!page || names.empty()) co_return page;
-    for (const std::string& name : names)
-      CO_TRY_OK(co_await settle_copies(node, name_in(bucket, name)));
+    for (const std::string& name : names) {
+      CO_TRY(auto found, co_await settled_records(node, name_in(bucket, name)));
+      settled[name].reset();
+      if (!found.empty()) settled[name] = std::move(found.front().record);
+    }
   }
   co_return fail(Errc::unavailable, "objects of bucket {} are being changed; try again",
                  bucket.name.display());
@@ -60,7 +71,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   const auto* record = state->bmd.find(plan.bucket);
   if (record != nullptr && record->ending) co_return fail(cluster::being_destroyed(record->name));
   plan.shows = names_to_show(node, state, plan.bucket);
-  plan.spread = record != nullptr && api::copies_of(record->props) > 0;
+  plan.copies = record == nullptr ? 0 : api::copies_of(record->props);
   std::string after(query.get("after"));
   auto listing = record != nullptr && record->pieces().many()
                      ? list_settled(node, *record, std::move(plan), std::move(after), *limit)

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node_copies.h"
@@ -103,17 +104,19 @@ Task<Status> wait_for_lease(TargetNode& node) {
   co_return Status();
 }
 
-/// What not all homes may have is not listed before they have.
+/// In place of what not all homes may have, what they had a moment ago.
 Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, Records& records) {
-  for (auto& [name, found] : records) {
-    if (unsettled_by(found.record).empty()) continue;
-    const ObjectName whole = name_in(bucket, name);
-    CO_TRY_OK(co_await settle_copies(node, whole));
-    CO_TRY(const auto now, co_await node.store.find_all(whole));
-    if (now.empty() || !unsettled_by(now.front().record).empty())
-      co_return fail(Errc::unavailable, "object {} is being changed", name);
-    found.record = now.front().record;
-    found.drive = now.front().drive;
+  for (auto at = records.begin(); at != records.end();) {
+    Found& found = at->second;
+    if (!unsettled_by(found.record).empty()) {
+      CO_TRY(auto settled, co_await settled_records(node, name_in(bucket, at->first)));
+      if (settled.empty()) {
+        at = records.erase(at);
+        continue;
+      }
+      found = {std::move(settled.front().record), settled.front().drive};
+    }
+    ++at;
   }
   co_return Status();
 }
@@ -129,7 +132,7 @@ json packed(const ListPlan& plan, const std::string& name, const Found& found) {
     entry.assign(bytes.begin(), bytes.end());
   }
   return json::array({name, json::array({g.map_version, g.incarnation, g.counter}),
-                      json::binary(std::move(entry))});
+                      json::binary(std::move(entry)), found.copies, found.record.size});
 }
 
 struct Asked {
@@ -176,9 +179,8 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   Wanted& wanted = asked.wanted;
   wanted.bucket = wanted.state->bmd.find(asked.plan.bucket);
   if (wanted.bucket == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
-  if (!node.store.missing().empty())
-    co_return fail(Errc::unavailable, "a list would be short: {}",
-                   node.store.missing().begin()->second);
+  const std::uint8_t copies = api::copies_of(wanted.bucket->props);
+  CO_TRY_OK(node.store.lists_all(wanted.bucket->id, copies));
   if (wanted.bucket->pieces().many()) CO_TRY_OK(vouches_for_copies(node));
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
@@ -188,10 +190,12 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   if (same_map) {
     if (!wanted.own) CO_TRY_OK(co_await rest(node));
     for (const auto& drive : node.store.drives()) {
+      if (copies > 1 && !drive->usable()) continue;  // others have copies of what lies there
       CO_TRY_OK(drive->not_overloaded());
       CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, records));
       if (last && (!bound || *last < *bound)) bound = last;
     }
+    CO_TRY_OK(node.store.lists_all(wanted.bucket->id, copies));  // drives may have gone meanwhile
     CO_TRY_OK(co_await settle_all(node, *wanted.bucket, records));
     same_map = acts_on(node, asked.map_version);
   }
@@ -224,7 +228,8 @@ Task<Result<bool>> holds_nothing(ObjectStore& store,
       if (found) co_return false;
     }
   }
-  co_return true;
+  CO_TRY(const bool pieces, co_await store.pieces().any());
+  co_return !pieces;
 }
 
 }  // namespace tarn::target

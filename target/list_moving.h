@@ -8,12 +8,12 @@ namespace tarn::target {
 /// prefix, after, limit (records), props, time_format; `map`, the version by which the caller asks,
 /// and `own`: 1 for names that are ours by it, 0 for names that are not. The answer is MessagePack:
 ///
-///   {"more":B,"last":N,"records":[[name, [map, incarnation, counter], entry], ..]}
+///   {"more":B,"last":N,"records":[[name, [map, incarnation, counter], entry, drives, size], ..]}
 ///
-/// in the order of names, `entry` packed as in a page of a list, empty for a tombstone; all up to
-/// `last` when there are `more`, behind which the next call goes on. Never short.
-/// With `fresh`=1 names of ours are told under a lease only. 421: this target acts on a newer map.
-/// unavailable: it cannot vouch for all.
+/// in the order of names, `entry` packed as in a page of a list, empty for a tombstone, `drives` on
+/// how many it lies, `size` that of the object in bytes; all up to `last` when there are `more`,
+/// behind which the next call goes on. Never short. With `fresh`=1 names of ours are told under a
+/// lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
 Task<Status> list_moving(TargetNode& node, http::Request& request);
 
 /// Whether no drive has a record of any bucket.

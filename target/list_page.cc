@@ -21,9 +21,11 @@ std::string_view directory_of(std::string_view name, const ListPlan& plan) {
   return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash + 1);
 }
 
-void note_unsettled(const ListPlan& plan, std::string_view name, const io::ObjectRecord& record) {
-  if (plan.unsettled && !unsettled_by(record).empty() && (!plan.shows || plan.shows(name)))
-    plan.unsettled(name);
+/// What the plan shows of a name; null: nothing.
+const io::ObjectRecord* shown_of(const ListPlan& plan, std::string_view name,
+                                 const io::ObjectRecord& record) {
+  if (plan.shows && !plan.shows(name)) return nullptr;
+  return plan.in_place_of ? plan.in_place_of(name, record) : &record;
 }
 
 /// One drive's page. Exact as long as no name lies on two drives.
@@ -63,11 +65,11 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
                                                  std::string after, std::size_t limit) {
   api::MergedPage out;
   do {
-    const auto seen = [&plan](std::string_view name, const io::ObjectRecord& record) {
-      note_unsettled(plan, name, record);
+    const auto shown = [&plan](std::string_view name, const io::ObjectRecord& record) {
+      return shown_of(plan, name, record);
     };
-    CO_TRY(const auto page,
-           co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory, seen));
+    CO_TRY(const auto page, co_await store.list(plan.bucket, plan.copies, plan.prefix, after, limit,
+                                                plan.by_directory, shown));
     out.more = page.more && !page.entries.empty();
     if (out.more) after = page.entries.back().name;
     add_entries(page, plan, limit, out);
@@ -114,9 +116,8 @@ void EntryPacker::add_directory(std::string_view name) {
 }
 
 Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& record) {
-  note_unsettled(plan_, name, record);
-  if (record.kind != io::ObjectRecord::Kind::object) return {};
-  if (plan_.shows && !plan_.shows(name)) return {};
+  const io::ObjectRecord* shown = shown_of(plan_, name, record);
+  if (shown == nullptr || shown->kind != io::ObjectRecord::Kind::object) return {};
   const auto directory = directory_of(name, plan_);
   const bool is_known = !directory.empty() && directory <= after_;
   if (packer_.size() == limit_ && !is_known) {
@@ -124,7 +125,7 @@ Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& reco
     return {.stop = true, .skip_to = {}};
   }
   if (directory.empty()) {
-    packer_.add(name, record);
+    packer_.add(name, *shown);
     return {};
   }
   if (!is_known) packer_.add_directory(directory);
@@ -158,9 +159,8 @@ std::string location_text(const std::string& node, const Drive& drive) {
 
 Task<Result<api::MergedPage>> list_page(ObjectStore& store, ListPlan plan, std::string after,
                                         std::size_t limit) {
-  if (!store.missing().empty())
-    co_return fail(Errc::unavailable, "a list would be short: {}", store.missing().begin()->second);
-  if (plan.spread || store.may_hold_foreign())
+  CO_TRY_OK(store.lists_all(plan.bucket, plan.copies));
+  if (plan.copies > 0 || store.may_hold_foreign())
     co_return co_await list_by_generation(store, plan, std::move(after), limit);
   const auto& drives = store.drives();
   api::ListMerge merge(drives.size(), limit, after);

@@ -19,9 +19,9 @@ struct ListPlan {
   api::TimeFormat time_format = api::TimeFormat::rfc822;
   std::string node;                             ///< id of this target, for locations
   std::function<bool(std::string_view)> shows;  ///< names to list; empty: all
-  /// Told, on threads of drives, which of these names bear a version that not all homes may have.
-  std::function<void(std::string_view)> unsettled;
-  bool spread = false;  ///< names may lie on several drives: the bucket is or was mirrored
+  ObjectStore::InPlaceOf
+      in_place_of;          ///< asked for each of these names; empty: all stand as they are
+  std::uint8_t copies = 0;  ///< ObjectName::copies: from 1 on a name may lie on several drives
 };
 
 /// Packs entries as the plan wants them.

@@ -9,7 +9,6 @@
 #include <optional>
 #include <system_error>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
@@ -39,18 +38,28 @@
 #include "common/security/node_auth.h"
 #include "common/security/purposes.h"
 #include "target/bucket_mirror.h"
+#include "target/command_line.h"
+#include "target/double_pieces.h"
 #include "target/drive_admin.h"
 #include "target/drive_reports.h"
+#include "target/drive_scrub.h"
 #include "target/empty_drives.h"
 #include "target/erase_all.h"
+#include "target/heed_losses.h"
+#include "target/keep_coded.h"
 #include "target/keep_copies.h"
+#include "target/keep_recoded.h"
+#include "target/keep_wishes.h"
 #include "target/list_moving.h"
+#include "target/lost_records.h"
 #include "target/mountpaths.h"
 #include "target/move_home.h"
 #include "target/node.h"
 #include "target/open_drives.h"
 #include "target/options.h"
+#include "target/piece_home.h"
 #include "target/settings.h"
+#include "target/slow_drives.h"
 #include "target/tell_wish.h"
 #include "target/tombstones.h"
 
@@ -91,6 +100,15 @@ Task<void> close_detached(DriveAdmin& admin) {
   }
 }
 
+Task<void> tend_away(DriveAdmin& admin) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    timer.expires_after(kProbeEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    co_await admin.tend_away();
+  }
+}
+
 /// What a change of the cluster's state means for the drives.
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    std::shared_ptr<const cluster::ClusterState> after) {
@@ -128,9 +146,10 @@ class Target {
   Status open_meta();
   void connect_moves();
   Status configure();
-  void look_after(std::shared_ptr<Drive> drive);
+  void look_after(std::shared_ptr<Drive> drive, bool came);
   void watch_disks();
   void drives_changed();
+  [[nodiscard]] std::uint32_t drive_count() const;
   [[nodiscard]] Status write_node() const;
   Task<Status> enter_cluster();
   Task<Result<bool>> is_empty();
@@ -142,6 +161,7 @@ class Target {
   const Options& options_;
   Clock& clock_ = system_clock();
   BootTime started_ = clock_.boot_time();
+  SlowDrives slow_drives_;
   obs::Metrics metrics_;
   http::Loops loops_;
   http::Loops vital_{"vital"};  // docs/decisions/005
@@ -182,7 +202,16 @@ cluster::Node Target::self(const std::string& id) const {
   node.digest = cluster::placement_digest(id);
   node.weight = static_cast<double>(options_.weight);
   node.drive_set = drive_set_;
+  node.drives = drive_count();
   return node;
+}
+
+/// Those that are away for a while, too; at least one.
+std::uint32_t Target::drive_count() const {
+  const auto placed = store_->placed_drives();
+  const auto stays = [](const auto& each) { return !each.drive || !each.drive->vacating(); };
+  const auto count = std::count_if(placed.begin(), placed.end(), stays);
+  return std::max(1U, static_cast<std::uint32_t>(count));
 }
 
 http::Server::Options Target::server_options(const char* name, const std::string& address) {
@@ -302,17 +331,14 @@ Status Target::start() {
     return fail(Errc::conflict, "this cluster is being decommissioned: no new target joins it");
   const DriveOpener opener{options_, *memory_, std::make_shared<CachePolicy>(memory_limit())};
   TRY(DriveList drives, load_drive_list(options_.dir));
-  if (drives.drive_set == 0) {
-    drives.drive_set = other_drive_set();
-    TRY_OK(save_drive_set(options_.dir, drives.drive_set));
-  }
-  drive_set_ = drives.drive_set;
   TRY(OpenedDrives opened, opener.open_all(drives, *view_->state()));
+  drives.drive_set = opened.drive_set;
+  drive_set_ = opened.drive_set;
   id_ = opened.node_id;
   own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
-  store_->mirror().remember(std::move(opened.ledger), std::move(opened.missing_ids), options_.dir);
-  export_drives(metrics_, *store_);
+  store_->mirror().remember(std::move(opened.ledger), opened.missing_ids, options_.dir);
+  export_drives(metrics_, *store_, slow_drives_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
   watch_disks();
   view_->on_change(
@@ -321,6 +347,7 @@ Status Target::start() {
   membership_.emplace(*meta_, *view_, self(id_), clock_);
   owned_.emplace(id_, *view_, *membership_);
   owned_->take_drive_set(drive_set_);
+  owned_->take_drives(drive_count());
   membership_->acknowledge_with([this] { return owned_->word(); });
   membership_->empty_if([this] { return is_empty(); });
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_, loops_,
@@ -332,7 +359,8 @@ Status Target::start() {
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
                                         [this] { return readiness(*node_); }, *stats_,
                                         [this] {
-                                          return drive_reports(*store_, store_->space_limits(),
+                                          return drive_reports(*store_, slow_drives_,
+                                                               store_->space_limits(),
                                                                admin_->leaving(), admin_->labels());
                                         },
                                         *config_,
@@ -341,7 +369,8 @@ Status Target::start() {
                                             store_->close_idle(*drive);
                                         }});
   admin_.emplace(*node_, clock_, opener, std::move(drives), std::move(opened.identities),
-                 DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive)); },
+                 opened.missing_ids,
+                 DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive), true); },
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});
   const auto with_node_routes = [this](std::vector<http::Route> routes) {
@@ -366,11 +395,14 @@ Status Target::start() {
   tasks_.spawn(vital.executor(), view_->follow());
   tasks_.spawn(loop.executor(),
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
-  for (const auto& drive : store_->drives()) look_after(drive);
+  for (const auto& drive : store_->drives()) look_after(drive, false);
   tasks_.spawn(loop.executor(), close_detached(*admin_));
+  tasks_.spawn(loop.executor(), tend_away(*admin_));
   // Apart from those, which wait for their drives.
   tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
-                 for (const auto& drive : store_->drives()) drive->watch();
+                 const auto drives = store_->drives();
+                 for (const auto& drive : drives) drive->watch();
+                 slow_drives_.look(drives);
                }));
   tasks_.spawn(loop.executor(), keep_mirrors(*node_));
   tasks_.spawn(loop.executor(), tell_wishes(*node_));
@@ -380,7 +412,15 @@ Status Target::start() {
                      "names of which other homes may lack the newest version that is here");
   metrics_.before_scrape(
       [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
+  export_scrubs(metrics_, *node_);
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
+  tasks_.spawn(loop.executor(), look_after_pieces(*node_));
+  tasks_.spawn(loop.executor(), keep_coded(*node_));
+  tasks_.spawn(loop.executor(), heed_losses(*node_));
+  tasks_.spawn(loop.executor(), give_lost_records(*node_));
+  tasks_.spawn(loop.executor(), keep_pieces_single(*node_));
+  tasks_.spawn(loop.executor(), keep_wishes(*node_));
+  tasks_.spawn(loop.executor(), keep_recoded(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
   tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));
   // Not beside the others, if there is another loop.
@@ -393,9 +433,10 @@ Status Target::start() {
   return {};
 }
 
-/// Runs until the drive is detached.
-void Target::look_after(std::shared_ptr<Drive> drive) {
-  tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, std::move(drive)));
+/// Runs until the drive is detached. `came`: it came after the start.
+void Target::look_after(std::shared_ptr<Drive> drive, bool came) {
+  tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, drive));
+  tasks_.spawn(loops_.at(0).executor(), keep_scrubbed(*node_, std::move(drive), came));
 }
 
 void Target::watch_disks() {
@@ -407,6 +448,7 @@ void Target::watch_disks() {
 
 void Target::drives_changed() {
   watch_disks();
+  owned_->take_drives(drive_count());
   if (const Status written = write_node(); !written)
     log().warn("node.json not written err={}", written.error().message);
 }
@@ -448,6 +490,7 @@ void Target::stop() {
     return std::max(time.count(), kHungLeast);
   };
   tasks_.close(left());
+  node_->aside.close(left());
   for (const auto& drive : store_->drives()) drive->stop(left());
   static_cast<void>(remove_node_file(options_.dir));
 }
@@ -480,68 +523,9 @@ Task<Status> Target::note_end() {
 }
 
 int run(int argc, char** argv) {
-  Options options;
-  CLI::App app{"tarn-target: a storage node of Tarn"};
-  std::string dir;
-  std::string secret;
-  std::string meta;
-  std::vector<std::string> assignments;
-  bool help_settings = false;
-  app.set_version_flag("--version", std::string("tarn-target ") + TARN_VERSION);
-  app.add_option("--dir", dir, "directory of this node's own files (node.json)");
-  app.add_option("--drive", options.drives, "a drive: one directory on a file system of its own");
-  app.add_option("--replace-drive", options.replace_drives,
-                 "give up the old drive at this path for lost and use the empty one there");
-  app.add_option("--listen", options.listen, "IP:port for clients");
-  app.add_option("--internal", options.internal, "IP:port for other nodes");
-  app.add_option("--advertise", options.advertise, "URL by which clients reach --listen");
-  app.add_option("--join", options.join, "internal URL of the proxy, http://IP:port");
-  app.add_option("--meta", meta, "instead of --join: etcd's URLs, http://a:2379,http://b:2379");
-  options.etcd.bind(app);
-  app.add_option("--secret-file", secret, "the cluster's secret (cluster.secret of the proxy)");
-  app.add_option("--threads", options.threads, "event loops; 0: one a core");
-  app.add_option("--set", assignments, "key=value, see --help-settings")->allow_extra_args(false);
-  app.add_flag("--help-settings", help_settings, "print all settings");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  Settings settings;
-  options.bind(settings);
-  if (help_settings) {
-    std::cout << settings.table();
-    return 0;
-  }
-  if (const Status applied = settings.apply(assignments); !applied) {
-    std::cerr << "tarn-target: " << applied.error().message << "\n";
-    return 2;
-  }
-  if (dir.empty() || options.drives.empty() || options.join.empty() == meta.empty() ||
-      secret.empty()) {
-    std::cerr << "tarn-target: --dir, --drive, --secret-file and either --join or --meta are "
-                 "required (see --help)\n";
-    return 2;
-  }
-  if (!meta.empty()) {
-    auto endpoints = cluster::parse_endpoints(meta);
-    if (!endpoints) {
-      std::cerr << "tarn-target: --meta: " << endpoints.error().message << "\n";
-      return 2;
-    }
-    options.etcd.endpoints = std::move(*endpoints);
-  }
-  options.dir = std::filesystem::absolute(dir);
-  options.secret_file = std::filesystem::absolute(secret);
-  for (std::string& drive : options.drives)
-    drive = std::filesystem::absolute(drive).lexically_normal().string();
-  for (auto* paths : {&options.drives, &options.replace_drives})
-    for (std::string& path : *paths)
-      while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  if (const Status level = obs::set_log_level(options.service.log_level); !level) {
-    std::cerr << "tarn-target: " << level.error().message << "\n";
-    return 2;
-  }
+  const auto said = parse_command_line(argc, argv);
+  if (!said.has_value()) return said.error();
+  const Options& options = *said;
   prepare_process();
 
   std::optional<Target> target;

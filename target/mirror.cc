@@ -48,6 +48,14 @@ bool any_of_set(const ObjectStore& store, const MirrorLedger& ledger) {
   });
 }
 
+/// Whether `ledger` promises less of some bucket's names than the one before it.
+bool has_fewer(const MirrorLedger& ledger, const MirrorLedger& before) {
+  return std::any_of(before.complete.begin(), before.complete.end(), [&](const auto& each) {
+    const auto now = ledger.complete.find(each.first);
+    return now == ledger.complete.end() || now->second < each.second;
+  });
+}
+
 }  // namespace
 
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
@@ -93,6 +101,7 @@ std::optional<std::size_t> Mirror::Survey::place_of(const Drive& drive) const {
 
 Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
   Survey out;
+  const std::size_t certain = surely(name.bucket, name.copies);
   const auto set = store_.set_.get();
   for (const std::size_t index : set->order(name)) {
     CopyView view;
@@ -110,8 +119,9 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
       if (!drive->usable() || !is_patient) view.standing = Standing::away;
     } else {
       view.standing = Standing::away;
-      const auto id = missing_ids_.find(set->paths[index]);
-      out.ids.push_back(id == missing_ids_.end() ? set->paths[index] : id->second);
+      const std::string& path = set->places[index].path;
+      const std::string id = id_of_missing(path);
+      out.ids.push_back(id.empty() ? path : id);
     }
     out.drives.push_back(drive);
     out.views.push_back(view);
@@ -133,7 +143,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
           out.records[i]->generation, out.records[i]->kind == io::ObjectRecord::Kind::object};
     }
   }
-  out.verdict = judge_copies(out.views);
+  out.verdict = judge_copies(out.views, certain);
   co_return out;
 }
 
@@ -240,36 +250,103 @@ std::deque<Mirror::Bad> Mirror::take_bad() {
   return std::exchange(bad_, {});
 }
 
-Task<Status> Mirror::save_ledger(MirrorLedger ledger) {
+std::size_t Mirror::surely(BucketId bucket, std::uint8_t copies) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ledger_.complete.find(bucket);
+  return found == ledger_.complete.end() ? 0 : std::min(found->second, copies);
+}
+
+bool Mirror::sees_all(BucketId bucket, std::uint8_t copies) const {
+  const auto set = store_.set_.get();
+  const auto out = std::count_if(set->drives.begin(), set->drives.end(),
+                                 [](const auto& drive) { return !drive->usable(); });
+  const std::size_t away = set->missing.size() + static_cast<std::size_t>(out);
+  return away == 0 || away < surely(bucket, copies);
+}
+
+MirrorLedger Mirror::ledger() const {
+  const std::lock_guard lock(mutex_);
+  return ledger_;
+}
+
+Task<Status> Mirror::complete(std::map<BucketId, std::uint8_t> copies, std::uint64_t disturbances) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next = ledger();
+  next.complete = std::move(copies);
+  if (disturbances_.load() != disturbances || next == ledger()) co_return Status();
+  co_return co_await save_ledger(std::move(next));
+}
+
+/// Before a version is seen that has fewer copies than its bucket is known to have.
+Task<Status> Mirror::note_fewer(BucketId bucket, std::size_t copies) {
+  disturb();  // first: a pass that ends now does not know of this one
+  if (!SAFETY("safety.fewer_copies_noted")) co_return Status();
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  if (surely(bucket, UINT8_MAX) <= copies) co_return Status();
+  MirrorLedger next = ledger();
+  next.complete.erase(bucket);
+  co_return co_await save_ledger(std::move(next));
+}
+
+Task<Status> Mirror::note_fewer_everywhere(Drive* comes) {
+  disturb();
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next = ledger();
+  if (next.complete.empty()) co_return Status();
+  next.complete.clear();
+  co_return co_await save_ledger(std::move(next), comes);
+}
+
+Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes) {
   const std::string text = ledger.json();
   std::vector<Task<Status>> writes;
   std::string also = directory_;
   for (const auto& drive : store_.drives())
     if (drive->usable()) writes.push_back(drive->save_mirror_ledger(text, std::exchange(also, "")));
+  if (comes != nullptr) writes.push_back(comes->save_mirror_ledger(text, std::exchange(also, "")));
   const auto written = co_await gather(std::move(writes));
   std::size_t places = 0;
   for (const Status& each : written) places += each ? 1 : 0;
   if (places == 0)
     co_return fail(Errc::unavailable, "no drive could note which other drives are behind");
+  // The first has told the directory, without which no drive is believed at a start.
+  if (has_fewer(ledger, this->ledger()) && !written.front()) co_return written.front();
   const std::lock_guard lock(mutex_);
   ledger_ = std::move(ledger);
   co_return Status();
 }
 
-Task<Status> Mirror::comes(const Drive& drive, MirrorLedger remembered, Misses misses) {
+Task<Status> Mirror::comes(Drive& drive, MirrorLedger remembered, Misses misses) {
   if (misses.with_copies) remembered.behind.insert(drive.id());
   if (misses.single) remembered.outdated.insert(drive.id());
-  co_return co_await note(std::move(remembered));
+  // It may bring names of which no other drive has a copy.
+  CO_TRY_OK(co_await note_fewer_everywhere(&drive));
+  co_return co_await note(std::move(remembered), &drive);
+}
+
+Task<Status> Mirror::returns(Drive& drive, MirrorLedger remembered) {
+  co_return co_await note(std::move(remembered), &drive);
+}
+
+std::string Mirror::id_of_missing(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = missing_ids_.find(path);
+  return known == missing_ids_.end() ? std::string() : known->second;
+}
+
+void Mirror::loses(const Drive& drive) {
+  const std::lock_guard lock(mutex_);
+  missing_ids_[drive.path()] = drive.id();
 }
 
 Task<Status> Mirror::goes(std::string path, Misses misses) {
   const auto drive = store_.drive_at(path);
-  const auto known = missing_ids_.find(path);
-  if (drive == nullptr && known == missing_ids_.end()) co_return Status();
-  const std::string id = drive != nullptr ? drive->id() : known->second;
+  const std::string id = drive != nullptr ? drive->id() : id_of_missing(path);
+  if (id.empty()) co_return Status();
   MirrorLedger more;
   if (misses.with_copies) more.behind.insert(id);
   if (misses.single) more.outdated.insert(id);
+  if (misses.for_good) CO_TRY_OK(co_await note_fewer_everywhere());
   co_return co_await note(std::move(more));
 }
 
@@ -291,32 +368,21 @@ Task<Status> Mirror::note_behind(std::set<std::string> drives) {
   co_return co_await note(std::move(more));
 }
 
-Task<Status> Mirror::note(MirrorLedger more) {
+Task<Status> Mirror::note(MirrorLedger more, Drive* comes) {
   const auto held = co_await ledger_lock_.acquire("ledger");
-  MirrorLedger next;
-  {
-    const std::lock_guard lock(mutex_);
-    next = ledger_;
-  }
+  MirrorLedger next = ledger();
   next.add(more);
   disturb();
-  {
-    const std::lock_guard lock(mutex_);
-    if (next == ledger_) co_return Status();
-  }
+  if (next == ledger()) co_return Status();
   for (const auto* drives : {&more.behind, &more.outdated})
     for (const std::string& drive : *drives)
       obs::log("target").warn("drive is behind: names change without it id={}", drive);
-  co_return co_await save_ledger(std::move(next));
+  co_return co_await save_ledger(std::move(next), comes);
 }
 
 Task<Status> Mirror::caught_up(std::set<std::string> drives) {
   const auto held = co_await ledger_lock_.acquire("ledger");
-  MirrorLedger next;
-  {
-    const std::lock_guard lock(mutex_);
-    next = ledger_;
-  }
+  MirrorLedger next = ledger();
   for (const std::string& drive : drives) {
     next.behind.erase(drive);
     next.outdated.erase(drive);

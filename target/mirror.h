@@ -81,6 +81,14 @@ class Mirror {
   void disturb() { ++disturbances_; }
   /// The drives that are behind, of names with copies or without, and can be used, by id.
   [[nodiscard]] std::set<std::string> behind() const;
+  /// How many copies every name of a bucket has here at least, on drives that are there or away; at
+  /// most `copies`. 0: that is not known.
+  [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
+  /// Whether so few drives are away that each name of the bucket, if it exists here, is seen.
+  [[nodiscard]] bool sees_all(BucketId bucket, std::uint8_t copies) const;
+  /// A pass found that many copies of all names, with every drive there, and nothing has changed
+  /// since `disturbances` were counted: durably noted. Does nothing otherwise.
+  Task<Status> complete(std::map<BucketId, std::uint8_t> copies, std::uint64_t disturbances);
   /// Of names with copies.
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// Whether others may have newer versions of names without copies than `drive`.
@@ -92,12 +100,19 @@ class Mirror {
   /// Which names change without a drive.
   struct Misses {
     bool with_copies = true;
-    bool single = false;  ///< names without copies, of which it holds some
+    bool single = false;    ///< names without copies, of which it holds some
+    bool for_good = false;  ///< what lies on it counts as a copy no more
   };
   /// Before a drive is put into the set, or taken out of it or of service: from here on it is
   /// behind, since names change without it, and what it remembers of others counts.
-  Task<Status> comes(const Drive& drive, MirrorLedger remembered, Misses misses);
+  Task<Status> comes(Drive& drive, MirrorLedger remembered, Misses misses);
   Task<Status> goes(std::string path, Misses misses);
+  /// Before one that was lost, and not given up, is put back into the set: what changed without it
+  /// has been noted when it did.
+  Task<Status> returns(Drive& drive, MirrorLedger remembered);
+  /// Before the store loses a drive: by whose id it is noted, from then on, that names change
+  /// without the one at this path.
+  void loses(const Drive& drive);
   /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
   Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
 
@@ -116,8 +131,14 @@ class Mirror {
   enum class Patience : std::uint8_t { reader, writer };
   Task<Survey> survey(const ObjectName& name, Patience patience);
   Task<Status> note_behind(std::set<std::string> drives);
-  Task<Status> note(MirrorLedger more);
-  Task<Status> save_ledger(MirrorLedger ledger);
+  Task<Status> note(MirrorLedger more, Drive* comes = nullptr);
+  Task<Status> note_fewer(BucketId bucket, std::size_t copies);
+  Task<Status> note_fewer_everywhere(Drive* comes = nullptr);
+  /// `comes`: a further drive that shall know.
+  Task<Status> save_ledger(MirrorLedger ledger, Drive* comes = nullptr);
+  /// Empty: nobody knows.
+  [[nodiscard]] std::string id_of_missing(const std::string& path) const;
+  [[nodiscard]] MirrorLedger ledger() const;
   Task<Status> note_away(const Survey& survey);
   Task<void> wait_for_commit(const ObjectName& name);
   [[nodiscard]] bool is_unsettled(const Survey& survey) const;
@@ -148,7 +169,7 @@ class Mirror {
   NameLocks committing_;  // a name from the first record of a change to its last
   NameLocks ledger_lock_;
   std::atomic<std::uint64_t> disturbances_{1};
-  std::map<std::string, std::string> missing_ids_;  // as of the start
+  std::map<std::string, std::string> missing_ids_;  // path -> uuid
   std::string directory_;                           // of the node, where the ledger is written, too
   mutable std::mutex mutex_;                        // guards what follows
   MirrorLedger ledger_;

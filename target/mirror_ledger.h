@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "common/base/error.h"
+#include "common/base/ids.h"
 
 namespace tarn::target {
 
@@ -16,13 +19,17 @@ struct MirrorLedger {
   /// uuids of drives that were out of service, with objects that have no copies: others may have
   /// newer versions of these
   std::set<std::string> outdated;
+  /// Buckets of which every name has at least so many copies on the drives of this target, those
+  /// that are away included. What is not here may have fewer.
+  std::map<BucketId, std::uint8_t> complete;
 
-  /// Adds what another place remembers: who is behind in one is behind.
+  /// Adds what another place remembers of drives: who is behind in one is behind.
   void add(const MirrorLedger& other) {
     behind.insert(other.behind.begin(), other.behind.end());
     outdated.insert(other.outdated.begin(), other.outdated.end());
   }
-  [[nodiscard]] bool empty() const { return behind.empty() && outdated.empty(); }
+  /// Keeps of `complete` what another place says as well: one of them may not have heard the last.
+  void agree(const MirrorLedger& other);
   [[nodiscard]] std::string json() const;
   /// corrupt when it cannot be understood.
   [[nodiscard]] static Result<MirrorLedger> parse(std::string_view text);

@@ -4,23 +4,23 @@
 
 namespace tarn::target {
 
-CopyVerdict judge_copies(const CopyViews& views) {
+CopyVerdict judge_copies(const CopyViews& views, std::size_t surely) {
   CopyVerdict verdict;
-  bool any_away = false;
+  std::size_t away = 0;
   std::optional<Generation> newest;
   for (const CopyView& view : views) {
     if (view.standing == Standing::away) {
-      any_away = true;
+      ++away;
     } else if (view.record && (!newest || *newest < view.record->generation)) {
       newest = view.record->generation;
     }
   }
   if (!newest) {
-    if (any_away) verdict.kind = CopyVerdict::Kind::unavailable;
+    if (away > 0 && away >= surely) verdict.kind = CopyVerdict::Kind::unavailable;
     return verdict;
   }
   verdict.newest = *newest;
-  bool believed = !any_away;
+  bool believed = away == 0;
   bool live = false;
   for (std::size_t i = 0; i < views.size(); ++i) {
     const CopyView& view = views[i];

@@ -49,8 +49,9 @@ struct CopyVerdict {
 
 /// Which version counts. The newest record that can be seen counts when a drive in good standing
 /// has it: such a drive never keeps an older version than another. What only drives that are behind
-/// have counts when no other drive is away.
-[[nodiscard]] CopyVerdict judge_copies(const CopyViews& views);
+/// have counts when no other drive is away. A name that is not seen does not exist when fewer
+/// drives are away than copies it would have: `surely` so many, if it is there at all.
+[[nodiscard]] CopyVerdict judge_copies(const CopyViews& views, std::size_t surely);
 
 struct CopyPlan {
   std::vector<std::size_t> add;     ///< where copies are to be made, in this order

@@ -44,7 +44,10 @@ Task<Result<Mirror::Repaired>> Mirror::put_right(ObjectName name, std::size_t wa
     }
     std::optional<std::size_t> from;
     if (!verdict.older.empty()) from = verdict.older.front();
-    if (!from && !plan.remove.empty()) from = plan.remove.front();
+    if (!from && !plan.remove.empty()) {
+      from = plan.remove.front();
+      CO_TRY_OK(co_await note_fewer(name.bucket, wanted));
+    }
     if (!from) co_return done;
     CO_TRY_OK(co_await take_away(name, found, *from, done));
   }
@@ -69,19 +72,19 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
     const std::shared_ptr<OpenObject> object = std::move(*opened);
     if (!object || object->record().generation != newest) co_return false;
     CO_TRY(io::ObjectAttribute attribute, co_await source.attribute_of(object));
-    auto made = co_await target.create(object->record().size, false);
+    auto made = co_await target.create(object->file_bytes(), false);
     if (!made && made.error().code == Errc::no_space)
-      made = co_await target.create(object->record().size, true);
+      made = co_await target.create(object->file_bytes(), true);
     if (!made) co_return fail(made.error());
     const auto file = std::move(*made);
     Digests digests;
-    const Status copied = co_await copy_bytes(*object, *file, digests);
+    const Status copied = co_await copy_file(*object, *file, digests);
     if (!copied) {
       last = copied.error();
       if (last.code == Errc::corrupt) report_bad(name, source);
       continue;
     }
-    if (digests.xxh64() != object->record().xxh64)
+    if (!object->record().coding && digests.xxh64() != object->record().xxh64)
       co_return fail(Errc::corrupt, "object {} on drive {} is not what was stored", name.object,
                      source.path());
     const auto held = co_await store_.locks().acquire(name.key());
@@ -100,7 +103,7 @@ Task<Result<bool>> Mirror::bring_up(const ObjectName& name, const Survey& survey
     const OpenObjects::Change change(store_.open_, name.bucket, name.object);
     CO_TRY_OK(co_await target.publish(*file, std::move(publication)));
     ++done.added;
-    done.bytes += object->record().size;
+    done.bytes += object->file_bytes();
     co_return true;
   }
   co_return fail(std::move(last));

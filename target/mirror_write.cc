@@ -79,14 +79,15 @@ Task<Status> Mirror::note_away(const Survey& survey) {
 Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
     WorkFile& from, Drive& to, const io::ObjectRecord& record,
     const std::vector<std::uint32_t>& sums) {
-  auto made = co_await to.create(record.size, false);
-  if (!made && made.error().code == Errc::no_space) made = co_await to.create(record.size, true);
+  auto made = co_await to.create(record.file_bytes(), false);
+  if (!made && made.error().code == Errc::no_space)
+    made = co_await to.create(record.file_bytes(), true);
   if (!made) co_return fail(made.error());
   auto file = std::move(*made);
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   for (std::size_t block = 0; block < sums.size(); ++block) {
     const std::uint64_t at = block * kBlockBytes;
-    const auto piece = buffer.span().first(std::min(kBlockBytes, record.size - at));
+    const auto piece = buffer.span().first(std::min(kBlockBytes, record.file_bytes() - at));
     CO_TRY_OK(co_await from.drive().read_back(from, piece, at));
     if (crc32c(piece) != sums[block])
       co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
@@ -189,7 +190,7 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
   if (committed < name.copies) {
     first.set_degraded();
-    disturb();
+    CO_TRY_OK(co_await note_fewer(name.bucket, committed));
   }
   if (committed < required)
     co_return fail(Errc::unavailable,
@@ -229,8 +230,11 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
   }
   // A crash leaves files that a start adopts, as long as no later version is there: the old version
   // or the new one is read everywhere, and nobody has seen the new one yet.
-  const Status problem = co_await prepare_all(copies);
-  if (copies.size() < required && !problem) {
+  Status problem = co_await prepare_all(copies);
+  if (copies.size() >= required)
+    problem =
+        copies.size() < name.copies ? co_await note_fewer(name.bucket, copies.size()) : Status();
+  if (!problem) {
     for (Prepared& copy : copies) co_await copy.drive->drop_prepared(*copy.file);
     co_return problem;
   }
@@ -271,20 +275,23 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
     asked.push_back(i);
     steps.push_back(remove_one(before.drives[i], name, tombstone, true));
   }
-  // A tombstone that came from another target is kept although there is nothing to delete.
-  const std::size_t at_least = steps.empty() ? name.copies : 0;
-  for (std::size_t i = 0; i < before.drives.size() && steps.size() < at_least; ++i) {
-    if (before.views[i].standing == Standing::away) continue;
+  // A tombstone that came from another target is kept although there is nothing to delete; and
+  // there are as many as copies, also where some of these are away.
+  for (std::size_t i = 0; i < before.drives.size() && steps.size() < name.copies; ++i) {
+    if (before.views[i].standing == Standing::away || before.records[i]) continue;
     asked.push_back(i);
     steps.push_back(remove_one(before.drives[i], name, tombstone, true));
   }
   if (steps.empty())
     co_return fail(Errc::unavailable, "no drive can note that {} is deleted", name.object);
+  if (steps.size() < name.copies) CO_TRY_OK(co_await note_fewer(name.bucket, steps.size()));
   const auto done = co_await gather(std::move(steps));
   Status problem;
   const auto failed = failed_among(asked, before.ids, done, problem);
   if (failed.size() == done.size()) co_return problem;
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
+  const std::size_t noted = done.size() - failed.size();
+  if (noted < name.copies) CO_TRY_OK(co_await note_fewer(name.bucket, noted));
   co_return Status();
 }
 

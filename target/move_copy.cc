@@ -29,7 +29,7 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pac
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
-    const auto bytes = std::min(kBlockBytes, from.record().size - block * kBlockBytes);
+    const auto bytes = std::min(kBlockBytes, from.file_bytes() - block * kBlockBytes);
     if (pace != nullptr) CO_TRY_OK(co_await pace->pass(bytes));
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
@@ -38,7 +38,7 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pac
     Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
     if (sent) sent = co_await stream.write(buffer.span().first(got));
     if (!sent) co_return Status();  // the receiver may have said why: its answer tells
-    if ((block + 1) * kBlockBytes >= from.record().size) break;
+    if ((block + 1) * kBlockBytes >= from.file_bytes()) break;
   }
   co_return Status();
 }
@@ -85,7 +85,7 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
   auto request = signed_call(node, http::Method::put,
                              fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
                                          to.bmd_version, pace == nullptr ? "&anew=1" : ""));
-  const std::uint64_t size = from == nullptr ? 0 : from->record().size;
+  const std::uint64_t size = from == nullptr ? 0 : from->file_bytes();
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));
   if (!opened) co_return fail(lost(to, opened.error()));

@@ -7,6 +7,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
+#include "target/piece_home.h"
 #include "target/rebalance.h"
 
 namespace tarn::target {
@@ -69,7 +70,8 @@ class OneWalk {
 enum class Walked : std::uint8_t {
   clean,         ///< no record here belongs elsewhere by this map
   more_to_come,  ///< none did, but writes of names that are others' by now are under way
-  failed
+  failed,
+  has_pieces  ///< no record does, but this target leaves, and pieces are here
 };
 
 Task<Walked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
@@ -83,6 +85,9 @@ Task<Walked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownershi
   const auto results = co_await gather(std::move(both));
   walk.log_end();
   if (!results.front()) co_return Walked::failed;
+  const auto pieces = co_await is_needed_for_pieces(node);
+  if (!pieces) co_return Walked::failed;
+  if (*pieces) co_return Walked::has_pieces;
   co_return only_ours ? Walked::clean : Walked::more_to_come;
 }
 

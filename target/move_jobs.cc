@@ -49,14 +49,6 @@ Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, M
   co_return co_await stream_job(node, request, std::move(id), job);
 }
 
-Result<std::string> job_in(const std::string& body) {
-  try {
-    return json::parse(body).at("job").get<std::string>();
-  } catch (const json::exception& problem) {
-    return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
-  }
-}
-
 }  // namespace
 
 Task<Status> start_rebalance(TargetNode& node, http::Request& request) {

@@ -36,6 +36,13 @@ class RateLimiter {
     saved_ -= static_cast<double>(bytes);
     return {};
   }
+  /// Counts bytes that passed for another reason: who asks next waits for them, too, but no longer
+  /// than a quarter of a second.
+  void charge(std::uint64_t bytes) {
+    const auto rate = static_cast<double>(limit_.load());
+    const std::lock_guard lock(mutex_);
+    saved_ = std::max(saved_ - static_cast<double>(bytes), std::min(saved_, -rate * kSavedSeconds));
+  }
 
  private:
   static constexpr double kSavedSeconds = 0.25;
@@ -45,10 +52,14 @@ class RateLimiter {
   BootTime last_{};
 };
 
-/// What an operator allows rebalance and resilver to take. Thread-safe.
+/// What an operator allows rebalance, resilver and rebuild to take. Thread-safe.
 struct MoveLimits {
   static constexpr std::uint64_t kWorkersMax = 64;
+  static constexpr std::uint64_t kFloor = 8U << 20U;
+  MoveLimits() { floor.set(kFloor); }
   RateLimiter rate;
+  /// Of what a rebuild may have at least, whatever clients and other moves want; 0: nothing.
+  RateLimiter floor;
   /// Objects at a time on each drive; 0: one on a rotational drive, whose head would be moved
   /// between them, and four on others.
   std::atomic<std::uint64_t> workers{0};

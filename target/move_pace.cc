@@ -12,6 +12,26 @@ constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(100);
 
 }  // namespace
 
+std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling, std::uint64_t bytes,
+                                      BootTime now, bool foreground) {
+  constexpr std::chrono::nanoseconds kZero{0};
+  std::chrono::nanoseconds wait = kLookAgain;
+  if (!foreground) wait = ceiling.take(bytes, now);
+  if (wait == kZero) {
+    floor.charge(bytes);
+    return kZero;
+  }
+  if (floor.get() == 0) return std::min(wait, kLookAgain);
+  const auto until_floor = floor.take(bytes, now);
+  if (until_floor == kZero) ceiling.charge(bytes);
+  return std::min({wait, until_floor, kLookAgain});
+}
+
+std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes, BootTime now,
+                                      bool foreground) {
+  return wait_between(limits.floor, limits.rate, bytes, now, foreground);
+}
+
 Status Pace::go_on() const {
   if (stop.stop_requested()) return fail(Errc::cancelled, "it was told to stop");
   if (walk.superseded()) return fail(Errc::conflict, "a newer map or another walk takes over");

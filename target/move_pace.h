@@ -1,16 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <exception>
 #include <stop_token>
 #include <utility>
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
+#include <variant>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/gather.h"
 #include "target/moves.h"
 
 namespace tarn::target {
@@ -30,21 +28,25 @@ struct Pace {
   Task<Status> until_ended() const;
 };
 
+/// How long work that wants to move `bytes` now waits before it asks again; zero: they may pass and
+/// are counted. It passes under `ceiling` while no client waits for a drive (`foreground`), and up
+/// to `floor` in any case (of which 0 is nothing). Both count whatever passed, so it never takes
+/// more than the greater of the two.
+[[nodiscard]] std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling,
+                                                    std::uint64_t bytes, BootTime now,
+                                                    bool foreground);
+/// The same for a rebuild: under the limit of all moves, and up to MoveLimits::floor in any case,
+/// since what is lost twice is lost for good.
+[[nodiscard]] std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes,
+                                                    BootTime now, bool foreground);
+
 /// `work`, a call to another node, which is given up as soon as go_on() fails: a process that
 /// stands still holds up the walk for no longer than its lease.
 template <class T>
 Task<Result<T>> while_walking(const Pace& pace, Task<Result<T>> work) {
-  const auto executor = co_await asio::this_coro::executor;
-  auto [order, work_threw, done, watch_threw, ended] =
-      co_await asio::experimental::make_parallel_group(
-          asio::co_spawn(executor, std::move(work), asio::deferred),
-          asio::co_spawn(executor, pace.until_ended(), asio::deferred))
-          .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-  const bool worked = order.front() == 0;
-  if (worked && work_threw) std::rethrow_exception(work_threw);
-  if (!worked && watch_threw) std::rethrow_exception(watch_threw);
-  if (worked) co_return std::move(done);
-  co_return fail(ended.error());
+  auto first = co_await first_of(std::move(work), pace.until_ended());
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  co_return fail(std::get<1>(first).error());
 }
 
 }  // namespace tarn::target

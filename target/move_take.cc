@@ -15,6 +15,7 @@
 #include "target/move_copy.h"
 #include "target/move_format.h"
 #include "target/node_copies.h"
+#include "target/recode.h"
 
 namespace tarn::target {
 namespace {
@@ -88,15 +89,17 @@ Task<Result<io::ObjectAttribute>> read_attribute_of(http::Exchange& exchange) {
   if (!attribute)
     co_return fail(Errc::checksum_mismatch, "the record of the copy: {}",
                    attribute.error().message);
+  if (attribute->record.kind == io::ObjectRecord::Kind::slice)
+    co_return fail(Errc::invalid_argument, "a piece does not travel as a copy");
   co_return attribute;
 }
 
 /// Streams the blocks into `file`, each compared with the checksum that goes before it, all of them
-/// with the record.
+/// with the record; of a coded object there are none.
 Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& record,
                             WorkFile& file, Digests& digests) {
   CO_TRY_OK(check_memory());
-  std::uint64_t left = record.size;
+  std::uint64_t left = record.file_bytes();
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (left == 0) co_return std::size_t{0};
     std::array<char, 4> checksum{};
@@ -109,7 +112,7 @@ Task<Status> receive_blocks(http::Exchange& exchange, const io::ObjectRecord& re
     co_return block.size();
   };
   CO_TRY_OK(co_await write_pieces(file, digests, next));
-  if (digests.xxh64() != record.xxh64)
+  if (!record.coding && digests.xxh64() != record.xxh64)
     co_return fail(Errc::checksum_mismatch, "the copy does not match the object's checksum");
   co_return Status();
 }
@@ -150,6 +153,10 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   if (file == nullptr) {
     CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {
+    // Its owner is who keeps it as its bucket wants it.
+    const auto* bucket = node.view.state()->bmd.find(name.bucket);
+    if (bucket != nullptr && is_kept_otherwise(bucket->props, attribute.record))
+      node.repair_wishes.add(name.bucket, name.object);
     attribute.record.file = file->name();
     CO_TRY_OK(co_await node.store.publish(name, *file, std::move(attribute), digests.blocks(),
                                           std::move(present), cluster::Durability::full));
@@ -203,7 +210,7 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   Digests digests;
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
-    CO_TRY(file, co_await create_here(node, name, attribute.record.size));
+    CO_TRY(file, co_await create_here(node, name, attribute.record.file_bytes()));
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }
   CO_TRY_OK(co_await expect_end(request.exchange));

@@ -147,10 +147,10 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
     if (!concerns(drive, bucket, uname)) return {};
     if (only_count != nullptr && copies == 0) {
       ++only_count->names;
-      only_count->bytes += record.size;
+      only_count->bytes += record.file_bytes();
       return {};
     }
-    bytes += record.size;
+    bytes += record.file_bytes();
     page.entries.push_back({&bucket,
                             {bucket.id, std::move(uname), std::string(name), copies},
                             std::move(record),
@@ -164,7 +164,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
   for (const WalkEntry& entry : page.entries) {
     if (only_count == nullptr) break;
     ++only_count->names;
-    only_count->bytes += entry.record.size;
+    only_count->bytes += entry.record.file_bytes();
   }
   co_return page;
 }
@@ -219,7 +219,7 @@ Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker
     if (done && !*done) continue;
     ++handled_;
     progress_.left_names -= std::min<std::uint64_t>(progress_.left_names, 1);
-    progress_.left_bytes -= std::min(progress_.left_bytes, entry.record.size);
+    progress_.left_bytes -= std::min(progress_.left_bytes, entry.record.file_bytes());
   }
   co_return Status();
 }

@@ -13,6 +13,7 @@
 #include "common/base/gather.h"
 #include "target/away_drive.h"
 #include "target/bring_home.h"
+#include "target/move_format.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"
 
@@ -92,11 +93,11 @@ Status check_settled(const Newest& found) {
 /// it had.
 Task<Result<HomeAnswer>> ask_group(TargetNode& node,
                                    std::shared_ptr<const cluster::ClusterState> state,
-                                   ObjectName name, cluster::ReadGroup group) {
+                                   ObjectName name, cluster::ReadGroup group, Look look) {
   HomeAnswer newest;
   Error last{Errc::unavailable, "nobody is left who may hold the newest version"};
   for (const std::string& id : group.homes) {
-    auto answer = co_await ask_home(node, state, name, id, Look::settled);
+    auto answer = co_await ask_home(node, state, name, id, look);
     if (answer && !group.all_needed) co_return answer;
     if (!answer && group.all_needed) co_return answer;
     if (!answer)
@@ -110,7 +111,9 @@ Task<Result<HomeAnswer>> ask_group(TargetNode& node,
 }
 
 /// One attempt; nothing when the map changed meanwhile.
-Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectRequest& wanted) {
+Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectRequest& wanted,
+                                             Look look) {
+  const Marked marked = look == Look::as_it_is ? Marked::show : Marked::refuse;
   Newest best;
   best.state = node.view.state();
   const cluster::Ownership& map = *best.state->ownership->map;
@@ -131,13 +134,13 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   if (!sees) CO_TRY_OK(check_others_know(name, groups));
   if (groups.empty()) {
     if (!sees_all(node, name)) co_return std::optional<Newest>();
-    CO_TRY_OK(check_settled(best));
+    if (marked == Marked::refuse) CO_TRY_OK(check_settled(best));
     co_return std::optional(std::move(best));
   }
 
   std::vector<Task<Result<HomeAnswer>>> calls;
   calls.reserve(groups.size());
-  for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group));
+  for (const auto& group : groups) calls.push_back(ask_group(node, best.state, name, group, look));
   const auto answers = co_await gather(std::move(calls));
   for (const auto& answer : answers) {
     if (!answer || !answer->record) continue;
@@ -157,7 +160,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     const bool needed = std::find(still.begin(), still.end(), groups[i]) != still.end();
     if (needed && !answers[i]) co_return fail(answers[i].error());
   }
-  CO_TRY_OK(check_settled(best));
+  if (marked == Marked::refuse) CO_TRY_OK(check_settled(best));
   co_return std::optional(std::move(best));
 }
 
@@ -166,23 +169,44 @@ Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
                                          wanted.display(), newest.holder->id)};
 }
 
+/// What is here, when all homes have it and it is as new as `enough`. That stays true, whatever is
+/// under way: a name that is written again and again is never at rest.
+Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectName& name,
+                                                const Generation& enough) {
+  Newest own;
+  CO_TRY(own.here, co_await find_here(node, name));
+  take_own(own);
+  const bool is_enough =
+      own.record && own.record->generation >= enough && unsettled_by(*own.record).empty();
+  if (!is_enough) co_return std::optional<Newest>();
+  co_return std::optional(std::move(own));
+}
+
 /// The record that this target has, when it acts on `map_version` and can tell. Nothing: it acts on
 /// a newer one.
 Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
-                                              std::uint64_t map_version, Look look) {
+                                              std::uint64_t map_version, Look look,
+                                              std::optional<Generation> enough) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kRestMax;
   while (std::chrono::steady_clock::now() < patience) {
     // What a crash left half done is finished before anybody sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
-    if (look == Look::settled) CO_TRY_OK(co_await settle_copies(node, name));
+    // Where the owner alone settles, who asks holds the lock which that would need.
+    const bool must_be = look == Look::settled_now && forward_by_owner(node, name.bucket);
+    if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await settle_copies(node, name));
+    if (enough) {
+      CO_TRY(auto found, co_await find_enough(node, name, *enough));
+      if (found) co_return std::move(found);
+    }
     const bool sees = sees_all(node, name);
-    if (!sees && look == Look::settled) co_return fail(only_here(name));
+    if (!sees && look != Look::as_it_is) co_return fail(only_here(name));
     if (node.owned.at_rest(name.uname)) {
       Newest own;
       CO_TRY(own.here, co_await find_here(node, name));
       if (sees_all(node, name) != sees) continue;
       take_own(own);
+      if (must_be) CO_TRY_OK(check_settled(own));
       if (sees) CO_TRY_OK(vouch(node, name, own));
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
       if (node.owned.at_rest(name.uname)) co_return std::optional(std::move(own));
@@ -197,7 +221,8 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
 
 Task<Result<HomeAnswer>> ask_home(TargetNode& node,
                                   std::shared_ptr<const cluster::ClusterState> state,
-                                  ObjectName name, std::string id, Look look) {
+                                  ObjectName name, std::string id, Look look,
+                                  std::optional<Generation> enough) {
   const cluster::Node* other = state->map.find(id);
   if (other == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
   api::Query query;
@@ -207,6 +232,8 @@ Task<Result<HomeAnswer>> ask_home(TargetNode& node,
   query.set("copies", std::to_string(name.copies));
   query.set("map", std::to_string(state->map.version));
   if (look == Look::as_it_is) query.set("as_it_is", "1");
+  if (look == Look::settled_now) query.set("settled_now", "1");
+  if (enough) query.set("enough", generation_text(*enough));
   auto request =
       signed_call(node, http::Method::get, std::string(kLookUpPath) + "?" + query.encode());
   CO_TRY(http::Url address, http::parse_url(other->internal_url));
@@ -230,9 +257,11 @@ bool is_newest(const cluster::ClusterState& state, const OpenObject* object) {
          (object != nullptr && object->record().generation.map_version > past.front().last);
 }
 
-Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) {
+namespace {
+
+Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look look) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    CO_TRY(auto found, co_await try_find(node, wanted));
+    CO_TRY(auto found, co_await try_find(node, wanted, look));
     if (!found) continue;
     const ObjectName name = as_of_now(node, wanted.name);
     if (sees_all(node, name)) CO_TRY_OK(vouch(node, name, *found));
@@ -241,9 +270,21 @@ Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted) 
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
 }
 
+/// How who asks wants to be answered.
+Look look_of(const api::Query& query) {
+  if (query.get("as_it_is") == "1") return Look::as_it_is;
+  return query.get("settled_now") == "1" ? Look::settled_now : Look::settled;
+}
+
+}  // namespace
+
+Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted, Marked marked) {
+  return find(node, wanted, marked == Marked::show ? Look::as_it_is : Look::settled_now);
+}
+
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted) {
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  co_return co_await find_newest(node, wanted);
+  co_return co_await find(node, wanted, Look::settled);
 }
 
 Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted) {
@@ -255,15 +296,11 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted) {
-  CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  if (!sees_all(node, wanted.name)) co_return fail(only_here(wanted.name));
-  CO_TRY(auto object, co_await node.store.open_object(wanted.name));
-  if (object && !unsettled_by(object->record()).empty())
-    co_return fail(Errc::unavailable, "{} is being changed; try again", wanted.display());
+  CO_TRY(auto object, co_await open_settled(node, wanted.name));
   if (is_newest(*node.view.state(), object.get())) co_return std::move(object);
   CO_TRY(const auto newest, co_await bring_home(node, wanted));
   if (!newest.exists()) co_return std::shared_ptr<OpenObject>();
-  co_return co_await node.store.open_object(wanted.name);
+  co_return co_await open_settled(node, wanted.name);
 }
 
 Task<Status> look_up(TargetNode& node, http::Request& request) {
@@ -283,9 +320,8 @@ Task<Status> look_up(TargetNode& node, http::Request& request) {
   // Whichever of us knows the newer state of the bucket.
   name = as_of_now(node, std::move(name));
   name.copies = std::max(name.copies, static_cast<std::uint8_t>(*copies));
-  CO_TRY(const auto own,
-         co_await look_here(node, std::move(name), *map_version,
-                            query.get("as_it_is") == "1" ? Look::as_it_is : Look::settled));
+  CO_TRY(const auto own, co_await look_here(node, std::move(name), *map_version, look_of(query),
+                                            parse_generation(query.get("enough"))));
   if (!own) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));

@@ -31,20 +31,28 @@ struct HomeAnswer {
 };
 /// How a target looks before it answers.
 enum class Look : std::uint8_t {
-  settled,  ///< what it says is what all homes have
+  settled,      ///< what it says is what all homes have
+  settled_now,  ///< the same for who holds the name's lock: what only that could settle is an error
   as_it_is
 };
-/// Asks one target, which answers when nothing of the name is on its way to its drives. unavailable
-/// when it does not, or acts on a newer map than `state`.
+/// Asks one target, which answers when nothing of the name is on its way to its drives, or at once
+/// when it has, as all homes have, what is `enough`: that version or a newer one. unavailable when
+/// it does not answer, or acts on a newer map than `state`.
 Task<Result<HomeAnswer>> ask_home(TargetNode& node,
                                   std::shared_ptr<const cluster::ClusterState> state,
-                                  ObjectName name, std::string id, Look look);
+                                  ObjectName name, std::string id, Look look,
+                                  std::optional<Generation> enough = {});
 
 /// Asks all that may have something newer than this target, and looks at itself last
 /// (docs/decisions/011); nobody when nothing moves. We must be a home of the name. Under the name's
 /// lock for writes; settle_copies() goes before that. unavailable when somebody who may hold the
-/// name cannot tell.
-Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted);
+/// name cannot tell, or, where its owner alone settles, would have to wait for the lock.
+///
+/// What not all homes may have is unavailable, too; with `show` it is an answer like any other, and
+/// others say what they have as it is.
+enum class Marked : std::uint8_t { refuse, show };
+Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
+                                 Marked marked = Marked::refuse);
 /// settle_copies() and find_newest(): not under the name's lock.
 Task<Result<Newest>> find_settled(TargetNode& node, const ObjectRequest& wanted);
 /// find_newest(), for what needs the record here: object_not_found when there is no object,

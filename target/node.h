@@ -12,14 +12,21 @@
 #include "common/http/router.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "target/bad_pieces.h"
+#include "target/drives_away.h"
 #include "target/home_moves.h"
 #include "target/marked_names.h"
 #include "target/moves.h"
 #include "target/object_store.h"
 #include "target/open_appends.h"
+#include "target/open_pieces.h"
 #include "target/owned_names.h"
+#include "target/rebuild_watch.h"
+#include "target/recode_counts.h"
+#include "target/repair_wishes.h"
 #include "target/resilver_wish.h"
 #include "target/running_copies.h"
+#include "target/scrub_board.h"
 
 namespace tarn::target {
 
@@ -39,11 +46,24 @@ struct TargetNode {
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};
+  OpenPieces open_pieces = {};
+  PieceDrops piece_drops = {};
+  DrivesAway drives_away = {};
+  BadPieces bad_pieces = {};
+  RepairWishes repair_wishes = {};
+  RebuildWatch rebuild = {};
+  RecodeCounts recoded = {};
+  ScrubBoard scrub = {};
+  /// Requests of clients that are being served.
+  std::atomic<std::size_t> clients{0};
   RunningCopies copies = {};
   Moves moves = Moves(id);
   ResilverWish resilver = {};
   HomeMoves home = {};
   MarkedNames marked = {};
+  /// What goes on beside requests and behind their answers: slices on their way, what is overtaken.
+  /// Closed when the last request has ended.
+  http::TaskGroup aside = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
 
   /// The generation of a change that commits now, by what OwnedNames::Write::commit() says
@@ -91,6 +111,8 @@ Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRe
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
 /// A write of our own making. unavailable when the name is not ours, or not yet.
 Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname);
+/// The name as a request would have it that nobody sent. bucket_not_found when its bucket is gone.
+[[nodiscard]] Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name);
 /// What a request says about an object that does not exist, or not here.
 [[nodiscard]] Error object_missing(const ObjectRequest& wanted);
 /// Tombstones `present` and unlinks its files, durably. The caller holds the name's lock.
@@ -111,9 +133,19 @@ Task<Status> take_batch(TargetNode& node, http::Request& request);   // object_b
 /// Ends a streamed job (job_stream.h) of any kind: `job=ID` in the query.
 Task<Status> stop_job(TargetNode& node, http::Request& request);      // bucket_copy.cc, internal
 Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
+Task<Status> count_slices(TargetNode& node, http::Request& request);  // coded_counts.cc, internal
 Task<Status> look_up(TargetNode& node, http::Request& request);       // look_up.cc, internal
 Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
 Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal
+// piece_requests.cc, internal
+Task<Status> write_piece(TargetNode& node, http::Request& request);
+Task<Status> seal_written_piece(TargetNode& node, http::Request& request);
+Task<Status> abandon_piece(TargetNode& node, http::Request& request);
+Task<Status> read_piece(TargetNode& node, http::Request& request);
+Task<Status> drop_piece(TargetNode& node, http::Request& request);
+Task<Status> tell_pieces(TargetNode& node, http::Request& request);
+Task<Status> judge_pieces(TargetNode& node, http::Request& request);
+Task<Status> hear_of_bad_piece(TargetNode& node, http::Request& request);
 // What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
 Task<Status> append_object(TargetNode& node, http::Request& request,
                            const ObjectRequest& wanted);  // append.cc: append and flush

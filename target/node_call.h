@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "target/node.h"
 
@@ -10,5 +11,12 @@ namespace tarn::target {
 /// query. Any thread.
 [[nodiscard]] http::ClientRequest signed_call(const TargetNode& node, http::Method method,
                                               std::string target);
+
+/// One whole call to another target's internal listener. unavailable when it is not in the map,
+/// disconnected when it did not answer; else what it answered, errors as well.
+Task<Result<http::ClientResponse>> ask_target(TargetNode& node, std::string id,
+                                              http::ClientRequest request, http::CallLimits limits);
+/// What an answer means that is not 200: what that target said.
+[[nodiscard]] Error error_of_answer(const std::string& id, unsigned status, std::string_view body);
 
 }  // namespace tarn::target

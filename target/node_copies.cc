@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
@@ -21,6 +19,7 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/block_reader.h"
+#include "target/bring_forward.h"
 #include "target/copy_room.h"
 #include "target/mirror_plan.h"
 #include "target/move_copy.h"
@@ -40,6 +39,8 @@ constexpr std::string_view kMark = "\x01unsettled";
 /// A home that dies is out of the map when its lease has ended; the write then goes on without it.
 constexpr auto kHomesMax = 8s;
 constexpr auto kLookAgain = 50ms;
+/// For how long a name that changes all the time is looked at anew before that is an error.
+constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
 /// give_to(): the drive of that home hangs or is behind. A write does not wait for it; it has ended
 /// when it is tried again.
@@ -51,25 +52,25 @@ spdlog::logger& log() { return obs::log("copies"); }
 
 /// The block at `at` of a work file, most of it still in memory, compared with the checksum that
 /// was taken when it came.
-Task<Status> read_back(const Piece& piece, std::span<std::byte> into, std::uint64_t at) {
-  CO_TRY_OK(co_await piece.file->drive().read_back(*piece.file, into, at));
-  if (crc32c(into) == (*piece.checksums)[at / kBlockBytes]) co_return Status();
+Task<Status> read_back(const Outbound& outbound, std::span<std::byte> into, std::uint64_t at) {
+  CO_TRY_OK(co_await outbound.file->drive().read_back(*outbound.file, into, at));
+  if (crc32c(into) == (*outbound.checksums)[at / kBlockBytes]) co_return Status();
   co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
-                 piece.file->drive().path());
+                 outbound.file->drive().path());
 }
 
 /// Sends the blocks. Ends early when the receiver has answered.
-Task<Status> send_blocks(http::ClientStream& stream, const Piece& piece) {
+Task<Status> send_blocks(http::ClientStream& stream, const Outbound& outbound) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  const std::uint64_t size = piece.attribute.record.size;
+  const std::uint64_t size = outbound.attribute.record.file_bytes();
   std::optional<BlockReader> blocks;
-  if (piece.object != nullptr) blocks.emplace(*piece.object);
+  if (outbound.object != nullptr) blocks.emplace(*outbound.object);
   for (std::uint64_t at = 0; at < size && !stream.answer_ready(); at += kBlockBytes) {
     const auto bytes = buffer.span().first(std::min(kBlockBytes, size - at));
     if (blocks) {
       CO_TRY_OK(co_await blocks->next(buffer.span()));
     } else {
-      CO_TRY_OK(co_await read_back(piece, bytes, at));
+      CO_TRY_OK(co_await read_back(outbound, bytes, at));
     }
     const auto checksum = little_endian(crc32c(bytes));
     Status sent = co_await stream.write(std::as_bytes(std::span(checksum)));
@@ -80,13 +81,13 @@ Task<Status> send_blocks(http::ClientStream& stream, const Piece& piece) {
 }
 
 /// Ok: the home has this version, or a newer one, durably.
-Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
+Task<Status> give_to(TargetNode& node, const Outbound& outbound, std::string id) {
   const auto state = node.view.state();
   const cluster::Node* home = state->map.find(id);
   if (home == nullptr) co_return fail(Errc::unavailable, "target t[{}] is not in the map", id);
   CO_TRY(http::Url address, http::parse_url(home->internal_url));
-  const std::string prelude = copy_prelude(piece.attribute);
-  const std::uint64_t size = piece.attribute.record.size;
+  const std::string prelude = copy_prelude(outbound.attribute);
+  const std::uint64_t size = outbound.attribute.record.file_bytes();
   auto request = signed_call(node, http::Method::put,
                              fmt::format("{}?map={}&bmd={}&unsettled=1", kCopyPath,
                                          state->map.version, state->bmd.version));
@@ -98,14 +99,17 @@ Task<Status> give_to(TargetNode& node, const Piece& piece, std::string id) {
                    opened.error().message);
   http::ClientStream stream = std::move(*opened);
   const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
-  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, piece));
+  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, outbound));
   if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
   const auto answer = co_await stream.read_head();
   if (!answer)
     co_return fail(Errc::disconnected, "target t[{}] did not answer: {}", id,
                    answer.error().message);
   const std::string text = co_await read_text(stream, kAnswerBytes);
-  if (answer->status == 200) co_return Status();
+  if (answer->status == 200) {
+    CO_FAIL_POINT("copies.given");
+    co_return Status();
+  }
   if (says_drive_behind(*answer)) co_return fail(kDriveBehind, "target t[{}]: {}", id, text);
   co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", id,
                  api::error_message_of(text));
@@ -156,17 +160,11 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
 
 /// give_to(), which is given up when that is no home any more: a process that stands still holds up
 /// nobody for longer than its lease.
-Task<Status> give_while_home(TargetNode& node, const Piece& piece, ObjectName name,
+Task<Status> give_while_home(TargetNode& node, const Outbound& outbound, ObjectName name,
                              std::string id) {
-  const auto executor = co_await asio::this_coro::executor;
-  auto [order, given_threw, given, watch_threw, watched] =
-      co_await asio::experimental::make_parallel_group(
-          asio::co_spawn(executor, give_to(node, piece, id), asio::deferred),
-          asio::co_spawn(executor, while_home(node, std::move(name), id), asio::deferred))
-          .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-  const bool gave = order.front() == 0;
-  if (gave && given_threw) std::rethrow_exception(given_threw);
-  co_return gave ? std::move(given) : std::move(watched);
+  auto first =
+      co_await first_of(give_to(node, outbound, id), while_home(node, std::move(name), id));
+  co_return first.index() == 0 ? std::get<0>(std::move(first)) : std::get<1>(std::move(first));
 }
 
 /// Takes the mark from our record when it is still of this generation.
@@ -194,7 +192,8 @@ Task<Status> clear_mark(TargetNode& node, const ObjectName& name, Generation gen
 
 enum class WritersWord : std::uint8_t {
   all_have_it,
-  gave_up,  ///< it does not go on with it, or cannot
+  has_newer,  ///< one that all have
+  gave_up,    ///< it does not go on with it, or cannot
   unknown
 };
 
@@ -207,20 +206,22 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
   if (other == nullptr || !state->live.contains(writer)) co_return WritersWord::gave_up;
   if (writer == node.id)
     co_return node.owned.at_rest(name.uname) ? WritersWord::gave_up : WritersWord::unknown;
-  const auto said = co_await ask_home(node, state, name, writer, Look::as_it_is);
+  const auto said = co_await ask_home(node, state, name, writer, Look::as_it_is, generation);
   if (!said) co_return WritersWord::unknown;
   const auto& record = said->record;
   if (!record || record->generation < generation) co_return WritersWord::gave_up;
-  if (unsettled_by(*record).empty()) co_return WritersWord::all_have_it;
+  if (unsettled_by(*record).empty())
+    co_return record->generation == generation ? WritersWord::all_have_it : WritersWord::has_newer;
   co_return record->generation == generation ? WritersWord::gave_up : WritersWord::unknown;
 }
 
 /// Before one of several homes has stored what another has no room for.
-Task<Status> find_room(TargetNode& node, const ObjectName& name, const Piece& piece,
+Task<Status> find_room(TargetNode& node, const ObjectName& name, const Outbound& outbound,
                        std::vector<std::string> homes) {
-  const io::ObjectRecord& record = piece.attribute.record;
+  const io::ObjectRecord& record = outbound.attribute.record;
   if (homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object) co_return Status();
-  co_return co_await check_room(node, name, record.generation, record.size, std::move(homes));
+  co_return co_await check_room(node, name, record.generation, record.file_bytes(),
+                                std::move(homes));
 }
 
 /// Gives what we hold to all present homes that lack it.
@@ -240,11 +241,11 @@ Task<Status> give_ours(TargetNode& node, const ObjectName& name, Located here) {
       co_return fail(Errc::unavailable, "object {} is being changed", name.object);
   }
   mark_unsettled(attribute.record, node.id);
-  const Piece piece{std::move(attribute), nullptr, nullptr, object.get()};
+  const Outbound outbound{std::move(attribute), nullptr, nullptr, object.get()};
   const auto others = without(homes_of(*map, name.uname, bucket->pieces()), {node.id});
-  CO_TRY_OK(co_await find_room(node, name, piece, others));
+  CO_TRY_OK(co_await find_room(node, name, outbound, others));
   for (const std::string& id : others) {
-    const Status given = co_await give_while_home(node, piece, name, id);
+    const Status given = co_await give_while_home(node, outbound, name, id);
     if (!given && given.error().code == kDriveBehind)
       co_return fail(Errc::unavailable, "{}", given.error().message);
     CO_TRY_OK(given);
@@ -302,16 +303,33 @@ void mark_settled(io::ObjectRecord& record) {
   std::erase_if(record.custom, [](const auto& pair) { return pair.first == kMark; });
 }
 
+bool forward_by_owner(const TargetNode& node, BucketId bucket) {
+  if (!SAFETY("safety.settle_by_owner")) return false;
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(bucket);
+  return record != nullptr && api::was_ever_coded(record->props);
+}
+
+Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id) {
+  mark_unsettled(outbound.attribute.record, node.id);
+  co_return co_await give_to(node, outbound, std::move(id));
+}
+
 Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                 cluster::Durability durability, const Piece& piece) {
-  Piece marked = piece;
+                                 const OwnedNames::Write& write, cluster::Durability durability,
+                                 const Outbound& outbound) {
+  const bool one_tenure = forward_by_owner(node, name.bucket);
+  Outbound marked = outbound;
   mark_unsettled(marked.attribute.record, node.id);
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kHomesMax;
   std::set<std::string> have{node.id};
   Error last{Errc::unavailable, "former homes of the name have not heard of the newest map yet"};
   while (true) {
-    const auto state = node.owned.state();
+    const auto state = one_tenure ? write.tenure() : node.owned.state();
+    if (state == nullptr)
+      co_return fail(Errc::unavailable,
+                     "{} has had another owner meanwhile: the outcome is unknown", name.object);
     const cluster::Pieces all_pieces = pieces_of(node, name.bucket);
     const std::size_t pieces = all_pieces.at(state->map->version);
     const auto homes = homes_of(*state->map, name.uname, all_pieces);
@@ -320,10 +338,13 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
                      name.object);
     const std::size_t required =
         durability == cluster::Durability::strict ? pieces : copies_required(pieces);
-    if (homes.size() < required)
+    // A home may have copies on several of its drives.
+    const std::size_t copies = homes.size() * std::max<std::size_t>(1, name.copies);
+    if (copies < required)
       co_return fail(Errc::unavailable,
-                     "object {} is to have {} copies, a write needs {} targets and {} are there",
-                     name.object, pieces, required, homes.size());
+                     "object {} is to have {} copies, a write needs {} of them and there are "
+                     "targets for {}",
+                     name.object, pieces, required, copies);
     std::vector<Task<Status>> gifts;
     const auto lacking = without(homes, have);
     if (have.size() == 1) CO_TRY_OK(co_await find_room(node, name, marked, lacking));
@@ -341,10 +362,13 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
         if (last.code == kDriveBehind) co_return fail(Errc::unavailable, "{}", last.message);
       }
     }
+    // What is to be given cannot be read any more.
+    if (!all && marked.file != nullptr && !marked.file->drive().usable())
+      co_return fail(Errc::unavailable, "{}", last.message);
     const auto now = node.owned.state();
     if (all && now->map->version == state->map->version &&
         former_homes_know(*now, name.uname, all_pieces))
-      co_return homes.size() >= pieces;
+      co_return copies >= pieces;
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
                      last.message);
@@ -363,8 +387,7 @@ Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generatio
   api::Query query;
   query.set("bucket", std::to_string(raw(name.bucket)));
   query.set("object", name.object);
-  query.set("generation", fmt::format("{}.{}.{}", generation.map_version, generation.incarnation,
-                                      generation.counter));
+  query.set("generation", generation_text(generation));
   auto request =
       signed_call(node, http::Method::post, std::string(kSettledPath) + "?" + query.encode());
   const auto answer =
@@ -375,20 +398,11 @@ Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generatio
   co_return Status();
 }
 
-std::optional<Generation> parse_generation(std::string_view text) {
-  std::array<std::uint64_t, 3> numbers{};
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto dot = text.find('.');
-    if ((dot == std::string_view::npos) != (i + 1 == numbers.size())) return std::nullopt;
-    const auto number = parse_u64(text.substr(0, dot));
-    if (!number) return std::nullopt;
-    numbers[i] = *number;
-    text.remove_prefix(dot == std::string_view::npos ? text.size() : dot + 1);
-  }
-  return Generation{numbers[0], numbers[1], numbers[2]};
-}
-
 }  // namespace
+
+Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation generation) {
+  co_return co_await clear_mark(node, name, generation);
+}
 
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation) {
   const auto map = node.owned.state()->map;
@@ -418,29 +432,100 @@ Status vouches_for_copies(const TargetNode& node) {
   return fail(Errc::unavailable, "drives of this target were changed just now; try again");
 }
 
+namespace {
+
+Error changed_too_often(const ObjectName& name) {
+  return {Errc::unavailable,
+          fmt::format("object {} is being changed again and again", name.object)};
+}
+
+/// What one look at a name on several nodes has brought.
+struct Round {
+  /// What was here, newest first, and all homes had; nothing when that is not known yet.
+  std::optional<std::vector<Located>> settled;
+  bool looked_only = false;  ///< nothing had to be done: so it is what is here now
+};
+
+Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
+  CO_TRY(auto found, co_await find_here(node, name));
+  if (found.empty() || unsettled_by(found.front().record).empty())
+    co_return Round{std::move(found), true};
+  const Generation generation = found.front().record.generation;
+  const std::string writer(unsettled_by(found.front().record));
+  const WritersWord word = co_await ask_writer(node, name, writer, generation);
+  if (word == WritersWord::unknown)
+    co_return fail(Errc::unavailable,
+                   "target t[{}] does not say whether all homes of {} have its newest version",
+                   writer, name.object);
+  if (word != WritersWord::all_have_it && forward_by_owner(node, name.bucket)) {
+    CO_TRY_OK(word == WritersWord::has_newer ? co_await fetch_newer(node, name, writer)
+                                             : co_await bring_forward(node, name, found.front()));
+    co_return Round{};
+  }
+  if (word == WritersWord::gave_up) {
+    CO_TRY_OK(co_await give_ours(node, name, found.front()));
+    log().info("version given to all homes object={} writer={}", name.object, writer);
+  }
+  CO_TRY_OK(co_await clear_mark(node, name, generation));
+  if (word == WritersWord::gave_up) co_await tell_homes(node, name, generation);
+  if (word == WritersWord::has_newer) co_return Round{};
+  for (Located& each : found) mark_settled(each.record);
+  co_return Round{std::move(found)};
+}
+
+}  // namespace
+
 Task<Status> settle_copies(TargetNode& node, ObjectName name) {
-  constexpr int kAttemptsMax = 4;
   if (!pieces_of(node, name.bucket).many()) co_return Status();
   CO_TRY_OK(vouches_for_copies(node));
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    CO_TRY(const auto found, co_await find_here(node, name));
-    if (found.empty()) co_return Status();
-    const io::ObjectRecord record = found.front().record;
-    const std::string writer(unsettled_by(record));
-    if (writer.empty()) co_return Status();
-    const WritersWord word = co_await ask_writer(node, name, writer, record.generation);
-    if (word == WritersWord::unknown)
-      co_return fail(Errc::unavailable,
-                     "target t[{}] does not say whether all homes of {} have its newest version",
-                     writer, name.object);
-    if (word == WritersWord::gave_up) {
-      CO_TRY_OK(co_await give_ours(node, name, found.front()));
-      log().info("version given to all homes object={} writer={}", name.object, writer);
-    }
-    CO_TRY_OK(co_await clear_mark(node, name, record.generation));
-    if (word == WritersWord::gave_up) co_await tell_homes(node, name, record.generation);
+  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+  do {
+    CO_TRY(const Round round, co_await settle_once(node, name));
+    if (round.looked_only) co_return Status();
+  } while (std::chrono::steady_clock::now() < until);
+  co_return fail(changed_too_often(name));
+}
+
+Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+  while (true) {
+    auto round = co_await settle_once(node, name);
+    if (round && round->settled) co_return std::move(*round->settled);
+    if (!round && round.error().code != Errc::unavailable) co_return fail(round.error());
+    if (std::chrono::steady_clock::now() >= until)
+      co_return fail(round ? changed_too_often(name) : round.error());
+    timer.expires_after(kLookAgain);
+    co_await timer.async_wait(asio::use_awaitable);
   }
-  co_return fail(Errc::unavailable, "object {} is being changed again and again", name.object);
+}
+
+namespace {
+
+/// Whether all homes have what is here: what was opened, or else what is here in its place.
+Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
+  if (object != nullptr) co_return unsettled_by(object->record()).empty();
+  if (!SAFETY("safety.absence_settled")) co_return true;
+  CO_TRY(const auto found, co_await find_here(node, name));
+  co_return found.empty() || unsettled_by(found.front().record).empty();
+}
+
+}  // namespace
+
+Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name) {
+  if (!pieces_of(node, name.bucket).many()) co_return co_await node.store.open_object(name);
+  CO_TRY_OK(vouches_for_copies(node));
+  const auto until = std::chrono::steady_clock::now() + kSettleMax;
+  do {
+    CO_TRY_OK(co_await settle_once(node, name));
+    // Of a name that has copies on drives the store tells what it cannot know.
+    if (name.copies == 0 && !sees_all(node, name))
+      co_return fail(Errc::unavailable, "object {} lives on a drive that is away", name.object);
+    CO_TRY(auto object, co_await node.store.open_object(name));
+    CO_TRY(const bool settled, co_await is_settled(node, name, object.get()));
+    if (settled) co_return std::move(object);
+  } while (std::chrono::steady_clock::now() < until);
+  co_return fail(changed_too_often(name));
 }
 
 }  // namespace tarn::target

@@ -39,7 +39,7 @@ void mark_settled(io::ObjectRecord& record);
 
 /// A version on its way to the other homes: of a file that is not published yet, of an object, or,
 /// when both are null, of a tombstone.
-struct Piece {
+struct Outbound {
   io::ObjectAttribute attribute;
   WorkFile* file = nullptr;
   const std::vector<std::uint32_t>* checksums = nullptr;  ///< of the file
@@ -48,10 +48,17 @@ struct Piece {
 /// Gives the version to all homes of the name but this node, which owns it; returns when each has
 /// it durably. When the map changes meanwhile, the homes are those of the newest one. Whether there
 /// are as many as the bucket wants. Under the name's lock, before this node commits its own.
-/// unavailable when a home does not answer for some time, or the name gets another owner: then the
+/// `write`: under which that is done. unavailable when a home does not answer for some time, or the
+/// name gets another owner (where rule F holds, or has had one since the write began): then the
 /// outcome is unknown; and when there are too few homes, where strict durability wants all.
 Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
-                                 cluster::Durability durability, const Piece& piece);
+                                 const OwnedNames::Write& write, cluster::Durability durability,
+                                 const Outbound& outbound);
+/// Gives a version to one target, marked as of this one. Ok: it has that, or a newer one, durably.
+Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id);
+/// Whether a record of the bucket that not all homes may have goes forward by the name's owner
+/// alone, under a new generation (docs/decisions/019, rule F).
+[[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
 /// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
 /// asks.
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
@@ -61,8 +68,22 @@ Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
 Status vouches_for_copies(const TargetNode& node);
 
 /// Returns when what this node holds of the name is what all homes have: a record of which that is
-/// not known is asked for at its writer, or given to all homes. unavailable when that cannot be.
+/// not known is asked for at its writer, or given to all homes. unavailable when that cannot be, or
+/// when it is changed again and again.
 Task<Status> settle_copies(TargetNode& node, ObjectName name);
+/// Records of the name, the newest first, that this node held at some moment of the call, of which
+/// all homes had the newest: for lists, which need no bytes, so that a name that is written again
+/// and again holds up none. Waits up to 2 s while its writer or the map changes; then unavailable.
+Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName name);
+
+/// All homes have the version of this generation: takes the mark from our record, if it is that.
+Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation generation);
+
+/// What this node holds of the name, opened; null when that is nothing, or the note of its end.
+/// What comes meanwhile, also such a note, is not believed before all homes have it. unavailable as
+/// settle_copies(), while a drive is away of which others know more, and when it is changed again
+/// and again; else as ObjectStore::open_object().
+Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);
 
 Task<Status> hear_settled(TargetNode& node, http::Request& request);  // internal
 

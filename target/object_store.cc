@@ -22,15 +22,20 @@ Error lies_on_disabled(const ObjectName& name, const Drive& drive) {
 }
 
 /// The drives at `paths`, with the sizes that those of `set` know. What one says of itself counts
-/// most: who was opened before knows of one that had its place.
+/// most: who was opened before knows of one that had its place. What was known `before` counts
+/// least.
 std::vector<DrivePlace> places_at(const std::vector<std::string>& paths,
-                                  const std::vector<std::shared_ptr<Drive>>& drives) {
+                                  const std::vector<std::shared_ptr<Drive>>& drives,
+                                  const std::vector<DrivePlace>& before) {
+  std::map<std::string, std::uint64_t> known;
+  for (const DrivePlace& place : before) known[place.path] = place.bytes;
   std::map<std::string, std::uint64_t> sizes;
   for (const auto& drive : drives)
     for (const DrivePlace& place : drive->places())
       if (place.path == drive->path() || !sizes.contains(place.path))
         sizes[place.path] = place.bytes;
   std::vector<DrivePlace> out;
+  sizes.merge(known);
   for (const std::string& path : paths) out.push_back({path, sizes[path]});
   return out;
 }
@@ -41,14 +46,17 @@ ObjectStore::ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
                          std::map<std::string, std::string> missing)
     : set_(
           make_set({std::make_move_iterator(drives.begin()), std::make_move_iterator(drives.end())},
-                   std::move(missing))) {}
+                   std::move(missing), {})) {}
 
 std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
-    std::vector<std::shared_ptr<Drive>> drives, std::map<std::string, std::string> missing) {
+    std::vector<std::shared_ptr<Drive>> drives, std::map<std::string, std::string> missing,
+    const std::vector<DrivePlace>& before) {
   auto set = std::make_shared<DriveSet>();
-  for (const auto& drive : drives) set->paths.push_back(drive->path());
-  for (const auto& [path, why] : missing) set->paths.push_back(path);
-  set->candidates = drive_candidates(places_at(set->paths, drives));
+  std::vector<std::string> paths;
+  for (const auto& drive : drives) paths.push_back(drive->path());
+  for (const auto& [path, why] : missing) paths.push_back(path);
+  set->places = places_at(paths, drives, before);
+  set->candidates = drive_candidates(set->places);
   for (std::size_t i = 0; i < drives.size(); ++i)
     if (drives[i]->vacating()) set->candidates[i].weight = 0;
   set->drives = std::move(drives);
@@ -108,10 +116,10 @@ void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   for (const auto& each : drives) each->expect_foreign();
   missing.erase(drive->path());
   drives.push_back(std::move(drive));
-  replace_set(make_set(std::move(drives), std::move(missing)));
+  replace_set(make_set(std::move(drives), std::move(missing), before->places));
 }
 
-void ObjectStore::detach(const Drive& drive) {
+void ObjectStore::take_from_set(const Drive& drive, std::map<std::string, std::string> missing) {
   const auto before = set_.get();
   auto drives = before->drives;
   const auto at = std::find_if(drives.begin(), drives.end(),
@@ -119,11 +127,22 @@ void ObjectStore::detach(const Drive& drive) {
   if (at == drives.end()) return;
   detached_.push_back(*at);
   drives.erase(at);
+  replace_set(make_set(std::move(drives), std::move(missing), before->places));
+  open_.forget_drive(drive);
+}
+
+void ObjectStore::detach(const Drive& drive) {
   // No home moves when one goes that was none.
   if (!drive.vacating())
-    for (const auto& each : drives) each->expect_foreign();
-  replace_set(make_set(std::move(drives), before->missing));
-  open_.forget_drive(drive);
+    for (const auto& each : drives())
+      if (each.get() != &drive) each->expect_foreign();
+  take_from_set(drive, missing());
+}
+
+void ObjectStore::lose(const Drive& drive, std::string why) {
+  auto missing = this->missing();
+  missing[drive.path()] = std::move(why);
+  take_from_set(drive, std::move(missing));
 }
 
 /// Homes move to other drives, or back to this one.
@@ -131,7 +150,7 @@ void ObjectStore::set_vacating(Drive& drive, bool vacating) {
   drive.set_vacating(vacating);
   expect_foreign();
   const auto before = set_.get();
-  replace_set(make_set(before->drives, before->missing));
+  replace_set(make_set(before->drives, before->missing, before->places));
 }
 
 void ObjectStore::expect_foreign() {
@@ -142,7 +161,7 @@ void ObjectStore::forget_missing(const std::string& path) {
   const auto before = set_.get();
   auto missing = before->missing;
   missing.erase(path);
-  replace_set(make_set(before->drives, std::move(missing)));
+  replace_set(make_set(before->drives, std::move(missing), before->places));
 }
 
 std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) const {
@@ -154,7 +173,7 @@ Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
   const std::size_t first = by_rank.front();
   if (first >= drives.size())
     return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                missing.at(paths[first]));
+                missing.at(places[first].path));
   TRY_OK(drives[first]->usable());
   return drives[first].get();
 }
@@ -298,7 +317,7 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
                                        std::move(checksums), durability);
   Drive& drive = file.drive();
   const auto set = set_.get();
-  const bool foreign = set->paths[set->order(name).front()] != drive.path();
+  const bool foreign = set->places[set->order(name).front()].path != drive.path();
   std::optional<io::ObjectRecord> replaced;
   for (const Located& other : others) {
     if (other.drive == &drive) {
@@ -370,9 +389,11 @@ void ObjectStore::forget_bucket(BucketId bucket) {
 }
 
 /// One page of every drive, merged. `next`: where the following call goes on.
-Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const std::string& prefix,
+Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, std::uint8_t copies,
+                                                       const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
-                                                       std::string& next, const Seen& seen) {
+                                                       std::string& next,
+                                                       const InPlaceOf& in_place_of) {
   std::map<std::string, Listed> merged;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   const auto all = drives();
@@ -381,6 +402,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
   if (may_hold_foreign()) order.insert(order.end(), all.rbegin(), all.rend());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto& drive = order[i];
+    if (copies > 1 && !drive->usable()) continue;  // lists_all() has looked
     CO_TRY_OK(drive->not_overloaded());
     CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
@@ -399,24 +421,35 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, const st
   page.more = bound.has_value();
   for (auto& [name, newest] : merged) {
     if (bound && name > *bound) break;
-    if (seen) seen(name, newest.record);
-    if (is_live(newest.record)) page.entries.push_back(std::move(newest));
+    const auto* shown = in_place_of ? in_place_of(name, newest.record) : &newest.record;
+    if (shown == nullptr || !is_live(*shown)) continue;
+    if (shown != &newest.record) newest.record = *shown;
+    page.entries.push_back(std::move(newest));
   }
   if (bound) next = *bound;
   co_return page;
 }
 
-Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::string prefix,
-                                                  std::string after, std::size_t limit,
-                                                  bool by_directory, Seen seen) {
+Status ObjectStore::lists_all(BucketId bucket, std::uint8_t copies) const {
   const auto set = set_.get();
+  if (copies > 0 && mirror_.sees_all(bucket, copies)) return {};
   if (!set->missing.empty())
-    co_return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
+    return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
+  for (const auto& drive : set->drives) TRY_OK(drive->usable());
+  return {};
+}
+
+Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::uint8_t copies,
+                                                  std::string prefix, std::string after,
+                                                  std::size_t limit, bool by_directory,
+                                                  InPlaceOf in_place_of) {
+  CO_TRY_OK(lists_all(bucket, copies));
   Page page;
   std::string from = std::move(after);
   while (true) {
     std::string next;
-    CO_TRY(auto part, co_await list_once(bucket, prefix, from, limit, next, seen));
+    CO_TRY(auto part, co_await list_once(bucket, copies, prefix, from, limit, next, in_place_of));
+    CO_TRY_OK(lists_all(bucket, copies));  // drives may have gone meanwhile
     bool jumped = false;
     for (auto& entry : part.entries) {
       if (page.entries.size() == limit) {

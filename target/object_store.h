@@ -17,6 +17,7 @@
 #include "target/name_locks.h"
 #include "target/object_name.h"
 #include "target/open_objects.h"
+#include "target/pieces_here.h"
 
 namespace tarn::target {
 
@@ -47,6 +48,9 @@ class ObjectStore {
   void attach(std::shared_ptr<Drive> drive);
   /// Takes one out of the set, and lets go of what is open of it without a reader.
   void detach(const Drive& drive);
+  /// The same for one that may come back, with attach(): until then it is missing, and homes stay
+  /// where they are. One caller at a time, as of attach().
+  void lose(const Drive& drive, std::string why);
   /// From here on a drive of the set is no name's home and takes no new files, or is and does again
   /// (Drive::vacating). One caller at a time, as of attach().
   void set_vacating(Drive& drive, bool vacating);
@@ -65,6 +69,9 @@ class ObjectStore {
 
   /// What is particular to mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }
+
+  /// Pieces of objects whose records may lie on other targets.
+  [[nodiscard]] PiecesHere& pieces() { return pieces_; }
 
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
@@ -122,13 +129,19 @@ class ObjectStore {
     std::vector<Listed> entries;  ///< live objects; names that end in '/' are virtual directories
     bool more = false;
   };
+  /// What to show in place of the newest record of a name, also of a deleted one: another, that
+  /// one, or null for nothing. Called on threads of drives.
+  using InPlaceOf =
+      std::function<const io::ObjectRecord*(std::string_view name, const io::ObjectRecord& newest)>;
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
-  /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never short:
-  /// unavailable when any drive is away. `seen` is told the newest record of each name that was
-  /// looked at, also of what is deleted.
-  using Seen = std::function<void(std::string_view name, const io::ObjectRecord&)>;
-  Task<Result<Page>> list(BucketId bucket, std::string prefix, std::string after, std::size_t limit,
-                          bool by_directory, Seen seen = {});
+  /// `by_directory`, names with a further '/' are folded into one entry "dir/". `copies` as in
+  /// ObjectName. Never short: unavailable when any drive is away of whose names others may not have
+  /// copies.
+  Task<Result<Page>> list(BucketId bucket, std::uint8_t copies, std::string prefix,
+                          std::string after, std::size_t limit, bool by_directory,
+                          InPlaceOf in_place_of = {});
+  /// unavailable when a list of what the drives that are there hold of the bucket would be short.
+  [[nodiscard]] Status lists_all(BucketId bucket, std::uint8_t copies) const;
 
  private:
   Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
@@ -137,20 +150,24 @@ class ObjectStore {
   struct DriveSet {
     std::vector<std::shared_ptr<Drive>> drives;
     std::map<std::string, std::string> missing;  // path -> why
-    std::vector<std::string> paths;              // of drives, then of missing
-    std::vector<cluster::Candidate> candidates;  // of paths
+    std::vector<DrivePlace> places;              // of drives, then of missing
+    std::vector<cluster::Candidate> candidates;  // of places
 
-    /// Indexes into paths, best first.
+    /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
     [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                       const std::vector<std::size_t>& order) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
   void replace_set(std::shared_ptr<const DriveSet> next);
+  /// `before`: what the sizes of drives are that no other one knows.
   static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
-                                                  std::map<std::string, std::string> missing);
-  Task<Result<Page>> list_once(BucketId bucket, const std::string& prefix, const std::string& after,
-                               std::size_t limit, std::string& next, const Seen& seen);
+                                                  std::map<std::string, std::string> missing,
+                                                  const std::vector<DrivePlace>& before);
+  void take_from_set(const Drive& drive, std::map<std::string, std::string> missing);
+  Task<Result<Page>> list_once(BucketId bucket, std::uint8_t copies, const std::string& prefix,
+                               const std::string& after, std::size_t limit, std::string& next,
+                               const InPlaceOf& in_place_of);
 
   Snapshot<DriveSet> set_;
   mutable std::mutex former_mutex_;
@@ -160,6 +177,7 @@ class ObjectStore {
   NameLocks locks_;
   friend class Mirror;
   Mirror mirror_{*this};
+  PiecesHere pieces_{*this};
   OpenObjects open_;  // behind the drives: it closes files on their threads
 };
 

@@ -1,5 +1,7 @@
 #include "target/open_drives.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/api/mirror_props.h"
@@ -14,11 +16,20 @@ spdlog::logger& log() { return obs::log("target"); }
 
 }  // namespace
 
-Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger) {
-  const auto text = files.read_file(path);
+Result<MirrorLedger> node_ledger(const std::string& directory) {
+  TRY(const auto files, io::FileSystem::open(directory));
+  const auto text = files->read_file("mirror.json");
+  if (text) return MirrorLedger::parse(*text);
+  if (text.error().code == Errc::not_found) return MirrorLedger();
+  return fail(text.error());
+}
+
+Status read_ledger(io::FileSystem& files, MirrorLedger& ledger) {
+  const auto text = files.read_file(kLedgerOfDrive);
   if (!text) return text.error().code == Errc::not_found ? Status() : fail(text.error());
   TRY(const MirrorLedger found, MirrorLedger::parse(*text));
   ledger.add(found);
+  ledger.agree(found);
   return {};
 }
 
@@ -46,13 +57,39 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   const RecoveryReport& report = drive->recovery();
   log().info(
       "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
-      "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={}",
+      "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={} "
+      "pieces={}",
       use.path, use.identity.drive,
       drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
       report.adopted, report.work_files, report.stale_files, report.lost_records, report.torn_files,
-      report.unreadable_files, report.newer_metadata, report.tombstones);
+      report.unreadable_files, report.newer_metadata, report.tombstones, report.pieces);
   return drive;
 }
+
+namespace {
+
+/// Whether other targets have what lies here.
+bool any_elsewhere(const cluster::ClusterState& state) {
+  return std::any_of(state.bmd.buckets.begin(), state.bmd.buckets.end(),
+                     [](const auto& each) { return each.second.pieces().many(); });
+}
+
+/// Whether a drive that was one of these is given up for what is in its place now.
+bool gives_up(const std::vector<FoundDrive>& found, const std::vector<std::string>& replace) {
+  std::set<std::string> there;
+  for (const FoundDrive& drive : found)
+    if (drive.identity) there.insert(drive.identity->drive);
+  const auto is_lost = [&](const auto& sibling) {
+    return !there.contains(sibling.first) &&
+           std::find(replace.begin(), replace.end(), sibling.second.path) != replace.end();
+  };
+  return std::any_of(found.begin(), found.end(), [&](const FoundDrive& drive) {
+    return drive.identity &&
+           std::any_of(drive.identity->siblings.begin(), drive.identity->siblings.end(), is_lost);
+  });
+}
+
+}  // namespace
 
 Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
                                            const cluster::ClusterState& state) const {
@@ -68,11 +105,19 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   }
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
-  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}};
-  for (const auto& [path, drive] : files)
-    TRY_OK(read_ledger(*drive, kLedgerOfDrive, opened.ledger));
-  TRY(const auto own, io::FileSystem::open(options.dir));
-  TRY_OK(read_ledger(*own, "mirror.json", opened.ledger));
+  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}, list.drive_set};
+  // Before any drive forgets that there was another one: what lay there is not here any more, which
+  // the others must know before this target says so of anything.
+  const bool loses = gives_up(found, options.replace_drives) && any_elsewhere(state);
+  if (list.drive_set == 0 || loses) {
+    opened.drive_set = other_drive_set();
+    TRY_OK(save_drive_set(options.dir, opened.drive_set));
+  }
+  // The directory first: what it does not say of copies being complete, no drive says.
+  TRY(opened.ledger, node_ledger(options.dir));
+  for (const auto& [path, drive] : files) TRY_OK(read_ledger(*drive, opened.ledger));
+  // What lay on a drive that is given up has copies less.
+  if (!options.replace_drives.empty()) opened.ledger.complete.clear();
   for (const DrivePlan::Use& use : plan.use)
     for (const auto& [uuid, place] : use.identity.siblings) opened.missing_ids[place.path] = uuid;
   for (const auto& [path, why] : plan.missing)
@@ -93,6 +138,9 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
       (*drive)->expect_foreign();
     }
     opened.identities[use.path] = use.identity;
+    const RecoveryReport& report = (*drive)->recovery();
+    if (report.lost_records + report.torn_files + report.unreadable_files > 0)
+      opened.ledger.complete.clear();
     opened.drives.push_back(std::move(*drive));
   }
   // One that was emptied before it was disabled is no name's home, there or not.

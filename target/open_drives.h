@@ -24,11 +24,13 @@ struct OpenedDrives {
   Identities identities;                           ///< of `drives`, by path
   std::map<std::string, std::string> missing_ids;  ///< path -> uuid, of all that are known
   MirrorLedger ledger;                             ///< what all places remember
+  std::uint64_t drive_set = 0;                     ///< DriveList::drive_set, as it is from now on
 };
 
-/// Adds what a drive, or a node's directory (`path` "mirror.json"), remembers of drives that are
-/// behind. Nothing there is fine.
-Status read_ledger(io::FileSystem& files, const char* path, MirrorLedger& ledger);
+/// What the directory of a node remembers; empty when it has no such file.
+[[nodiscard]] Result<MirrorLedger> node_ledger(const std::string& directory);
+/// Brings that together with what a drive remembers; one without such a file has no say.
+Status read_ledger(io::FileSystem& files, MirrorLedger& ledger);
 inline constexpr const char* kLedgerOfDrive = ".tarn/mirror.json";
 
 /// What all drives of a target share while they are opened.

@@ -14,6 +14,8 @@
 #include "common/base/hash.h"
 #include "common/base/unique_fd.h"
 #include "common/io/object_attribute.h"
+#include "ec/layout.h"
+#include "ec/slice_format.h"
 
 namespace tarn::target {
 
@@ -47,12 +49,19 @@ class VerifiedBlocks {
 /// last owner's end closes the file on the drive's threads. Shared by readers once it has all its
 /// checksums (OpenObjects).
 ///
+/// Blocks are those of its file. A coded object's file is empty: it has all its checksums, none.
+/// A slice of one is read in the same way: what stands at the end of each of its own blocks (ec/)
+/// is compared in place of checksums of the index.
+///
 /// An object that was adopted has no block checksums until its file has been read once, by
 /// adopt_block() from the first block to the last; nothing else can verify it until then.
 class OpenObject : public std::enable_shared_from_this<OpenObject> {
  public:
   OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd,
              std::vector<std::uint32_t> checksums, std::shared_ptr<VerifiedBlocks> verified);
+  /// A slice, whose record is of kind slice; `layout`: of the object that it is of.
+  OpenObject(Drive& drive, io::ObjectRecord record, UniqueFd fd, const ec::Layout& layout,
+             std::shared_ptr<VerifiedBlocks> verified);
   ~OpenObject();
   OpenObject(const OpenObject&) = delete;
   OpenObject& operator=(const OpenObject&) = delete;
@@ -60,9 +69,12 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] const io::ObjectRecord& record() const { return record_; }
   [[nodiscard]] Drive& drive() const { return drive_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(record_.size); }
+  /// Of the file, and so what the blocks are of: not the object's size when that is coded. Of a
+  /// slice without the label behind its blocks.
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(file_bytes_); }
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
-  /// CRC32C of a block for which has_checksum() holds.
+  /// CRC32C of a block for which has_checksum() holds. Not of a slice.
   [[nodiscard]] std::uint32_t checksum(std::uint64_t block) const { return checksums_[block]; }
   /// The header lines of an answer that tell of the object (object_fields.h), as they go out.
   [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
@@ -97,20 +109,34 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   /// its length. Adopts the file first when that has not been done. Hops to the drive's threads and
   /// back. Errors as verify_block.
   Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
+  /// Compares `count` blocks from `first` on with their checksums, in a turn of the drive: as the
+  /// drive gives them now, unless somebody else reads the file, and leaves no pages behind. Of a
+  /// file without checksums the first call reads and compares all. Hops to the drive's threads and
+  /// back. Errors as verify_block.
+  Task<Status> read_anew(std::uint64_t first, std::uint64_t count);
 
  private:
   [[nodiscard]] std::size_t bytes_of(std::uint64_t block) const;
   template <class Sink>
   Status read_pieces(std::uint64_t block, const Sink& sink);
+  Status read_anew_now(std::uint64_t first, std::uint64_t count);
   Result<std::size_t> read_block_now(std::uint64_t block, std::span<std::byte> into);
   Status check_block(std::uint64_t block, std::uint32_t crc);
+  Status check_slice(std::uint64_t offset, std::span<const std::byte> blocks);
+  void note_verified(std::uint64_t block);
 
   Drive& drive_;
   io::ObjectRecord record_;
+  const std::uint64_t file_bytes_;
   const std::string field_lines_;
   UniqueFd fd_;
   std::vector<std::uint32_t> checksums_;
-  std::atomic<std::uint64_t> known_;    // of these; grows while a file is adopted
+  std::atomic<std::uint64_t> known_;  // of these; grows while a file is adopted
+  struct Slice {
+    ec::SliceId id;
+    ec::Layout layout;
+  };
+  const std::optional<Slice> slice_;
   std::optional<Xxh64Stream> adopted_;  // of the blocks that adopt_block() has seen
   std::shared_ptr<VerifiedBlocks> verified_;
 };

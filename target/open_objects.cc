@@ -15,7 +15,7 @@ constexpr std::size_t kEntryBytes = 1024;  // about, without checksums and metad
 std::size_t bytes_of(std::string_view name, const OpenObject& object) {
   // Metadata is there twice: in the record, and as it goes out.
   return kEntryBytes + name.size() + 2 * object.field_lines().size() +
-         blocks_of(object.record().size) * sizeof(std::uint32_t);
+         blocks_of(object.file_bytes()) * sizeof(std::uint32_t);
 }
 
 }  // namespace

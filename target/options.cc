@@ -1,7 +1,6 @@
 #include "target/options.h"
 
 #include "common/base/encoding.h"
-#include "target/move_limits.h"
 
 namespace tarn::target {
 namespace {
@@ -60,6 +59,16 @@ void Options::bind(Settings& settings) {
   settings.integer("rebalance.workers", rebalance_workers, 0, MoveLimits::kWorkersMax, "objects",
                    "how many it moves at a time on each drive; 0: one on a rotational drive, four "
                    "on others");
+  settings.size("rebuild.floor", rebuild_floor, 0, kBandwidthMax,
+                "bytes a second of slices that a target makes again at least, whatever clients and "
+                "other moves want; 0B: only what these leave");
+  settings.duration("scrub.period", scrub_period, std::chrono::seconds(0),
+                    std::chrono::hours(24 * 365),
+                    "within which every byte on the drives is compared with its checksum; 0s: only "
+                    "when it is asked for");
+  settings.size(
+      "scrub.bandwidth", scrub_bandwidth, 0, kBandwidthMax,
+      "bytes a second that a scrub which is asked for takes of each target; 0B: no limit");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

@@ -10,6 +10,8 @@
 #include "common/cluster/etcd_options.h"
 #include "common/http/service_settings.h"
 #include "target/drive.h"
+#include "target/move_limits.h"
+#include "target/scrub_board.h"
 
 namespace tarn::target {
 
@@ -41,6 +43,9 @@ struct Options {
   std::string resilver_enabled = "true";
   std::uint64_t rebalance_bandwidth = 0;  ///< bytes a second; 0: no limit
   std::uint64_t rebalance_workers = 0;    ///< as MoveLimits
+  std::uint64_t rebuild_floor = MoveLimits::kFloor;
+  std::chrono::milliseconds scrub_period = ScrubBoard::kPeriod;
+  std::uint64_t scrub_bandwidth = 0;  ///< bytes a second; 0: no limit
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

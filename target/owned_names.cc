@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/fail_point.h"
+
 namespace tarn::target {
 
 /// Under the mutex, before each decision: whatever the view shows is in force here from then on.
@@ -66,11 +68,22 @@ cluster::LiveRecord OwnedNames::word() {
   out.under_way = word.under_way;
   out.moved = word.moved;
   out.drive_set = drive_set_;
+  out.drives = drives_;
+  out.coding = true;
+  out.lost_drives = lost_drives_;
   return out;
 }
 
 void OwnedNames::take_drive_set(std::uint64_t drive_set) {
   if (drive_set_.exchange(drive_set) != drive_set) membership_.word_changed();
+}
+
+void OwnedNames::take_lost_drives(std::uint64_t lost_drives) {
+  if (lost_drives_.exchange(lost_drives) != lost_drives) membership_.word_changed();
+}
+
+void OwnedNames::take_drives(std::uint32_t drives) {
+  if (drives_.exchange(drives) != drives) membership_.word_changed();
 }
 
 bool OwnedNames::drive_set_is_known() const {
@@ -115,6 +128,13 @@ std::optional<std::uint64_t> OwnedNames::Write::commit() const {
   if (!of_->hand_over_.commit(id_, of_->membership_.lease_now())) return std::nullopt;
   of_->committing_.push_back(id_);
   return of_->hand_over_.map_version(id_);
+}
+
+std::shared_ptr<const cluster::OwnershipState> OwnedNames::Write::tenure() const {
+  const std::lock_guard lock(of_->mutex_);
+  of_->learn();
+  if (SAFETY("safety.one_tenure") && !of_->hand_over_.one_tenure(id_)) return nullptr;
+  return of_->hand_over_.state();
 }
 
 bool OwnedNames::Write::may_acknowledge() const {

@@ -42,6 +42,9 @@ class OwnedNames {
     /// Right before its record goes to a drive: the map version of its generation. Nothing when it
     /// must not, because the lease under which it began has ended.
     [[nodiscard]] std::optional<std::uint64_t> commit() const;
+    /// What is in force here now; null when the name has had another owner since it began, even if
+    /// it is ours again.
+    [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> tenure() const;
     /// Right before it is acknowledged.
     [[nodiscard]] bool may_acknowledge() const;
 
@@ -67,6 +70,10 @@ class OwnedNames {
 
   /// DriveList::drive_set, to be told to the cluster.
   void take_drive_set(std::uint64_t drive_set);
+  /// DrivesAway::believed_lost(), to be told to the cluster.
+  void take_lost_drives(std::uint64_t lost_drives);
+  /// How many drives the target has, to be told to the cluster.
+  void take_drives(std::uint32_t drives);
   /// Whether the map knows of the newest one. Until then this node vouches for no name of which
   /// others have copies: it may have lost what it had.
   [[nodiscard]] bool drive_set_is_known() const;
@@ -86,6 +93,8 @@ class OwnedNames {
   const cluster::ClusterView& view_;
   cluster::Membership& membership_;
   std::atomic<std::uint64_t> drive_set_ = 0;
+  std::atomic<std::uint32_t> drives_ = 0;
+  std::atomic<std::uint64_t> lost_drives_ = 0;
   std::mutex mutex_;  // guards all below
   cluster::HandOver hand_over_;
   std::vector<cluster::HandOver::WriteId> committing_;

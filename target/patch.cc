@@ -18,14 +18,24 @@ Task<Result<Generation>> store_anew(TargetNode& node, const ObjectRequest& wante
                                     api::CustomMetadata custom) {
   CO_TRY(const auto from, co_await node.store.open_object(wanted.name));
   if (!from) co_return fail(object_missing(wanted));
-  CO_TRY(const auto file, co_await node.store.create(wanted.name, from->record().size));
+  const io::ObjectRecord& now = from->record();
+  CO_TRY(const auto file, co_await node.store.create(wanted.name, now.file_bytes()));
+  if (now.coding) {
+    // Its slices stay where they are, and what names them is made anew.
+    NewBytes bytes{*file, now.size, now.xxh64};
+    bytes.kept = &*now.coding;
+    CO_TRY(const io::ObjectRecord record,
+           co_await commit_locked(node, wanted, wanted.write, std::move(bytes), std::move(custom),
+                                  nullptr));
+    co_return record.generation;
+  }
   Digests digests;
-  CO_TRY_OK(co_await copy_bytes(*from, *file, digests));
-  if (digests.xxh64() != from->record().xxh64)
+  CO_TRY_OK(co_await copy_file(*from, *file, digests));
+  if (digests.xxh64() != now.xxh64)
     co_return fail(Errc::corrupt, "{} does not match its checksum", wanted.display());
   CO_TRY(const io::ObjectRecord record,
-         co_await commit_locked(node, wanted, wanted.write, *file, digests, std::move(custom),
-                                nullptr));
+         co_await commit_locked(node, wanted, wanted.write, new_bytes(*file, digests),
+                                std::move(custom), nullptr));
   co_return record.generation;
 }
 

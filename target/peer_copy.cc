@@ -13,9 +13,9 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "target/away_drive.h"
-#include "target/block_reader.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/object_bytes.h"
 
 namespace tarn::target {
 namespace {
@@ -78,13 +78,12 @@ Error moved_on(const Destination& to) {
                       to.object.display(), to.owner->id)};
 }
 
-/// Sends the blocks until all are through or the peer has answered.
-Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, std::stop_token stop) {
+/// Sends the bytes until all are through or the peer has answered.
+Task<Status> send_bytes(http::ClientStream& stream, ObjectBytes& bytes, std::stop_token stop) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  BlockReader blocks(from);
   while (!stream.answer_ready()) {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
-    CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
+    CO_TRY(const std::size_t got, co_await bytes.next(buffer.span()));
     if (got == 0) break;
     const Status sent = co_await stream.write(buffer.span().first(got));
     if (!sent) co_return Status();  // the peer may have said why: its answer tells
@@ -93,8 +92,8 @@ Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, std::stop
   co_return Status();
 }
 
-Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenObject& from,
-                          const Destination& to, CopyTerms terms) {
+Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, const ObjectName& name,
+                          OpenObject& from, const Destination& to, CopyTerms terms) {
   CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
   auto opened = co_await node.client.open(
       std::move(address), put_request(node, request_id, from.record(), to, terms.conditions),
@@ -104,7 +103,8 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
   auto answer = co_await stream.read_head();
   if (!answer) co_return fail(peer_lost(to, answer.error()));
   if (answer->status < 200) {
-    CO_TRY_OK(co_await send_blocks(stream, from, terms.stop));
+    ObjectBytes bytes(node, name, from);
+    CO_TRY_OK(co_await send_bytes(stream, bytes, terms.stop));
     answer = co_await stream.read_head();
     if (!answer) co_return fail(peer_lost(to, answer.error()));
   }
@@ -115,19 +115,20 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, OpenO
                  api::error_message_of(text));
 }
 
-Task<Status> copy_here(TargetNode& node, OpenObject& from, const Destination& to, CopyTerms terms) {
+Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& from,
+                       const Destination& to, CopyTerms terms) {
   if (terms.conditions != nullptr)
     CO_TRY_OK(co_await check_before_body(node, *terms.conditions, to.object));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, to.object.name.uname));
   CO_TRY(auto file, co_await create_here(node, to.object.name, from.record().size));
   Digests digests;
-  CO_TRY_OK(co_await copy_bytes(from, *file, digests, terms.stop));
+  CO_TRY_OK(co_await copy_bytes(node, name, from, *file, digests, terms.stop));
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
   CO_TRY(const io::ObjectRecord record,
-         co_await commit_file(node, to.object, write, *file, digests, from.record().custom,
-                              terms.conditions));
+         co_await commit_file(node, to.object, write, new_bytes(*file, digests),
+                              from.record().custom, terms.conditions));
   co_await tell_homes(node, to.object.name, record.generation);
   co_return check_lease_before_reply(write);
 }
@@ -210,10 +211,10 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
   co_return to;
 }
 
-Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to, CopyTerms terms) {
-  if (to.owner->id == node.id) co_return co_await copy_here(node, from, to, std::move(terms));
-  co_return co_await copy_to_peer(node, request_id, from, to, std::move(terms));
+Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,
+                     OpenObject& from, const Destination& to, CopyTerms terms) {
+  if (to.owner->id == node.id) co_return co_await copy_here(node, name, from, to, std::move(terms));
+  co_return co_await copy_to_peer(node, request_id, name, from, to, std::move(terms));
 }
 
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,

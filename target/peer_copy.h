@@ -24,12 +24,12 @@ struct CopyTerms {
   std::stop_token stop{};
 };
 
-/// Makes `to` a copy of `from`, custom metadata included, durably: here, or by a PUT that this
-/// target signs when another one owns the name. The bytes are compared with their checksums on the
-/// way. Takes the destination's lock at its commit only, and no other. cancelled when it was told
-/// to stop; then nothing is there but what was there before.
-Task<Status> copy_to(TargetNode& node, const std::string& request_id, OpenObject& from,
-                     const Destination& to, CopyTerms terms = {});
+/// Makes `to` a copy of `from`, which is what `name` has here, custom metadata included, durably:
+/// here, or by a PUT that this target signs when another one owns the name. The bytes are compared
+/// with their checksums on the way. Takes the destination's lock at its commit only, and no other.
+/// cancelled when it was told to stop; then nothing is there but what was there before.
+Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,
+                     OpenObject& from, const Destination& to, CopyTerms terms = {});
 
 /// How long the other target may say nothing while it takes `size` bytes: it syncs what it got
 /// before it answers, to a drive that others may keep busy. Never longer than the relay waits for a

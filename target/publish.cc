@@ -83,24 +83,29 @@ Status Drive::take_back(WorkFile& file, const Status& why) {
   return why;
 }
 
+/// Its bucket was there when the write began. What its removal did not see when it looked, it may
+/// have erased from the index nevertheless: the file is ours to remove.
+void Drive::remove_if_forgotten(const io::FileName& file, BucketId bucket) {
+  if (!is_forgotten(bucket)) return;
+  static_cast<void>(files_->remove(file.path()));
+  forget_bucket(bucket);
+}
+
 void Drive::note_published(WorkFile& file, const Publication& publication) {
   file.published_ = true;
-  const std::uint64_t size = publication.attribute.record.size;
-  cache_policy_->note_stored(size);
-  if (replaces(publication)) cache_policy_->note_removed(publication.old->size);
-  const auto verified = verified_files_.of(file.name_, size);
+  const std::uint64_t bytes = publication.attribute.record.file_bytes();
+  cache_policy_->note_stored(bytes);
+  if (replaces(publication)) cache_policy_->note_removed(publication.old->file_bytes());
+  const auto verified = verified_files_.of(file.name_, bytes);
   for (std::size_t block = 0; block < publication.checksums.size(); ++block)
     verified->set(block, true);
-  // Its bucket was there when the write began. What its removal did not see when it looked, it may
-  // have erased from the index nevertheless: the file is ours to remove.
-  if (!is_forgotten(publication.attribute.bucket_id)) return;
-  static_cast<void>(files_->remove(file.name_.path()));
-  forget_bucket(publication.attribute.bucket_id);
+  remove_if_forgotten(file.name_, publication.attribute.bucket_id);
 }
 
 Status Drive::prepare_now(WorkFile& file, const Publication& publication) {
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
+  if (publication.attribute.record.coding) TRY_OK(raise_format());
   const Status written = write_durably({{file.fd_.get(), publication.attribute}});
   return written ? written : take_back(file, written);
 }
@@ -140,6 +145,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
   if (publication.durability != cluster::Durability::nosync) return publish_now(file, publication);
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
+  if (publication.attribute.record.coding) TRY_OK(raise_format());
   const auto mark = coming(publication);
   IndexBatch batch = batch_for(file, publication);
   batch.put_unsynced(file.name_, io::encode(publication.attribute));
@@ -152,7 +158,7 @@ Status Drive::publish_unsynced(WorkFile& file, Publication publication) {
 
 void Drive::sync_later(int fd, const io::FileName& name, Publication publication) {
   const std::lock_guard lock(unsynced_mutex_);
-  unsynced_bytes_ += publication.attribute.record.size;
+  unsynced_bytes_ += publication.attribute.record.file_bytes();
   unsynced_.push_back({UniqueFd(fd), name, std::move(publication)});
   if (syncing_ == kSyncingMax) return;
   ++syncing_;
@@ -165,7 +171,7 @@ void Drive::sync_waiting() {
     std::vector<Unsynced> next;
     std::uint64_t bytes = 0;
     do {
-      bytes += unsynced_.front().publication.attribute.record.size;
+      bytes += unsynced_.front().publication.attribute.record.file_bytes();
       next.push_back(std::move(unsynced_.front()));
       unsynced_.pop_front();
     } while (!unsynced_.empty() && next.size() < kTogetherFilesMax && bytes < kTogetherBytesMax);
@@ -185,7 +191,7 @@ Status Drive::sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex
   }
   lock.lock();
   for (const Unsynced& file : files) {
-    unsynced_bytes_ -= file.publication.attribute.record.size;
+    unsynced_bytes_ -= file.publication.attribute.record.file_bytes();
     being_synced_.erase(file.name);
   }
   synced_.notify_all();
@@ -201,7 +207,8 @@ Status Drive::sync_now(std::span<const Unsynced> files) {
     for (const Unsynced& file : files) {
       const io::ObjectAttribute& attribute = file.publication.attribute;
       // All of them on their way before the first is waited for.
-      if (files.size() > 1) files_->start_writeback(file.fd.get(), 0, attribute.record.size);
+      if (files.size() > 1)
+        files_->start_writeback(file.fd.get(), 0, attribute.record.file_bytes());
       written.push_back({file.fd.get(), attribute});
       batch.erase_unsynced(file.name);
     }

@@ -3,9 +3,11 @@
 // (publish.cc has the order of the commit). Nothing is acknowledged before it is durable, unless
 // the bucket asks for that. What else comes as a PUT, append and copy, branches off here.
 
+#include "common/api/coding_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/coded_write.h"
 #include "target/incoming.h"
 #include "target/node_copies.h"
 #include "target/send_on.h"
@@ -27,19 +29,47 @@ struct Stored {
   bool degraded = false;  ///< fewer copies than wanted
 };
 
+/// The body goes to the homes of its slices as it comes (coded_write.h).
+Task<Result<Stored>> store_coded(TargetNode& node, http::Request& request,
+                                 const ObjectRequest& wanted, BodyChecksums announced,
+                                 api::CustomMetadata custom) {
+  const auto& head = request.head();
+  CO_TRY_OK(check_memory());
+  CO_TRY(const auto coded, co_await begin_coded(node, wanted, head.content_length));
+  while (true) {
+    const auto room = coded->room();
+    CO_TRY(const std::size_t got, co_await request.exchange.read_some(room));
+    if (got == 0) break;
+    announced.update(room.first(got));
+    CO_TRY_OK(co_await coded->filled(got));
+  }
+  CO_TRY_OK(co_await coded->end());
+  CO_TRY_OK(announced.check(coded->xxh64()));
+  CO_TRY(auto file, co_await create_here(node, wanted.name, 0));
+  NewBytes bytes{*file, coded->size(), coded->xxh64()};
+  bytes.coded = coded.get();
+  CO_TRY(io::ObjectRecord record, co_await commit_file(node, wanted, wanted.write, std::move(bytes),
+                                                       std::move(custom), &head));
+  co_return Stored{std::move(record), file->degraded()};
+}
+
 Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
                                 const ObjectRequest& wanted) {
   const auto& head = request.head();
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   CO_TRY(auto custom, custom_metadata_of(head));
+  const auto coding = api::coding_of(wanted.bucket.props);
+  if (coding && head.content_length && coding->is_coded(*head.content_length))
+    co_return co_await store_coded(node, request, wanted, std::move(announced), std::move(custom));
   CO_TRY(auto file, co_await create_here(node, wanted.name, head.content_length));
   if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
-  CO_TRY(io::ObjectRecord record, co_await commit_file(node, wanted, wanted.write, *file, digests,
-                                                       std::move(custom), &head));
+  CO_TRY(io::ObjectRecord record,
+         co_await commit_file(node, wanted, wanted.write, new_bytes(*file, digests),
+                              std::move(custom), &head));
   co_return Stored{std::move(record), file->degraded()};
 }
 

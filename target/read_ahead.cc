@@ -1,6 +1,9 @@
 #include "target/read_ahead.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/base/resume.h"
 #include "target/drive.h"
@@ -10,6 +13,8 @@ namespace {
 
 /// How much is looked for in memory at once.
 constexpr std::uint64_t kWarmBytes = 2U << 20U;
+/// How often an impatient reader looks whether the drive goes on.
+constexpr std::chrono::milliseconds kLook{250};
 
 constexpr std::uint64_t block_begin(std::uint64_t offset) {
   return offset / kBlockBytes * kBlockBytes;
@@ -34,7 +39,13 @@ ReadAhead::~ReadAhead() {
 Task<Result<std::uint64_t>> ReadAhead::ready(std::uint64_t at) {
   while (true) {
     if (auto found = look(at)) co_return std::move(*found);
-    co_await changed();
+    if (!options_.impatient) {
+      co_await changed();
+      continue;
+    }
+    if (object_->drive().longest_call() >= HangWatch::kSlowSeconds)
+      co_return fail(Errc::unavailable, "drive {} does not answer", object_->drive().path());
+    co_await changed_soon();
   }
 }
 
@@ -68,7 +79,7 @@ void ReadAhead::ask(std::uint64_t begin) {
   }
   const std::uint64_t to_block_end = block_begin(end_ + kBlockBytes - 1);
   const std::uint64_t end =
-      std::min({begin + turns_.window(), to_block_end, object_->record().size});
+      std::min({begin + turns_.window(), to_block_end, object_->file_bytes()});
   in_flight_ = true;
   asked_ = end;
   const std::uint64_t epoch = epoch_;
@@ -205,6 +216,17 @@ void ReadAhead::wake(std::unique_lock<std::mutex> lock) {
   const auto waiter = std::exchange(waiter_, nullptr);
   lock.unlock();
   if (waiter) waiter();
+}
+
+/// Returns after a moment in any case.
+Task<void> ReadAhead::changed_soon() {
+  const auto timer =
+      std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor, kLook);
+  timer->async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
+    if (!cancelled) self->wake(std::unique_lock(self->mutex_));
+  });
+  co_await changed();
+  timer->cancel();
 }
 
 Task<void> ReadAhead::changed() {

@@ -26,6 +26,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   struct Options {
     bool keep_cached = true;     ///< else the pages are dropped when they have been sent
     bool verify_always = false;  ///< also what is in memory and was verified when it came there
+    bool impatient = false;      ///< the bytes can be had elsewhere: see ready()
   };
   /// For the bytes [begin, end) of `object`. An object without checksums must be read from 0 to its
   /// end, or have been adopted before.
@@ -36,7 +37,9 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   ReadAhead& operator=(const ReadAhead&) = delete;
 
   /// The offset, above `at`, up to which bytes may be sent by the event loop; waits for the drive.
-  /// Errors as OpenObject::verify_block: they concern bytes at or after `at`.
+  /// Errors as OpenObject::verify_block: they concern bytes at or after `at`. To an impatient
+  /// reader unavailable, when the drive has been at one call for HangWatch::kSlowSeconds; it may
+  /// bring the bytes later.
   Task<Result<std::uint64_t>> ready(std::uint64_t at);
   /// Everything before `at` has been sent.
   void passed(std::uint64_t at);
@@ -66,6 +69,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   void wake(std::unique_lock<std::mutex> lock);
   void give_back(const std::deque<Window>& windows);
   Task<void> changed();
+  Task<void> changed_soon();
 
   const std::shared_ptr<OpenObject> object_;
   HeadTurns& turns_;

@@ -14,6 +14,7 @@
 #include "target/move_copy.h"
 #include "target/move_walk.h"
 #include "target/node_copies.h"
+#include "target/recode.h"
 #include "target/retry.h"
 
 namespace tarn::target {
@@ -38,12 +39,20 @@ class Rebalance final : public MoveWalk {
   [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
     return plan(entry.name.uname, entry.bucket->pieces());
   }
+  /// Whether it is to be cut into slices, which its owner does: nobody else gets a copy of it.
+  [[nodiscard]] static bool is_to_be_coded(const WalkEntry& entry) {
+    return !entry.record.coding && is_kept_otherwise(entry.bucket->props, entry.record);
+  }
+  [[nodiscard]] std::string owner_of(const WalkEntry& entry) const {
+    return std::string(cluster::writer_of(*map_, cluster::placement_digest(entry.name.uname)));
+  }
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
   using Entries = std::vector<WalkEntry*>;
   Task<Result<std::vector<std::size_t>>> offer_to(std::string id, const Entries& entries);
   Task<Status> offer_ours(std::string id, Entries entries);
   Task<Status> ask_for_others(std::string id, Entries entries);
   Task<Result<std::vector<std::size_t>>> offer_patiently(const Receiver& to, const Offer& offer);
+  [[nodiscard]] bool is_overtaken(const WalkEntry& entry) const;
   Task<Result<std::optional<Generation>>> send(const WalkEntry& entry);
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
@@ -80,10 +89,13 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
     const auto wanted = plan(entry);
     entry.given_up = wanted.send.empty();
     if (entry.given_up) note_failure(1, {Errc::unavailable, "no target owns " + entry.name.uname});
-    for (const std::string& id : wanted.send) ours[id].push_back(&entry);
+    // The homes of a record get that from the owner when it has cut the object.
+    const std::string owner = is_to_be_coded(entry) ? owner_of(entry) : "";
+    for (const std::string& id : wanted.send)
+      (owner.empty() || id == owner ? ours : others)[id].push_back(&entry);
     // Who was to give it to them may be away: in the next round it is given from here.
     for (const std::string& id : wanted.confirm)
-      (first_round_ ? others : ours)[id].push_back(&entry);
+      (first_round_ || (!owner.empty() && id != owner) ? others : ours)[id].push_back(&entry);
   }
   std::vector<Task<Status>> offers;
   for (auto& [id, theirs] : ours) offers.push_back(offer_ours(id, std::move(theirs)));
@@ -150,8 +162,18 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
   if (error.code == Errc::disconnected) away_.insert(entry.to.begin(), entry.to.end());
 }
 
+/// All present homes have something as new as this, which nobody knows whether all had: no home any
+/// more, we could be given that no more, and nobody needs ours (docs/decisions/019, attack 55).
+bool Rebalance::is_overtaken(const WalkEntry& entry) const {
+  return forward_by_owner(node_, entry.name.bucket) && !unsettled_by(entry.record).empty() &&
+         entry.to.empty() && !entry.awaited && !plan(entry).keep;
+}
+
 Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   Generation given = entry.record.generation;
+  if (is_overtaken(entry)) co_return co_await erase(entry.name, given);
+  if (is_to_be_coded(entry) && owner_of(entry) == node_.id)
+    co_return co_await recode(node_, entry.name);
   // Who gives a version away vouches for it.
   if (!unsettled_by(entry.record).empty()) CO_TRY_OK(co_await settle_copies(node_, entry.name));
   if (!entry.to.empty()) {
@@ -180,9 +202,9 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
     if (!object || !stored) continue;
     auto& sent = progress_.counts.sent[id];
     ++sent.objects;
-    sent.bytes += attribute.record.size;
+    sent.bytes += attribute.record.file_bytes();
     ++progress_.counts.objects;
-    progress_.counts.bytes += attribute.record.size;
+    progress_.counts.bytes += attribute.record.file_bytes();
   }
   co_return Sent(attribute.record.generation);
 }

@@ -44,7 +44,7 @@ Task<Status> rename_object(TargetNode& node, http::Request& request, const Objec
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(const auto from, co_await open_newest(node, wanted));
     if (!from) co_return fail(object_missing(wanted));
-    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), *from, to));
+    CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), wanted.name, *from, to));
     CO_FAIL_POINT("rename.before_delete");
     CO_TRY(const bool done, co_await delete_if_unchanged(node, wanted, from->record().generation));
     if (!done) continue;

@@ -11,6 +11,7 @@
 #include "target/block_reader.h"
 #include "target/incoming.h"
 #include "target/move_walk.h"
+#include "target/piece_moves.h"
 
 namespace tarn::target {
 namespace {
@@ -106,22 +107,22 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
   std::unique_ptr<WorkFile> file;
   if (drive.vacating()) {
     // Away from here in any case: as an upload that finds its home full.
-    CO_TRY(file, co_await node_.store.create(entry.name, object->record().size));
+    CO_TRY(file, co_await node_.store.create(entry.name, object->file_bytes()));
   } else {
     // Below the watermark only: else the next upload would push it out again.
-    CO_TRY(file, co_await home.create(object->record().size, false));
+    CO_TRY(file, co_await home.create(object->file_bytes(), false));
   }
   {
     BlockReader blocks(*object);
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
-      const std::uint64_t left = object->record().size - digests.size();
+      const std::uint64_t left = object->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace_.pass(std::min(kBlockBytes, left)));
       CO_FAIL_POINT("move.block");
       co_return co_await blocks.next(into);
     };
     CO_TRY_OK(co_await write_pieces(*file, digests, next));
   }
-  if (digests.xxh64() != object->record().xxh64)
+  if (!object->record().coding && digests.xxh64() != object->record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to drive {} does not match its checksum",
                    home.path());
   co_return file;
@@ -133,19 +134,37 @@ Task<Status> Resilver::publish_at_home(const WalkEntry& entry, WorkFile& file,
   io::ObjectAttribute attribute{entry.name.bucket, entry.bucket->placed_as(), entry.name.object,
                                 found.front().record};
   attribute.record.file = file.name();
-  const std::uint64_t size = attribute.record.size;
+  const std::uint64_t bytes = attribute.record.file_bytes();
   CO_TRY_OK(co_await node_.store.publish(entry.name, file, std::move(attribute), digests.blocks(),
                                          std::move(found), cluster::Durability::full));
   ++progress_.counts.objects;
-  progress_.counts.bytes += size;
+  progress_.counts.bytes += bytes;
   co_return Status();
+}
+
+/// Pieces of all drives; what went wrong first.
+Task<Status> move_all_pieces(TargetNode& node, const Pace& pace, api::CopyProgress& counts) {
+  Status first;
+  const auto state = node.view.state();
+  const auto drives = node.store.drives();
+  for (const auto& drive : drives) {
+    if (!drive->in_service()) continue;
+    const Status moved = co_await move_pieces(node.store, state, *drive, pace, counts);
+    CO_TRY_OK(pace.go_on());
+    if (!moved && first) first = moved;
+  }
+  co_return first;
 }
 
 Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {
   CO_TRY(const auto walk, co_await node.moves.begin_resilver());
   const Pace pace{node.moves.limits, walk, node.clock, std::move(stop)};
   Resilver resilver(node, pace, progress);
-  const Status moved = co_await resilver.run();
+  Status moved = co_await resilver.run();
+  if (moved || moved.error().code != Errc::cancelled) {
+    const Status pieces = co_await move_all_pieces(node, pace, progress.counts);
+    if (moved) moved = pieces;
+  }
   // Of drives that are in order, also when others are not.
   if (moved || moved.error().code != Errc::cancelled) CO_TRY_OK(co_await clear_foreign_marks(node));
   co_return moved;

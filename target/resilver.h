@@ -26,8 +26,9 @@ enum class ResilverStep : std::uint8_t {
 
 /// Moves what lies on another drive of this target than placement says (an upload that found its
 /// drive full, a drive that came) to where it belongs, generations kept, and clears the marks that
-/// make look-ups visit more than one drive. Names whose drive is away stay where they are. One walk
-/// at a time: conflict while any runs; a rebalance that begins ends it. Errors as MoveWalk::run().
+/// make look-ups visit more than one drive. Behind them pieces (piece_moves.h). Names whose drive
+/// is away stay where they are. One walk at a time: conflict while any runs; a rebalance that
+/// begins ends it. Errors as MoveWalk::run().
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop);
 
 /// After a look through all of each drive that may hold what belongs elsewhere: look-ups do not

@@ -2,11 +2,16 @@
 #include "target/bucket_mirror.h"
 #include "target/copy_again.h"
 #include "target/copy_room.h"
+#include "target/drive_scrub.h"
 #include "target/erase_all.h"
+#include "target/keep_coded.h"
+#include "target/keep_recoded.h"
 #include "target/list_moving.h"
 #include "target/move_jobs.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/rebuild_pace.h"
+#include "target/stakes.h"
 #include "target/store_jobs.h"
 
 namespace tarn::target {
@@ -18,20 +23,29 @@ http::RouteHandler bind(TargetNode& node, Function function) {
   return [&node, function](http::Request& request) { return function(node, request); };
 }
 
+Task<Status> serve(TargetNode& node, http::Request& request, Function function) {
+  const ServingClient serving(node);
+  co_return co_await function(node, request);
+}
+
+http::RouteHandler serving(TargetNode& node, Function function) {
+  return [&node, function](http::Request& request) { return serve(node, request, function); };
+}
+
 }  // namespace
 
 std::vector<http::Route> public_routes(TargetNode& node) {
   return {
-      {"GET", "/v1/objects/*/**", "read an object, or a range of it", bind(node, get_object)},
-      {"HEAD", "/v1/objects/*/**", "what is known of an object", bind(node, head_object)},
+      {"GET", "/v1/objects/*/**", "read an object, or a range of it", serving(node, get_object)},
+      {"HEAD", "/v1/objects/*/**", "what is known of an object", serving(node, head_object)},
       {"PUT", "/v1/objects/*/**", "store an object (as a proxy redirected it)",
-       bind(node, put_object)},
+       serving(node, put_object)},
       {"DELETE", "/v1/objects/*/**", "delete an object (as a proxy redirected it)",
-       bind(node, delete_object)},
+       serving(node, delete_object)},
       {"PATCH", "/v1/objects/*/**", "custom metadata (as a proxy redirected it)",
-       bind(node, patch_object)},
+       serving(node, patch_object)},
       {"POST", "/v1/objects/*/**", "rename-obj, check-lock (as a proxy redirected it)",
-       bind(node, post_object)},
+       serving(node, post_object)},
   };
 }
 
@@ -65,6 +79,23 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"PUT", "/v1/internal/move/copy", "take a copy that keeps its generation",
        bind(node, take_copy)},
       {"POST", "/v1/internal/move/give", "give one name to its owner now", bind(node, give_home)},
+      {"PUT", "/v1/internal/pieces/write", "take a piece of a coded object, which is nothing yet",
+       bind(node, write_piece)},
+      {"POST", "/v1/internal/pieces/seal", "make a piece of what was written",
+       bind(node, seal_written_piece)},
+      {"POST", "/v1/internal/pieces/abandon", "what was written is not wanted",
+       bind(node, abandon_piece)},
+      {"GET", "/v1/internal/pieces/read", "bytes of a piece", bind(node, read_piece)},
+      {"POST", "/v1/internal/pieces/drop", "a piece is not needed up to a generation",
+       bind(node, drop_piece)},
+      {"POST", "/v1/internal/pieces/have", "which of these pieces are here",
+       bind(node, tell_pieces)},
+      {"POST", "/v1/internal/pieces/ask", "which of these pieces are needed where they are",
+       bind(node, judge_pieces)},
+      {"GET", "/v1/internal/slices",
+       "counts a bucket's coded objects of this target by their slices", bind(node, count_slices)},
+      {"POST", "/v1/internal/pieces/bad", "a piece of an object of yours must be made anew",
+       bind(node, hear_of_bad_piece)},
       {"GET", "/v1/internal/holdings", "how many objects lie here", bind(node, tell_holdings)},
       {"GET", "/v1/internal/rebalance", "how far it is with bringing names home",
        bind(node, tell_rebalance)},
@@ -84,6 +115,23 @@ std::vector<http::Route> internal_routes(TargetNode& node) {
       {"POST", "/v1/internal/load-index",
        "bring a bucket's records into memory; a line on progress", bind(node, start_load_index)},
       {"DELETE", "/v1/internal/load-index", "stop that", bind(node, stop_job)},
+      {"GET", "/v1/internal/rebuild", "how far it is with making coded objects whole",
+       bind(node, tell_rebuild)},
+      {"POST", "/v1/internal/rebuild", "look once more for what is missing of them",
+       bind(node, start_rebuild)},
+      {"DELETE", "/v1/internal/rebuild", "stop making them whole for now",
+       bind(node, stop_rebuild)},
+      {"POST", "/v1/internal/recode",
+       "keep a bucket's objects of this target as its properties say; a line on progress",
+       bind(node, start_recode)},
+      {"DELETE", "/v1/internal/recode", "stop that", bind(node, stop_job)},
+      {"GET", "/v1/internal/stakes", "what the loss of its drives would take away",
+       bind(node, tell_stakes)},
+      {"GET", "/v1/internal/scrub", "how far each drive is read through, and what was bad",
+       bind(node, tell_scrub)},
+      {"POST", "/v1/internal/scrub", "read all drives now; a line on progress",
+       bind(node, start_scrub)},
+      {"DELETE", "/v1/internal/scrub", "be in no hurry with that any more", bind(node, stop_job)},
       {"GET", "/v1/internal/heartbeat", "a line a second while this target lives",
        bind(node, heartbeat)},
   };

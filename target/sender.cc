@@ -16,7 +16,7 @@ constexpr int kLostMax = 2;
 }  // namespace
 
 Sender::Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
-               bool verify_always, OtherCopies* others)
+               bool verify_always, OtherCopies* others, bool impatient)
     : exchange_(exchange),
       others_(others),
       object_(std::move(object)),
@@ -24,6 +24,7 @@ Sender::Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, htt
       end_(range.offset + range.length) {
   options_.keep_cached = object_->begin_reading();
   options_.verify_always = verify_always;
+  options_.impatient = impatient || others != nullptr;
 }
 
 Sender::~Sender() {
@@ -90,7 +91,7 @@ Task<Result<std::uint64_t>> Sender::ready() {
 
 Task<Status> Sender::prepare() {
   if (at_ == end_) co_return Status();
-  const bool whole = at_ == 0 && end_ == object_->record().size;
+  const bool whole = at_ == 0 && end_ == object_->file_bytes();
   if (!object_->has_checksums() && !whole) CO_TRY_OK(co_await object_->drive().adopt(*object_));
   const std::uint64_t first = std::min(end_ - at_, kSendBytes);
   if (!options_.verify_always && object_->may_send(at_, first)) co_return Status();
@@ -102,6 +103,7 @@ Task<Status> Sender::prepare() {
 Task<Status> Sender::send() {
   while (at_ < end_) {
     std::uint64_t upto = std::min(at_ + kSendBytes, end_);
+    if (toll_) CO_TRY_OK(co_await toll_(upto - at_));
     if (!ahead_ && !object_->may_send(at_, upto - at_)) read_ahead_from(at_);
     if (ahead_) {
       CO_TRY(const std::uint64_t ready, co_await this->ready());

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -25,9 +27,10 @@ class OtherCopies {
 class Sender {
  public:
   /// `verify_always`: compare with the checksums also what was verified when it came into memory.
-  /// `others`: null when there is one copy only.
+  /// `others`: null when there is one copy only. `impatient`, as with `others`: unavailable when
+  /// its drive hangs.
   Sender(http::Exchange& exchange, std::shared_ptr<OpenObject> object, http::ByteRange range,
-         bool verify_always, OtherCopies* others = nullptr);
+         bool verify_always, OtherCopies* others = nullptr, bool impatient = false);
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
@@ -35,10 +38,15 @@ class Sender {
   /// Begins the answer once the first bytes are there, so that a bad block is an error status and
   /// not a cut connection. What is small and in memory leaves in one packet with the head.
   Task<Status> begin(http::Response head);
+  /// Asked before bytes are brought, from here on: it may wait.
+  using Toll = std::function<Task<Status>(std::uint64_t bytes)>;
+  void set_toll(Toll toll) { toll_ = std::move(toll); }
   /// Sends what is left of the range. Errors: corrupt and io of the drive, and those of the
   /// connection.
   Task<Status> send();
   [[nodiscard]] bool done() const { return at_ == end_; }
+  /// The first byte of the object that was not sent.
+  [[nodiscard]] std::uint64_t at() const { return at_; }
 
  private:
   /// Asked again whenever the client made us wait: pages may have been dropped meanwhile.
@@ -62,6 +70,7 @@ class Sender {
   std::uint64_t at_;
   const std::uint64_t end_;
   ReadAhead::Options options_;
+  Toll toll_;
   std::shared_ptr<ReadAhead> ahead_;  // none as long as all is in memory
   int lost_ = 0;                      // times that pages at `at_` vanished before they were sent
 };

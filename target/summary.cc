@@ -43,11 +43,13 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
 
 /// When a name may lie on two drives, the newest version counts: only a merged list knows it.
 Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketId bucket,
-                                                     std::string prefix, Shows shows) {
+                                                     std::uint8_t copies, std::string prefix,
+                                                     Shows shows) {
   api::BucketSummary sum;
   std::string after;
   for (bool more = true; more;) {
-    CO_TRY(const auto page, co_await store.list(bucket, prefix, after, kPageEntries, false));
+    CO_TRY(const auto page,
+           co_await store.list(bucket, copies, prefix, after, kPageEntries, false));
     for (const auto& entry : page.entries)
       if (!shows || shows(entry.name)) sum.add_object(entry.record.size);
     more = page.more && !page.entries.empty();
@@ -67,12 +69,10 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
 }
 
 Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix,
-                                       bool is_spread, Shows shows) {
-  if (!store.missing().empty())
-    co_return fail(Errc::unavailable, "a summary would be short: {}",
-                   store.missing().begin()->second);
-  if (is_spread || store.may_hold_foreign())
-    co_return co_await count_by_generation(store, bucket, prefix, std::move(shows));
+                                       std::uint8_t copies, Shows shows) {
+  CO_TRY_OK(store.lists_all(bucket, copies));
+  if (copies > 0 || store.may_hold_foreign())
+    co_return co_await count_by_generation(store, bucket, copies, prefix, std::move(shows));
   std::vector<Task<Result<api::BucketSummary>>> counts;
   for (const auto& drive : store.drives())
     counts.push_back(count_drive(*drive, bucket, prefix, shows));
@@ -95,9 +95,9 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument, "summary: bucket and bmd are required");
   CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
   const auto* record = state->bmd.find(BucketId(*bucket));
-  const bool is_spread = record != nullptr && api::copies_of(record->props) > 0;
+  const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
   CO_TRY(api::BucketSummary sum,
-         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix")), is_spread,
+         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix")), copies,
                         names_to_show(node, state, BucketId(*bucket))));
   sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");

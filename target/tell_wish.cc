@@ -13,7 +13,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kLookEvery = 200ms;
 constexpr auto kAgainAfter = 2s;
+constexpr auto kTellAgain = 2s;
 constexpr std::string_view kPath = "/v1/internal/resilver";
+constexpr std::string_view kRebuildPath = "/v1/internal/rebuild";
 
 /// The primary, or any proxy that is up.
 const cluster::Node* proxy_of(const cluster::ClusterState& state) {
@@ -25,15 +27,24 @@ const cluster::Node* proxy_of(const cluster::ClusterState& state) {
   return nullptr;
 }
 
-Task<Status> tell(TargetNode& node, std::string job) {
+/// That objects are being made whole here: it is shown to people as a job, which needs nobody's
+/// answer. As long as it is so, since the job of another may be about to end.
+Task<void> tell_of_rebuild(TargetNode& node) {
+  api::Query query;
+  query.set("node", node.id);
+  const Status taken = co_await tell_proxy(node, std::string(kRebuildPath) + "?" + query.encode());
+  if (!taken && taken.error().code != Errc::conflict)
+    obs::log("target").info("no job of the rebuild yet err={}", taken.error().message);
+}
+
+}  // namespace
+
+Task<Status> tell_proxy(TargetNode& node, std::string path_and_query) {
   const auto state = node.view.state();
   const cluster::Node* proxy = proxy_of(*state);
   if (proxy == nullptr) co_return fail(Errc::unavailable, "no proxy is known");
-  api::Query query;
-  query.set("node", node.id);
-  query.set("job", job);
   CO_TRY(http::Url address, http::parse_url(proxy->internal_url));
-  auto request = signed_call(node, http::Method::post, std::string(kPath) + "?" + query.encode());
+  auto request = signed_call(node, http::Method::post, path_and_query);
   const http::CallLimits limits{.total = 5s};
   CO_TRY(const auto answer,
          co_await node.client.call(std::move(address), std::move(request), limits));
@@ -42,19 +53,26 @@ Task<Status> tell(TargetNode& node, std::string job) {
                  api::error_message_of(answer.body));
 }
 
-}  // namespace
-
 Task<void> tell_wishes(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::string told;
+  BootTime rebuild_told{};
   while (true) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
+    if (const BootTime now = node.clock.boot_time();
+        node.rebuild.wants_job() && now - rebuild_told > kTellAgain) {
+      rebuild_told = now;
+      co_await tell_of_rebuild(node);
+    }
     // While a walk runs another one would only be refused.
     const std::string job = node.resilver.job(node.clock.boot_time());
     if (job.empty() || job == told || !node.moves.idle() || !node.membership.lease().valid())
       continue;
-    const Status taken = co_await tell(node, job);
+    api::Query query;
+    query.set("node", node.id);
+    query.set("job", job);
+    const Status taken = co_await tell_proxy(node, std::string(kPath) + "?" + query.encode());
     if (taken) {
       told = job;
       continue;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/settings.h"
@@ -80,7 +81,8 @@ constexpr std::array kLeaves{
     Leaf{"ec.objsize_limit", "262144", Kind::integer, -1, std::numeric_limits<std::int64_t>::max()},
     Leaf{"ec.data_slices", "2", Kind::integer, 1, 32},
     Leaf{"ec.parity_slices", "2", Kind::integer, 1, 32},
-    Leaf{"ec.enabled", "false"},
+    Leaf{"ec.enabled", "false", Kind::boolean},
+    Leaf{"ec.layout", R"("whole")", Kind::word, 0, 0, "|whole|striped|"},
     Leaf{"ec.disk_only", "false", Kind::boolean},
     Leaf{"chunks.objsize_limit", R"("0B")"},
     Leaf{"chunks.max_monolithic_size", R"("1TiB")"},
@@ -100,7 +102,7 @@ constexpr std::array kLeaves{
     Leaf{"versioning.enabled", "true", Kind::boolean},
     Leaf{"versioning.validate_warm_get", "false"},
     Leaf{"versioning.synchronize", "false"},
-    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|", "|owner|"},
+    Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|owner|"},
 };
 
 /// AIStore leaves these out where they have nothing to say.
@@ -282,6 +284,7 @@ std::string_view to_string(Durability durability) noexcept {
   switch (durability) {
     case Durability::nosync: return "nosync";
     case Durability::strict: return "strict";
+    case Durability::owner: return "owner";
     case Durability::full: break;
   }
   return "full";
@@ -291,9 +294,8 @@ Result<Durability> parse_durability(std::string_view text) {
   if (text == "full") return Durability::full;
   if (text == "nosync") return Durability::nosync;
   if (text == "strict") return Durability::strict;
-  if (text == "owner")
-    return fail(Errc::unsupported, "durability '{}' belongs to later work", text);
-  return fail(Errc::invalid_argument, "durability '{}': it is full, nosync or strict", text);
+  if (text == "owner") return Durability::owner;
+  return fail(Errc::invalid_argument, "durability '{}': it is full, nosync, strict or owner", text);
 }
 
 json props_tree(const BucketProps& props) {
@@ -302,7 +304,8 @@ json props_tree(const BucketProps& props) {
   for (const Leaf& leaf : kLeaves)
     if (!is_left_out(leaf)) at_path(tree, leaf.path) = json::parse(leaf.initial);
   for (const auto& [path, value] : props.others)
-    if (path != kSpreadKey) at_path(tree, path) = json::parse(value, nullptr, false);
+    if (path != kSpreadKey && path != kRecordCopiesKey && path != kCodedKey)
+      at_path(tree, path) = json::parse(value, nullptr, false);
   tree["versioning"]["enabled"] = props.versioning;
   tree["durability"] = to_string(props.durability);
   return tree;
@@ -313,14 +316,20 @@ Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
   if (!wanted.is_object())
     return fail(Errc::invalid_argument, "bucket properties must be an object, not {}",
                 dump(wanted));
+  const bool was_coded = was_ever_coded(props);
   TRY_OK(take_part("", wanted, props));
   if (props.others.contains("mirror.enabled") && !on_nodes(props))
     props.others[kSpreadKey] = "true";
+  if (was_coded || coding_of(props)) props.others[kCodedKey] = "true";
   return props;
 }
 
 std::uint8_t copies_of(const BucketProps& props) {
-  if (props.others.empty() || !props.others.contains(kSpreadKey)) return 0;
+  if (props.others.empty()) return 0;
+  const auto of_records = props.others.find(kRecordCopiesKey);
+  if (of_records != props.others.end())
+    return static_cast<std::uint8_t>(std::stoul(of_records->second));
+  if (!props.others.contains(kSpreadKey)) return 0;
   if (!props.others.contains("mirror.enabled") || on_nodes(props)) return 1;
   return number_of_copies(props);
 }
@@ -330,7 +339,90 @@ std::uint8_t node_copies_of(const BucketProps& props) {
   return props.others.contains("mirror.enabled") ? number_of_copies(props) : 1;
 }
 
+std::optional<CodingProps> coding_of(const BucketProps& props) {
+  if (props.others.empty() || !props.others.contains("ec.enabled")) return std::nullopt;
+  const auto number = [&](const char* key, std::int64_t initial) {
+    const auto found = props.others.find(key);
+    return found == props.others.end() ? initial : std::stoll(found->second);
+  };
+  const auto layout = props.others.find("ec.layout");
+  const bool is_striped = layout != props.others.end() && layout->second == R"("striped")";
+  return CodingProps{static_cast<std::uint8_t>(number("ec.data_slices", 2)),
+                     static_cast<std::uint8_t>(number("ec.parity_slices", 2)),
+                     number("ec.objsize_limit", 262144), !is_striped};
+}
+
+bool was_ever_coded(const BucketProps& props) {
+  return !props.others.empty() &&
+         (props.others.contains(kCodedKey) || props.others.contains("ec.enabled"));
+}
+
+std::uint8_t homes_of(const BucketProps& props) {
+  const auto coding = coding_of(props);
+  return coding ? static_cast<std::uint8_t>(1 + coding->m) : node_copies_of(props);
+}
+
+BucketProps with_record_copies(BucketProps props, std::size_t targets) {
+  const auto coding = coding_of(props);
+  if (!coding || targets == 0) return props;
+  const std::size_t wanted = coding->m + std::size_t{1};
+  const std::size_t each = (wanted + targets - 1) / targets;
+  if (each > std::max<std::size_t>(1, copies_of(props)))
+    props.others[kRecordCopiesKey] = std::to_string(each);
+  return props;
+}
+
+Status check_coding(const BucketProps& props) {
+  const auto coding = coding_of(props);
+  if (!coding && props.durability == Durability::owner)
+    return fail(Errc::invalid_argument,
+                "durability \"owner\" says when slices come: it needs ec.enabled");
+  if (!coding) return {};
+  constexpr int kSlicesMax = 32;
+  if (coding->k + coding->m > kSlicesMax)
+    return fail(Errc::invalid_argument,
+                "ec.data_slices {} and ec.parity_slices {}: together they can be {} at most",
+                coding->k, coding->m, kSlicesMax);
+  if (props.others.contains("mirror.enabled"))
+    return fail(Errc::invalid_argument,
+                "mirror.enabled and ec.enabled exclude each other: choose one of them");
+  return {};
+}
+
+Status check_other_coding(const BucketProps& before, const BucketProps& after) {
+  if (coding_of(before).has_value() == coding_of(after).has_value()) return {};
+  if (after.others.contains(kRecordCopiesKey))
+    return fail(
+        Errc::unsupported,
+        "ec.enabled: there are, or were, fewer targets than ec.parity_slices + 1, so it can be "
+        "chosen when a bucket is made only: make a new bucket and copy this one to it");
+  if (copies_of(before) > 0)
+    return fail(Errc::unsupported,
+                "ec.enabled: the bucket has, or had, copies on drives and cannot be coded: make a "
+                "new bucket "
+                "and copy this one to it");
+  return {};
+}
+
+Result<BucketProps> with_coding(BucketProps props, const json& wanted) {
+  json asked = wanted;
+  if (wanted.is_string()) asked = json::parse(wanted.get<std::string>(), nullptr, false);
+  if (asked.is_null() || (wanted.is_string() && wanted.get<std::string>().empty()))
+    asked = json::object();
+  if (!asked.is_object())
+    return fail(Errc::invalid_argument,
+                "ec-encode wants the text of an object such as "
+                "{{\"data_slices\":4,\"parity_slices\":2}}, not {}",
+                dump(wanted));
+  json ec{{"enabled", true}};
+  for (const char* key : {"data_slices", "parity_slices", "objsize_limit", "layout"})
+    if (const auto found = asked.find(key); found != asked.end() && !found->is_null())
+      ec[key] = *found;
+  return with_changes(std::move(props), {{"ec", std::move(ec)}});
+}
+
 Status check_copies(const BucketProps& before, const BucketProps& after, bool on_nodes) {
+  if (after.others.contains(kRecordCopiesKey)) return {};  // both, which 019 allows for coded ones
   if (on_nodes && copies_of(after) > 0)
     return fail(Errc::unsupported,
                 "the bucket has, or had, copies on nodes and cannot have any on drives: make a new "
@@ -343,7 +435,10 @@ Status check_copies(const BucketProps& before, const BucketProps& after, bool on
 }
 
 BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
-  if (copies_of(props) > 0) defaults.others[kSpreadKey] = "true";
+  if (was_ever_coded(props)) defaults.others[kCodedKey] = "true";
+  for (const char* key : {kSpreadKey, kRecordCopiesKey})
+    if (const auto found = props.others.find(key); found != props.others.end())
+      defaults.others[key] = found->second;
   return defaults;
 }
 

@@ -13,11 +13,13 @@ namespace tarn::api {
 
 /// When an acknowledged write is safe. `full`: on stable storage, so that it survives a power cut.
 /// `nosync`: in the memory of the operating system, so that it survives the end of the process
-/// only. `strict`: full, and in as many copies as the bucket is to have, or it is refused.
-enum class Durability : std::uint8_t { full, nosync, strict };
-/// "full", "nosync", "strict": as it stands in properties and in the meta store.
+/// only. `strict`: full, and in as many copies as the bucket is to have, or it is refused. `owner`:
+/// what is cut into slices is on stable storage at its owner; the slices come after the
+/// acknowledgement. All else is `full` then.
+enum class Durability : std::uint8_t { full, nosync, strict, owner };
+/// "full", "nosync", "strict", "owner": as it stands in properties and in the meta store.
 [[nodiscard]] std::string_view to_string(Durability durability) noexcept;
-/// invalid_argument for other words, unsupported for those of later work.
+/// invalid_argument for other words.
 [[nodiscard]] Result<Durability> parse_durability(std::string_view text);
 
 /// What a bucket's owner has chosen: AIStore's Bprops (aistore-api.md, section 2.5) and Tarn's own

@@ -2,26 +2,50 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "common/api/lost_names.h"
 
 namespace tarn::api {
 
 /// How many objects of a bucket have how many copies, counted from the indexes of the drives that
-/// can be asked.
+/// can be asked. Bytes are those of the objects, once each, however many copies or slices they
+/// have.
 struct CopyCounts {
   std::uint64_t full = 0;     ///< as many as the bucket wants, or more
   std::uint64_t reduced = 0;  ///< fewer
   std::uint64_t at_risk = 0;  ///< of `reduced`, those with one copy only
   std::uint64_t lost = 0;     ///< the newest version is on no drive that can be asked
+  std::uint64_t full_bytes = 0;
+  std::uint64_t reduced_bytes = 0;
+  std::uint64_t at_risk_bytes = 0;
+  std::uint64_t lost_bytes = 0;                      ///< as far as a record that is there tells
   std::map<std::uint64_t, std::uint64_t> by_copies;  ///< number of copies -> objects
   std::uint64_t drives_away = 0;                     ///< what lies there only is not counted
 
-  void add(std::uint64_t copies, std::uint64_t wanted);
+  void add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes);
+  /// One that has all its copies, or not (`copies`, `wanted`), and not all of its slices: `left`
+  /// more of these may go.
+  void add_short(std::uint64_t copies, std::uint64_t left, bool is_lost, std::uint64_t bytes);
+  /// One of which no copy counts.
+  void add_lost(std::uint64_t bytes);
   void add(const CopyCounts& other);
+  /// How many copies, whichever they are, may go at once without a loss; nothing without objects.
+  [[nodiscard]] std::optional<std::uint64_t> survives() const;
   bool operator==(const CopyCounts&) const = default;
 };
 void to_json(nlohmann::json& out, const CopyCounts& counts);
+/// Bytes that are missing are 0: nodes of before did not say.
 void from_json(const nlohmann::json& in, CopyCounts& counts);
+
+/// What a target answers that has counted the copies on its drives: both in one JSON object.
+struct CountedCopies {
+  CopyCounts counts;
+  LostNames lost;
+};
+void to_json(nlohmann::json& out, const CountedCopies& counted);
+void from_json(const nlohmann::json& in, CountedCopies& counted);
 
 }  // namespace tarn::api

@@ -31,5 +31,10 @@ inline constexpr int kCopiesMax = 32;
 
 /// The key in BucketProps::others that says that the bucket was mirrored once. Not shown to users.
 inline constexpr const char* kSpreadKey = "mirror.spread";
+/// How many copies of each record a target of a coded bucket keeps on its drives, where there are
+/// too few targets for one on each (docs/decisions/019). Not shown to users; it stays for ever.
+inline constexpr const char* kRecordCopiesKey = "ec.record_copies";
+/// That the bucket is, or once was, coded. Not shown to users; it stays for ever.
+inline constexpr const char* kCodedKey = "ec.coded";
 
 }  // namespace tarn::api

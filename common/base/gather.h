@@ -1,35 +1,70 @@
 #pragma once
 
-#include <exception>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
 
 #include "common/base/async.h"
 
+/// Tasks side by side on the caller's loop. What Asio needs for it takes a compiler a second for
+/// each type of result, so it is compiled once, for tasks without one.
 namespace tarn {
 
-/// Runs all `tasks` at once on the caller's loop and waits until each has ended; their results in
-/// the order of the tasks. Cancelling the caller cancels them. What a task throws is thrown here,
-/// when all have ended. T must have a default constructor (a Result has).
+/// What first_of() gives for a task without a result.
+template <class T>
+using Ended = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
+
+namespace detail {
+
+Task<std::size_t> run_first(Task<void> one, Task<void> other);
+
+template <class T>
+Task<void> keep(Task<T> task, std::optional<Ended<T>>& result) {
+  if constexpr (std::is_void_v<T>) {
+    co_await std::move(task);
+    result.emplace();
+  } else {
+    result.emplace(co_await std::move(task));
+  }
+}
+
+}  // namespace detail
+
+/// Runs all `tasks` at once on the caller's loop and waits until each has ended. Cancelling the
+/// caller cancels them; so does a task that throws, and what it throws is thrown here, when all
+/// have ended.
+Task<void> gather(std::vector<Task<void>> tasks);
+
+/// The same for tasks with results, which are given in the order of the tasks.
 template <class T>
 Task<std::vector<T>> gather(std::vector<Task<T>> tasks) {
-  const auto executor = co_await asio::this_coro::executor;
-  using Start = decltype(asio::co_spawn(executor, std::declval<Task<T>>(), asio::deferred));
-  std::vector<Start> starts;
-  starts.reserve(tasks.size());
-  for (Task<T>& task : tasks)
-    starts.push_back(asio::co_spawn(executor, std::move(task), asio::deferred));
-  if (starts.empty()) co_return std::vector<T>();
-  auto [order, errors, results] =
-      co_await asio::experimental::make_parallel_group(std::move(starts))
-          .async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-  co_return std::move(results);
+  std::vector<std::optional<T>> results(tasks.size());
+  std::vector<Task<void>> running;
+  running.reserve(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    running.push_back(detail::keep(std::move(tasks[i]), results[i]));
+  co_await gather(std::move(running));
+  std::vector<T> all;
+  all.reserve(results.size());
+  for (std::optional<T>& result : results) all.push_back(std::move(*result));
+  co_return all;
+}
+
+/// Runs both at once on the caller's loop until one ends, then cancels the other and waits for its
+/// end; the result of the first, by its place. Cancelling the caller cancels both. What the first
+/// throws is thrown here.
+template <class One, class Other>
+Task<std::variant<Ended<One>, Ended<Other>>> first_of(Task<One> one, Task<Other> other) {
+  using First = std::variant<Ended<One>, Ended<Other>>;
+  std::optional<Ended<One>> left;
+  std::optional<Ended<Other>> right;
+  const std::size_t first = co_await detail::run_first(detail::keep(std::move(one), left),
+                                                       detail::keep(std::move(other), right));
+  if (first == 0) co_return First(std::in_place_index<0>, std::move(*left));
+  co_return First(std::in_place_index<1>, std::move(*right));
 }
 
 }  // namespace tarn

@@ -5,6 +5,7 @@
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -117,8 +118,8 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
   co_return bucket.former_name == from;
 }
 
-/// `bucket` has another number of copies on nodes than `before` from the map on that `out`
-/// publishes with it: who knows that map knows the bucket.
+/// `bucket` has another number of copies on nodes than `before`, or is coded for the first time,
+/// from the map on that `out` publishes with it: who knows that map knows the bucket.
 Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord& bucket,
                             Transaction& out) {
   CO_TRY(const auto found, co_await get(store, std::string(keys::kMap)));
@@ -182,9 +183,25 @@ Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uin
   }
 }
 
+namespace {
+
+/// Properties of a coded bucket, as the targets that there are take them. No target may be given a
+/// record that it cannot read.
+Task<Result<BucketProps>> fit_to_targets(ClusterView& view, BucketProps props) {
+  if (!api::coding_of(props)) co_return props;
+  CO_TRY(const auto state, co_await view.fresh());
+  const Status can = all_can_code(*state->ownership);
+  if (!can) co_return fail(can.error().code, "ec.enabled: {}", can.error().message);
+  co_return api::with_record_copies(std::move(props), state->map.placeable_targets().size());
+}
+
+}  // namespace
+
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock) {
   CO_TRY_OK(api::check_bucket_name(name.name));
+  CO_TRY_OK(api::check_coding(props));
+  CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
   const std::string made_by = random_id(16);
   const std::int64_t created_ns = clock.wall_time().count();
   std::optional<Error> last;
@@ -364,11 +381,17 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       co_await refresh(view);
       co_return bucket;
     }
+    CO_TRY_OK(api::check_coding(props));
+    if (api::coding_of(props) != api::coding_of(bucket.props)) {
+      CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
+      CO_TRY_OK(api::check_other_coding(bucket.props, props));
+    }
     CO_TRY_OK(api::check_copies(bucket.props, props, bucket.pieces().many()));
-    const std::uint8_t copies = api::node_copies_of(bucket.props);
+    const std::uint8_t copies = api::homes_of(bucket.props);
+    const bool is_first_coding = api::was_ever_coded(props) && !api::was_ever_coded(bucket.props);
     bucket.props = std::move(props);
     auto transaction = base.next();
-    if (api::node_copies_of(bucket.props) != copies)
+    if (api::homes_of(bucket.props) != copies || is_first_coding)
       CO_TRY_OK(co_await publish_copies(store, copies, bucket, transaction));
     transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
     const auto done = co_await store.commit(std::move(transaction));

@@ -62,6 +62,10 @@ constexpr std::array kRows{
     Row{"resilver.enabled", "", "true", Kind::flag, 0, 0, {"true", "false"}},
     Row{"rebalance.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
     Row{"rebalance.workers", "", "0", Kind::integer, 0, 64},
+    Row{"rebuild.floor", "", "8MiB", Kind::size, 0, 1ULL << 40U},
+    Row{"redundancy.interval", "", "1m", Kind::duration, ms(1s), ms(24h * 365)},
+    Row{"scrub.period", "", "168h", Kind::duration, 0, ms(24h * 365)},
+    Row{"scrub.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
     Row{"redirect_put_status", "", "307", Kind::word, 0, 0, {"307", "302"}},
 };
 

@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/gather.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
@@ -23,7 +23,6 @@ namespace tarn::cluster {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 
 constexpr std::chrono::milliseconds kBackOffMin{50};
 constexpr std::chrono::milliseconds kBackOffMax{2'000};
@@ -204,7 +203,7 @@ Task<Status> ClusterView::Impl::follow_once() {
   }
   // A cancellation that came before the two are joined would reach neither of them.
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the follower was cancelled");
-  auto ended = co_await (watch(from) || poll());
+  auto ended = co_await first_of(watch(from), poll());
   co_return std::visit([](auto& status) -> Status { return std::move(status); }, ended);
 }
 

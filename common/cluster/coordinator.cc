@@ -69,6 +69,22 @@ std::optional<CoordinatorStep> publish_loss(const OwnershipState& state) {
   return std::nullopt;
 }
 
+/// Targets that have got more drives, or have fewer: slices are spread over as many (slice_plan.h).
+/// No name has another home for that.
+std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
+  CoordinatorStep step = step_from(state);
+  std::vector<Member> members = state.map->members;
+  for (Member& member : members) {
+    const TargetWord* word = state.find(member.id);
+    if (word == nullptr || word->drives == 0 || word->drives == member.drives) continue;
+    member.drives = word->drives;
+    step.present.push_back(member.id);
+  }
+  if (step.present.empty()) return std::nullopt;
+  step.publish = with_members(*state.map, std::move(members));
+  return step;
+}
+
 /// Members that have gone for good: away too long, or decommissioned and empty, or given up with
 /// what they hold. Who is live has the settled map in force, so it knows what is to become of it.
 std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
@@ -108,6 +124,7 @@ std::optional<CoordinatorStep> next_step(const OwnershipState& state, const Abse
                                          const AbsenceLimits& limits) {
   if (auto step = publish_changes(state, absent_for, limits)) return step;
   if (auto step = publish_loss(state)) return step;
+  if (auto step = publish_drives(state)) return step;
   if (state.settled < state.map->version) {
     if (!may_settle(state)) return std::nullopt;
     CoordinatorStep step = step_from(state);

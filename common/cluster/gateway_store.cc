@@ -5,12 +5,12 @@
 #include <atomic>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "common/base/gather.h"
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/gateway_json.h"
@@ -19,7 +19,6 @@ namespace tarn::cluster {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 
 /// A call that may be sent again although it may have been done already, or one that may not.
 enum class Repeat : std::uint8_t { harmless, never };
@@ -236,7 +235,7 @@ Task<Result<std::string>> GatewayStore::Impl::ask_from(std::size_t at, std::size
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
   Race race(co_await asio::this_coro::executor);
   auto ended =
-      co_await (ask_first(at, question, race) || ask_next(at + 1, count - 1, question, race));
+      co_await first_of(ask_first(at, question, race), ask_next(at + 1, count - 1, question, race));
   if (ended.index() == 0) co_return std::move(std::get<0>(ended));
   if (std::get<1>(ended)) leave(at);
   co_return std::move(std::get<1>(ended));
@@ -273,7 +272,7 @@ Task<Result<std::string>> GatewayStore::Impl::change(const Question& question) {
 Task<Result<std::string>> GatewayStore::Impl::change_at(std::size_t at, const Question& question) {
   co_await asio::this_coro::throw_if_cancelled(false);
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
-  auto ended = co_await (call_one(at, question) || left(at));
+  auto ended = co_await first_of(call_one(at, question), left(at));
   if (ended.index() == 0) co_return std::move(std::get<0>(ended));
   co_return fail(Errc::timeout, "meta store {}: calls to it fail", endpoint(at));
 }
@@ -384,7 +383,7 @@ Task<Status> GatewayStore::watch(std::string prefix, Revision from,
   const std::string body = gateway::encode(gateway::WatchRequest{prefix, prefix_end(prefix), from});
   WatchReader reader(std::move(sink));
   // Nothing comes from an endpoint that is cut off, and nothing says so. Other calls notice.
-  auto first = co_await (impl_->watch_one(endpoint, body, reader) || impl_->left(at));
+  auto first = co_await first_of(impl_->watch_one(endpoint, body, reader), impl_->left(at));
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the watch was cancelled");
   if (first.index() == 1)
     co_return fail(Errc::unavailable, "meta store {}: calls to it fail", endpoint);

@@ -26,6 +26,22 @@ const TargetWord* OwnershipState::find(std::string_view id) const {
   return found == live.end() ? nullptr : &*found;
 }
 
+Status all_can_code(const OwnershipState& state) {
+  for (const Member& member : state.map->members) {
+    const TargetWord* word = state.find(member.id);
+    if (word == nullptr)
+      return fail(Errc::unavailable,
+                  "target t[{}] is away, so whether it can keep coded objects is not known: start "
+                  "it, or remove it from the cluster",
+                  member.id);
+    if (!word->coding)
+      return fail(Errc::unsupported,
+                  "target t[{}] runs a version that cannot keep coded objects: upgrade it first",
+                  member.id);
+  }
+  return {};
+}
+
 Generation make_generation(std::uint64_t map_version, std::uint64_t incarnation,
                            std::uint64_t counter) {
   if (!SAFETY("safety.incarnation")) incarnation = 0;

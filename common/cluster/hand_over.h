@@ -26,6 +26,13 @@ struct TargetWord {
   /// A number that is another one each time its drives have gone or come in a way that may have
   /// cost it what it held; 0: it says nothing of that.
   std::uint64_t drive_set = 0;
+  /// How many drives it has, those included that are away for a while; 0: it does not say.
+  std::uint32_t drives = 0;
+  /// It can read records of coded objects, and keep pieces of them (docs/decisions/019).
+  bool coding = false;
+  /// Of which of its drives it believes that they are lost, as a number; 0: of none. When it
+  /// changes, pieces may be missing, or back.
+  std::uint64_t lost_drives = 0;
 };
 
 /// All that the cluster agrees on about ownership, as the meta store had it at one revision.
@@ -39,6 +46,10 @@ struct OwnershipState {
 
   [[nodiscard]] const TargetWord* find(std::string_view id) const;
 };
+
+/// Ok: all targets of the map can keep coded objects, and say so. Else unavailable when one is not
+/// live, unsupported when one runs a program of before.
+[[nodiscard]] Status all_can_code(const OwnershipState& state);
 
 /// The part of a Generation that tells starts of a node from each other.
 [[nodiscard]] Generation make_generation(std::uint64_t map_version, std::uint64_t incarnation,
@@ -71,6 +82,8 @@ class HandOver {
   /// Whether it may commit: only under the lease under which it began. `lease`: the present one, 0
   /// for none. If so, its record is on its way to a drive until end().
   [[nodiscard]] bool commit(WriteId write, std::int64_t lease);
+  /// Whether this node has owned the name ever since it began.
+  [[nodiscard]] bool one_tenure(WriteId write) const { return !writes_.at(write).moved; }
   /// Whether it may be acknowledged: only under the lease under which it began.
   [[nodiscard]] bool may_acknowledge(WriteId write, std::int64_t lease) const;
   /// The map version of its generation: the newest one under which this node owned the name ever

@@ -57,7 +57,7 @@ std::uint64_t placement_mix(std::uint64_t seed) {
 }
 
 std::vector<std::size_t> placement_order(std::span<const Candidate> candidates,
-                                         std::uint64_t name_digest) {
+                                         std::uint64_t name_digest, std::size_t count) {
   const bool equal = candidates.empty() || equal_weights(candidates);
   std::vector<Rank> ranks;
   std::vector<std::size_t> order;
@@ -67,9 +67,13 @@ std::vector<std::size_t> placement_order(std::span<const Candidate> candidates,
     order.push_back(order.size());
     ranks.push_back(rank(candidate, name_digest, equal));
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  const auto better = [&](std::size_t a, std::size_t b) {
     return ranks[a] != ranks[b] ? ranks[a] > ranks[b] : a < b;
-  });
+  };
+  count = std::min(count, order.size());
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(order.begin(), end, order.end(), better);
+  order.resize(count);
   return order;
 }
 

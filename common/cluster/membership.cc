@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <mutex>
 #include <utility>
+#include <vector>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "common/base/random.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
@@ -21,7 +22,6 @@ namespace tarn::cluster {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace asio::experimental::awaitable_operators;
 
 constexpr std::chrono::milliseconds kSayEvery{1'000};
 /// Between looks at versions that the view has and the node has not put in force yet.
@@ -369,7 +369,10 @@ Task<void> Membership::keep() {
   // A cancellation that came before the two are joined would reach neither of them.
   if (co_await is_cancelled()) co_return;
   auto renew = [&impl]() -> Task<bool> { co_return co_await impl->renew(); };
-  co_await (renew_at_intervals({}, renew) && impl->say_loop());
+  std::vector<Task<void>> both;
+  both.push_back(renew_at_intervals({}, renew));
+  both.push_back(impl->say_loop());
+  co_await gather(std::move(both));
 }
 
 Task<void> Membership::leave() {
@@ -379,7 +382,7 @@ Task<void> Membership::leave() {
   if (lease == 0) co_return;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(kLeaveMax);
-  const auto ended = co_await (impl->store.revoke(lease) || timer.async_wait(kTuple));
+  const auto ended = co_await first_of(impl->store.revoke(lease), timer.async_wait(kTuple));
   if (ended.index() != 0 || !std::get<0>(ended))
     obs::log("cluster").warn("lease not given back node={}", self_.id);
 }

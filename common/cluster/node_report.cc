@@ -64,6 +64,10 @@ json mountpaths_json(const std::vector<DriveReport>& drives) {
         : drive.usable ? "available"
                        : "disabled"]
         .push_back(drive.path);
+  for (const DriveReport& drive : drives) {
+    if (!drive.note.empty()) out["notes"][drive.path] = drive.note;
+    if (!drive.errors.empty()) out["errors"][drive.path] = drive.errors;
+  }
   return out;
 }
 

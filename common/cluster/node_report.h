@@ -34,6 +34,10 @@ struct DriveReport {
   bool full = false;            ///< takes no new files
   bool disabled = false;        ///< by an operator: not usable, and no fault
   bool leaving = false;         ///< being detached
+  std::string note = {};        ///< why it is out of use, or what else is wrong; empty: nothing
+  /// What went wrong there since the node's start, by kind ("read", "write", "sync", "corrupt",
+  /// "hang"); those of which there was none are left out.
+  std::map<std::string, std::uint64_t> errors = {};
 };
 
 /// The bits of a node with these drives.
@@ -42,7 +46,8 @@ struct DriveReport {
 // The JSON of AIStore's answers (aistore-api.md, sections 2.1 to 2.4). Pure, but for sys_info_json,
 // which reads /proc.
 
-/// what=mountpaths of a node.
+/// what=mountpaths of a node. Tarn's own are "notes", path -> note, and "errors", path -> {kind ->
+/// count}: each is there when a drive has any.
 [[nodiscard]] nlohmann::json mountpaths_json(const std::vector<DriveReport>& drives);
 /// "capacity" of what=node_status, and with the drives' rates what=disk. Drives of one file system
 /// count once in the totals.

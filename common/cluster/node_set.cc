@@ -30,7 +30,8 @@ std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t pieces) 
   std::vector<Home> out;
   if (empty() || pieces == 0) return out;
   if (pieces == 1) return {{placement_first(candidates_, name_digest), 0}};
-  const auto order = placement_order(candidates_, name_digest);
+  // While there are enough nodes nobody has a second piece.
+  const auto order = placement_order(candidates_, name_digest, pieces);
   bool any = true;
   for (std::uint32_t drive = 0; any && out.size() < pieces; ++drive) {
     any = false;

@@ -11,7 +11,7 @@ namespace {
 NodeSet owning(const std::vector<Member>& members) {
   NodeSet out;
   for (const Member& member : members)
-    if (member.owns()) out.add(member.id, member.digest, member.weight, member.drives);
+    if (member.owns()) out.add(member.id, member.digest, member.weight, 1);
   return out;
 }
 

@@ -34,7 +34,7 @@ struct Member {
   std::string id;
   std::uint64_t digest = 0;  ///< placement_digest(id)
   double weight = 1.0;
-  std::uint32_t drives = 1;
+  std::uint32_t drives = 1;  ///< between how many slices are spread there (slice_plan.h)
   std::uint64_t flags = 0;
   /// What of its drives this map knows (TargetWord::drive_set).
   std::uint64_t drive_set = 0;
@@ -70,6 +70,7 @@ struct PastSet {
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
+  /// With one drive each: whose a name is does not depend on how many they have.
   NodeSet current;
   std::vector<PastSet> past;
   /// The version with which the number of copies on nodes changed last, of any bucket.

@@ -60,7 +60,7 @@ PastSet set_from(const json& in, const NodeSet& current, const std::vector<Membe
   for (const Member& member : members)
     if (current.contains(member.id) &&
         std::find(without.begin(), without.end(), member.id) == without.end())
-      out.nodes.add(member.id, member.digest, member.weight, member.drives);
+      out.nodes.add(member.id, member.digest, member.weight, 1);
   for (const json& entry : in.value("with", json::array())) {
     Member member = member_from(entry);
     if (out.nodes.contains(member.id))
@@ -80,7 +80,7 @@ Ownership ownership_from(const json& in) {
     Member member = member_from(entry);
     if (!out.members.empty() && out.members.back().id >= member.id)
       throw std::invalid_argument("members are not sorted at " + member.id);
-    if (member.owns()) out.current.add(member.id, member.digest, member.weight, member.drives);
+    if (member.owns()) out.current.add(member.id, member.digest, member.weight, 1);
     out.members.push_back(std::move(member));
   }
   out.past = past_from(in.at("past"), out);

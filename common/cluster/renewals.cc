@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/gather.h"
 #include "common/base/resume.h"
 
 namespace tarn::cluster {
 namespace {
 
-using namespace asio::experimental::awaitable_operators;
 using std::chrono::steady_clock;
+
+constexpr int kLanes = 4;  // calls on their way at once
 
 /// Whose turn it is to call, and when. Of one loop.
 class Turns {
@@ -56,7 +58,9 @@ Task<void> renew_at_intervals(RenewalRhythm rhythm, std::function<Task<bool>()> 
   // A cancellation that came before the lanes are joined would reach none of them.
   if (co_await is_cancelled()) co_return;
   Turns turns(co_await asio::this_coro::executor, rhythm, std::move(renew));
-  co_await (turns.lane() && turns.lane() && turns.lane() && turns.lane());
+  std::vector<Task<void>> lanes;
+  for (int i = 0; i < kLanes; ++i) lanes.push_back(turns.lane());
+  co_await gather(std::move(lanes));
 }
 
 }  // namespace tarn::cluster

@@ -6,6 +6,7 @@
 #include <boost/container/small_vector.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/cluster/hrw.h"
 #include "common/cluster/ownership_json.h"
@@ -91,7 +92,7 @@ Ownership ownership_of(const Smap& map) {
   for (const auto& [id, node] : map.nodes) {
     if (node.role != Role::target) continue;
     out.members.push_back({id, node.digest, node.weight, node.drives, node.flags, node.drive_set});
-    if (node.placeable()) out.current.add(id, node.digest, node.weight, node.drives);
+    if (node.placeable()) out.current.add(id, node.digest, node.weight, 1);
   }
   out.past = map.past;
   out.copies_since = map.copies_since;
@@ -179,7 +180,7 @@ json aistore_json(const Smap& map) {
           {"creation_time", map.creation_time}, {"version", std::to_string(map.version)}};
 }
 
-Pieces BucketRecord::pieces() const { return {api::node_copies_of(props), pieces_before}; }
+Pieces BucketRecord::pieces() const { return {api::homes_of(props), pieces_before}; }
 
 void to_json(json& out, const BucketRecord& bucket) {
   out = {{"id", raw(bucket.id)},

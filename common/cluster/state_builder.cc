@@ -88,6 +88,9 @@ std::string encode(const LiveRecord& record) {
   if (!record.under_way.empty()) out["under_way"] = record.under_way;
   if (record.moved != 0) out["moved"] = record.moved;
   if (record.drive_set != 0) out["drive_set"] = record.drive_set;
+  if (record.drives != 0) out["drives"] = record.drives;
+  if (record.coding) out["coding"] = 1;
+  if (record.lost_drives != 0) out["lost_drives"] = record.lost_drives;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -101,6 +104,9 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     out.under_way = in.value("under_way", std::vector<std::string>());
     out.moved = in.value("moved", std::uint64_t{0});
     out.drive_set = in.value("drive_set", std::uint64_t{0});
+    out.drives = in.value("drives", std::uint32_t{0});
+    out.coding = in.value("coding", 0) != 0;
+    out.lost_drives = in.value("lost_drives", std::uint64_t{0});
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
@@ -116,8 +122,8 @@ std::shared_ptr<const OwnershipState> ownership_state(
   out->settled = settled;
   for (const auto& [id, record] : live)
     if (record.role == Role::target)
-      out->live.push_back(
-          {id, record.map_version, record.under_way, record.moved, record.drive_set});
+      out->live.push_back({id, record.map_version, record.under_way, record.moved, record.drive_set,
+                           record.drives, record.coding, record.lost_drives});
   return out;
 }
 

@@ -23,6 +23,9 @@ struct LiveRecord {
   std::vector<std::string> under_way = {};
   std::uint64_t moved = 0;
   std::uint64_t drive_set = 0;
+  std::uint32_t drives = 0;
+  bool coding = false;
+  std::uint64_t lost_drives = 0;
 
   bool operator==(const LiveRecord&) const = default;
 };

@@ -162,6 +162,7 @@ struct ClientStream::Impl {
   bool was_idle = false;
 
   bool chunked = false;
+  bool in_chunks = false;  // a chunk has been sent, and its end not yet
   std::uint64_t body_left = 0;
   bool body_sent = true;
 
@@ -245,17 +246,19 @@ Task<Status> ClientStream::write(std::span<const std::byte> bytes) {
     impl_->body_left -= bytes.size();
     co_return Status();
   }
-  const std::string size = fmt::format("{:x}\r\n", bytes.size());
-  CO_TRY_OK(co_await impl_->connection->send(size, bytes));
-  const Status ended = co_await impl_->connection->send("\r\n", {});
-  co_return ended;
+  // The end of the chunk before goes with the next one: one call of the kernel for each.
+  const std::string head =
+      fmt::format("{}{:x}\r\n", std::exchange(impl_->in_chunks, true) ? "\r\n" : "", bytes.size());
+  const Status sent = co_await impl_->connection->send(head, bytes);
+  co_return sent;
 }
 
 Task<Status> ClientStream::finish() {
   if (impl_->body_left > 0)
     co_return fail(Errc::internal, "a request body {} bytes short", impl_->body_left);
   if (impl_->chunked && !impl_->body_sent) {
-    CO_TRY_OK(co_await impl_->connection->send("0\r\n\r\n", {}));
+    const std::string_view end = impl_->in_chunks ? "\r\n0\r\n\r\n" : "0\r\n\r\n";
+    CO_TRY_OK(co_await impl_->connection->send(end, {}));
   }
   impl_->body_sent = true;
   co_return Status();

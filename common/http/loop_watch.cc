@@ -1,7 +1,9 @@
 #include "common/http/loop_watch.h"
 
 #include <algorithm>
+#include <ctime>
 #include <string>
+#include <utility>
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -11,6 +13,8 @@ namespace tarn::http {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{10};
+constexpr std::chrono::milliseconds kPeriodAtRest{50};
+constexpr std::chrono::microseconds kAtRest{500};  // of work between two looks
 constexpr std::chrono::milliseconds kStall{20};
 
 struct Stalls {
@@ -24,10 +28,22 @@ Status come_round(const Loop& loop) {
   return {};
 }
 
+/// What the calling thread has computed so far.
+std::chrono::nanoseconds thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// A node has several loops, and most of them have nothing to do most of the time: a look that
+/// wakes a processor a hundred times a second would be most of what they cost.
 Task<void> watch(Loop& loop, Stalls stalls) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
+  auto worked = thread_time();
   while (true) {
-    const auto due = std::chrono::steady_clock::now() + kPeriod;
+    const auto before = std::exchange(worked, thread_time());
+    const bool at_rest = worked - before < kAtRest;
+    const auto due = std::chrono::steady_clock::now() + (at_rest ? kPeriodAtRest : kPeriod);
     timer.expires_at(due);
     co_await timer.async_wait(asio::use_awaitable);
     loop.comes_round();

@@ -12,8 +12,9 @@ namespace tarn::http {
 /// Runs `work` every `period` until cancelled. `work` must not block.
 Task<void> every(std::chrono::milliseconds period, std::function<void()> work);
 
-/// Notices event loops that something held up: on each runs a timer every 10 ms, and one that fires
-/// more than 20 ms late is counted as a stall (so every stall of 30 ms is, and most of 20). Exports
+/// Notices event loops that something held up: on each runs a timer every 10 ms, while it works, or
+/// every 50 ms, and one that fires more than 20 ms late is counted as a stall (so of a loop that
+/// works every stall of 30 ms is, and most of 20; of one at rest every stall of 70 ms). Exports
 /// tarn_loop_stalls_total{loop} and tarn_loop_stall_seconds_total{loop}.
 /// Fail point loop.turn.NAME is where each loop comes by at every look.
 /// `metrics` and `loops` must outlive the tasks of `group`, in which the timers run.

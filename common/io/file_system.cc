@@ -242,6 +242,10 @@ Status FileSystem::check_mounted() {
     return fail_errno(errno, fmt::format("stat drive {}", root_));
   if (opened.st_dev != now.st_dev || opened.st_ino != now.st_ino)
     return fail(Errc::unavailable, "{} is no longer the file system that it was", root_);
+  // The kernel makes it so after an error, and nobody who only reads would notice.
+  struct statvfs its{};
+  if (::fstatvfs(fd_.get(), &its) == 0 && (its.f_flag & ST_RDONLY) != 0)
+    return fail(Errc::io, "{} has become read-only", root_);
   return {};
 }
 

@@ -75,7 +75,8 @@ class FileSystem {
   virtual Result<std::vector<std::string>> list(const std::string& path);
   virtual Result<std::uint64_t> size(int fd);
   virtual Result<Space> space();
-  /// unavailable when the root's path no longer leads to the file system that was opened.
+  /// unavailable when the root's path no longer leads to the file system that was opened, io when
+  /// the kernel has made that read-only.
   virtual Status check_mounted();
 
   [[nodiscard]] const IoCounters& counters() const { return counters_; }

@@ -1,7 +1,10 @@
 #include "common/io/object_attribute.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <limits>
 #include <sys/xattr.h>
 
 #include "common/base/packed.h"
@@ -9,15 +12,147 @@
 namespace tarn::io {
 namespace {
 
-constexpr std::uint8_t kRecordFormat = 1;
+constexpr std::uint8_t kPlainFormat = 1;  // of a record without coding or piece, for ever
+constexpr std::uint8_t kCodedFormat = 2;
 constexpr std::uint8_t kAttributeFormat = 1;
+// As ec/layout.h has them.
+constexpr std::uint32_t kBlockBytesMin = 512;
+constexpr std::uint32_t kBlockBytesMax = 64 * 1024;
+
+using Kind = ObjectRecord::Kind;
+
+void write_generation(PackedWriter& out, const Generation& generation) {
+  out.number(generation.map_version);
+  out.number(generation.incarnation);
+  out.number(generation.counter);
+}
+
+Generation read_generation(PackedReader& in) {
+  Generation generation;
+  generation.map_version = in.number();
+  generation.incarnation = in.number();
+  generation.counter = in.number();
+  return generation;
+}
+
+/// A number that fits; else the greatest, which is none that a field may have.
+std::uint32_t read_small(PackedReader& in) {
+  const std::uint64_t number = in.number();
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(number, std::numeric_limits<std::uint32_t>::max()));
+}
+
+/// The ids that homes have, in the order of their first use, and for each home its place among
+/// them, from 1 on; 0 for nobody.
+class HomeTable {
+ public:
+  std::uint8_t place_of(const std::string& id) {
+    if (id.empty()) return 0;
+    const auto at = std::find(ids_.begin(), ids_.end(), id);
+    const auto place = static_cast<std::uint8_t>(at - ids_.begin() + 1);
+    if (at == ids_.end()) ids_.push_back(id);
+    return place;
+  }
+  [[nodiscard]] const std::vector<std::string>& ids() const { return ids_; }
+
+ private:
+  std::vector<std::string> ids_;
+};
+
+void write_coding(PackedWriter& out, const Coding& coding) {
+  out.byte(static_cast<std::uint8_t>(coding.layout));
+  out.byte(coding.k);
+  out.byte(coding.m);
+  out.number(coding.block_bytes);
+  out.fixed64(coding.set);
+  write_generation(out, coding.written);
+  HomeTable table;
+  std::vector<std::uint8_t> places;
+  for (const std::string& id : coding.homes) places.push_back(table.place_of(id));
+  places.push_back(table.place_of(coding.whole));
+  out.number(table.ids().size());
+  for (const std::string& id : table.ids()) out.text(id);
+  for (const std::uint8_t place : places) out.byte(place);
+}
+
+/// The homes of the slices, then that of the whole. Only what write_coding() writes is taken: the
+/// same homes are always the same bytes.
+Result<std::vector<std::string>> read_homes(PackedReader& in, std::size_t count) {
+  const std::uint64_t ids = in.number();
+  if (ids > count) return fail(Errc::corrupt, "coding: {} ids of {} homes", ids, count);
+  std::vector<std::string> table;
+  for (std::uint64_t i = 0; i < ids; ++i) {
+    std::string id = in.text();
+    if (id.empty() || std::find(table.begin(), table.end(), id) != table.end())
+      return fail(Errc::corrupt, "coding: id {} is empty or there twice", i + 1);
+    table.push_back(std::move(id));
+  }
+  std::vector<std::string> homes;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t place = in.byte();
+    if (place > std::min(used + 1, table.size()))
+      return fail(Errc::corrupt, "coding: home {} is id {} of {}", i, place, table.size());
+    used = std::max<std::size_t>(used, place);
+    homes.push_back(place == 0 ? std::string() : table[place - 1]);
+  }
+  if (used != table.size())
+    return fail(Errc::corrupt, "coding: {} of {} ids are used", used, table.size());
+  return homes;
+}
+
+Result<Coding> read_coding(PackedReader& in) {
+  Coding coding;
+  coding.layout = static_cast<Coding::Layout>(in.byte());
+  coding.k = in.byte();
+  coding.m = in.byte();
+  coding.block_bytes = read_small(in);
+  coding.set = in.fixed64();
+  coding.written = read_generation(in);
+  const std::size_t slices = std::size_t{coding.k} + coding.m;
+  if (slices > kSlicesMax) return fail(Errc::corrupt, "coding: {} slices", slices);
+  TRY(coding.homes, read_homes(in, slices + 1));
+  coding.whole = std::move(coding.homes.back());
+  coding.homes.pop_back();
+  TRY_OK(check(coding));
+  return coding;
+}
+
+void write_piece(PackedWriter& out, const Piece& piece) {
+  out.fixed64(piece.set);
+  out.byte(piece.k);
+  out.byte(piece.m);
+  out.byte(piece.index);
+  out.number(piece.block_bytes);
+  out.number(piece.file_bytes);
+  write_generation(out, piece.written);
+}
+
+Result<Piece> read_piece(PackedReader& in) {
+  Piece piece;
+  piece.set = in.fixed64();
+  piece.k = in.byte();
+  piece.m = in.byte();
+  piece.index = in.byte();
+  piece.block_bytes = read_small(in);
+  piece.file_bytes = in.number();
+  piece.written = read_generation(in);
+  TRY_OK(check(piece));
+  return piece;
+}
+
+/// A tombstone never has a tail, whatever it was made of.
+bool has_coding(const ObjectRecord& record) {
+  return record.kind == Kind::object && record.coding.has_value();
+}
+bool has_piece(const ObjectRecord& record) {
+  return record.kind == Kind::slice && record.piece.has_value();
+}
 
 void write_record(PackedWriter& out, const ObjectRecord& record) {
-  out.byte(kRecordFormat);
+  out.byte(has_coding(record) || has_piece(record) ? kCodedFormat : kPlainFormat);
   out.byte(static_cast<std::uint8_t>(record.kind));
-  out.number(record.generation.map_version);
-  out.number(record.generation.incarnation);
-  out.number(record.generation.counter);
+  write_generation(out, record.generation);
   out.number(record.file.directory);
   out.fixed64(record.file.id);
   out.number(record.size);
@@ -29,17 +164,38 @@ void write_record(PackedWriter& out, const ObjectRecord& record) {
     out.text(key);
     out.text(value);
   }
+  if (has_coding(record)) write_coding(out, *record.coding);
+  if (has_piece(record)) write_piece(out, *record.piece);
+}
+
+/// What stands behind the pairs in a record of format 2.
+Status read_tail(PackedReader& in, ObjectRecord& record) {
+  if (!in.ok()) return {};
+  if (record.kind == Kind::object) {
+    TRY(record.coding, read_coding(in));
+    return {};
+  }
+  TRY(record.piece, read_piece(in));
+  if (record.version != 0 || !record.custom.empty())
+    return fail(Errc::corrupt, "object record: a piece with a version or metadata");
+  if (record.piece->index == kWhole && record.piece->file_bytes != record.size)
+    return fail(Errc::corrupt, "object record: a whole of {} bytes of an object of {}",
+                record.piece->file_bytes, record.size);
+  return {};
 }
 
 Result<ObjectRecord> read_record(PackedReader& in) {
   ObjectRecord record;
-  if (in.byte() != kRecordFormat) return fail(Errc::corrupt, "object record: unknown format");
+  const std::uint8_t format = in.byte();
+  if (format != kPlainFormat && format != kCodedFormat)
+    return fail(Errc::corrupt, "object record: unknown format {}", format);
+  const bool plain = format == kPlainFormat;
   const std::uint8_t kind = in.byte();
-  if (kind != 1 && kind != 2) return fail(Errc::corrupt, "object record: unknown kind {}", kind);
-  record.kind = static_cast<ObjectRecord::Kind>(kind);
-  record.generation.map_version = in.number();
-  record.generation.incarnation = in.number();
-  record.generation.counter = in.number();
+  // Tombstones have the one format, pieces the other.
+  if (kind != 1 && kind != (plain ? 2 : 3))
+    return fail(Errc::corrupt, "object record: unknown kind {} in format {}", kind, format);
+  record.kind = static_cast<Kind>(kind);
+  record.generation = read_generation(in);
   record.file.directory = static_cast<std::uint32_t>(in.number());
   record.file.id = in.fixed64();
   record.size = in.number();
@@ -51,14 +207,43 @@ Result<ObjectRecord> read_record(PackedReader& in) {
     std::string key = in.text();
     record.custom.emplace_back(std::move(key), in.text());
   }
+  if (!plain) TRY_OK(read_tail(in, record));
   if (!in.ok()) return fail(Errc::corrupt, "object record: checksum or length is wrong");
   return record;
+}
+
+/// Whether slices can be made so.
+Status check_code(std::size_t k, std::size_t m, std::uint32_t block_bytes) {
+  if (k < 1 || m < 1 || k + m > kSlicesMax)
+    return fail(Errc::corrupt, "{}+{} slices: both are to be 1 or more, {} together at most", k, m,
+                kSlicesMax);
+  if (!std::has_single_bit(block_bytes) || block_bytes < kBlockBytesMin ||
+      block_bytes > kBlockBytesMax)
+    return fail(Errc::corrupt, "blocks of {} bytes", block_bytes);
+  return {};
 }
 
 }  // namespace
 
 std::string FileName::path() const { return fmt::format("data/{:08x}/{:016x}", directory, id); }
 std::string FileName::directory_path() const { return fmt::format("data/{:08x}", directory); }
+
+Status check(const Coding& coding) {
+  if (coding.layout != Coding::Layout::striped && coding.layout != Coding::Layout::whole)
+    return fail(Errc::corrupt, "coding: unknown layout {}", static_cast<int>(coding.layout));
+  TRY_OK(check_code(coding.k, coding.m, coding.block_bytes));
+  const std::size_t slices = std::size_t{coding.k} + coding.m;
+  if (coding.homes.size() != slices)
+    return fail(Errc::corrupt, "coding: {} homes of {} slices", coding.homes.size(), slices);
+  return {};
+}
+
+Status check(const Piece& piece) {
+  TRY_OK(check_code(piece.k, piece.m, piece.block_bytes));
+  if (piece.index != kWhole && piece.index >= piece.k + piece.m)
+    return fail(Errc::corrupt, "piece {} of {} slices", piece.index, piece.k + piece.m);
+  return {};
+}
 
 std::string ObjectRecord::etag() const { return fmt::format("\"{:016x}-{}\"", xxh64, size); }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,19 +26,71 @@ struct FileName {
   [[nodiscard]] std::string directory_path() const;
 };
 
-/// What the index keeps of an object, and (with its names) what the file itself says.
+/// How an object is kept in pieces (docs/decisions/019-coded-objects.md): k + m slices, and perhaps
+/// the whole. Its file is empty then. Plain numbers: target/piece_ids.h makes what ec/ knows of
+/// them.
+struct Coding {
+  enum class Layout : std::uint8_t {
+    striped = 1,  ///< slices only
+    whole = 2     ///< slices, and the whole at the owner
+  };
+  Layout layout = Layout::striped;
+  std::uint8_t k = 0;
+  std::uint8_t m = 0;
+  std::uint32_t block_bytes = 0;
+  std::uint64_t set = 0;           ///< of all pieces that were made together
+  Generation written;              ///< of the write that made them
+  std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": nobody has it
+  std::string whole;               ///< the home of the whole; "": nobody has it
+
+  bool operator==(const Coding&) const = default;
+};
+
+/// The whole is the piece of this number.
+inline constexpr std::uint8_t kWhole = 255;
+/// No object has more slices.
+inline constexpr std::size_t kSlicesMax = 32;
+
+/// Which piece of which set a file is.
+struct Piece {
+  std::uint64_t set = 0;
+  std::uint8_t k = 0;
+  std::uint8_t m = 0;
+  std::uint8_t index = 0;  ///< below k + m, or kWhole
+  std::uint32_t block_bytes = 0;
+  std::uint64_t file_bytes = 0;  ///< of the whole file, its label included
+  Generation written;            ///< of the write that made the set
+
+  bool operator==(const Piece&) const = default;
+};
+
+/// corrupt for what is no coding: numbers that are no code, or not a home for each slice.
+[[nodiscard]] Status check(const Coding& coding);
+/// corrupt for what is no piece.
+[[nodiscard]] Status check(const Piece& piece);
+
+/// What the index keeps of an object or a piece of one, and (with its names) what the file itself
+/// says.
 struct ObjectRecord {
-  enum class Kind : std::uint8_t { object = 1, tombstone = 2 };
+  enum class Kind : std::uint8_t { object = 1, tombstone = 2, slice = 3 };
   Kind kind = Kind::object;
   Generation generation;
-  FileName file;                                            ///< objects only
+  FileName file;                                            ///< not of a tombstone
   std::uint64_t size = 0;                                   ///< bytes
   std::uint64_t xxh64 = 0;                                  ///< of the content
   std::uint64_t version = 1;                                ///< AIStore's, 1 for a new object
   std::int64_t modified_ns = 0;                             ///< wall clock; for people
   std::vector<std::pair<std::string, std::string>> custom;  ///< custom metadata and Content-Type
+  std::optional<Coding> coding;  ///< objects only: size and xxh64 are the object's all the same
+  /// Kind slice, and always there. `generation` is that of the record for which the piece was
+  /// sealed here, size, xxh64 and modified_ns are the object's, version is 0 and custom is empty.
+  std::optional<Piece> piece;
 
   bool operator==(const ObjectRecord&) const = default;
+  /// Bytes of its file: none of a coded object.
+  [[nodiscard]] std::uint64_t file_bytes() const {
+    return piece ? piece->file_bytes : coding ? 0 : size;
+  }
   /// Quoted: `"<xxh64>-<size>"`, the same on every copy.
   [[nodiscard]] std::string etag() const;
 };

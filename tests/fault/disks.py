@@ -295,6 +295,7 @@ class LoopDisk:
             byte = os.pread(image.fileno(), 1, place)[0]
             os.pwrite(image.fileno(), bytes([byte ^ 1 << bit]), place)
         self.forget(path)
+        forget_pages(self._backing())  # what is below the loop device, where that is another file
 
     forget = staticmethod(forget_pages)
 

@@ -43,17 +43,18 @@ local_cluster = _load_local_cluster()
 class Stage:
     """A cluster below `lab.root`, or in `directory`. With `fs`, each drive is a disk of its own (`disks[target][j]`), and with
     `meta_disk` so is the proxy's embedded store. Several file systems ("ext4,xfs") go to the targets in turn.
-    `size`: of all disks, or a list with that of each of a target. `recording` disks have their log on from the first write. `faulty` drives are directories whose operations can be
+    `size`: of all disks, or a list with that of each of a target. `recording` disks have their log on from the first write, `faultable` ones
+    only obey. `faulty` drives are directories whose operations can be
     made to fail by name (disks.FaultFs); the same for members of etcd with `etcd_faulty` (`etcd_disks[member]`). `options` are
     those of the cluster."""
 
     def __init__(self, lab, make_cluster, targets=1, drives=1, fs=None, recording=False, meta_disk=False, size=None,
-                 settings=None, faulty=False, directory=None, environment=None, etcd_faulty=False,
+                 settings=None, faulty=False, faultable=False, directory=None, environment=None, fail_points=None, etcd_faulty=False,
                  **options):
         self.directory = pathlib.Path(directory or lab.root / "cluster")
         self.disks = {}
         self.meta_disk = None
-        make = lab.recording_disk if recording else lab.disk
+        make = lab.recording_disk if recording or faultable else lab.disk
         kinds = fs.split(",") if fs else []
         for number in range(targets if fs else 0):
             target, kind = f"t{number + 1}", kinds[number % len(kinds)]
@@ -75,7 +76,7 @@ class Stage:
                                     settings=settings, **options)
         self._processes = {}
         self.recorder = Recorder()
-        self.cluster.up(environment=environment)
+        self.cluster.up(fail_points=fail_points, environment=environment)
 
     def _mounted(self, disk, node, place, recording):
         disk.mountpoint = self.directory / node / place

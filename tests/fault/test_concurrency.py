@@ -5,11 +5,24 @@ import threading
 
 import checker
 import pytest
+from doses import dose
+from harness.coded import props
 from history import Recorder
 from load import Client, Crowd
 
 OPERATIONS = 10_000
+CODED_OPERATIONS = 1000  # each syncs slices and records on four targets
 CLIENTS = 8
+
+
+@pytest.fixture(params=("plain", "coded"))
+def kept(request, cluster, bucket):
+    """A bucket of single copies, or of slices; how many operations."""
+    if request.param == "plain":
+        yield bucket, OPERATIONS
+        return
+    yield cluster.create_bucket("raced", props("striped", 2, 1)), dose(CODED_OPERATIONS, OPERATIONS)
+    cluster.destroy_bucket("raced")
 
 
 def run(cluster, work, seed, count=OPERATIONS, clients=CLIENTS, endpoints=None):
@@ -36,23 +49,24 @@ def judge(cluster, recorder, bucket, names):
     return ops
 
 
-def test_concurrent_puts_of_one_name_have_one_order(cluster, bucket, seed):
+def test_concurrent_puts_of_one_name_have_one_order(cluster, kept, seed):
     """L1: up to 8 writers of a name at a time, 1 byte to megabytes."""
-    names = [f"n-{i}" for i in range(250)]
+    bucket, operations = kept
+    names = [f"n-{i}" for i in range(operations // 40)]
     sizes = (1, 16, 100, 4096, 4097, 65_536, 100_000)
     turn = [0]
 
     def work(client, rng, number):
         # All clients work on the same few names at a time, which move on: as much meeting as can be judged.
         turn[0] += 1
-        name = names[turn[0] * len(names) // (OPERATIONS + CLIENTS) % len(names)]
+        name = names[turn[0] * len(names) // (operations + CLIENTS) % len(names)]
         if rng.random() < 0.6:
             client.put(bucket, name, 3_000_000 if rng.random() < 0.002 else rng.choice(sizes))
         else:
             client.get(bucket, name)
 
-    ops = judge(cluster, run(cluster, work, seed), bucket, names)
-    assert len(ops) >= OPERATIONS
+    ops = judge(cluster, run(cluster, work, seed, operations), bucket, names)
+    assert len(ops) >= operations
     print(f"injected: {sum(op.op == 'put' for op in ops)} PUTs that meet others")
 
 
@@ -84,14 +98,15 @@ def test_64_writers_of_one_name_have_one_winner(cluster, bucket, seed):
     assert len(sizes) == writers * rounds and max(sizes) == 64 << 20
 
 
-def test_puts_deletes_and_reads_race(cluster, bucket, seed):
+def test_puts_deletes_and_reads_race(cluster, kept, seed):
     """L2: PUT, DELETE, GET, HEAD and ranges; parts of a range with If-Match are never of two versions."""
-    names = [f"n-{i}" for i in range(400)]
+    bucket, operations = kept
+    names = [f"n-{i}" for i in range(operations // 25)]
     turn = [0]
 
     def work(client, rng, number):
         turn[0] += 1
-        name = names[(turn[0] * len(names) // (OPERATIONS + CLIENTS) + rng.randrange(2)) % len(names)]
+        name = names[(turn[0] * len(names) // (operations + CLIENTS) + rng.randrange(2)) % len(names)]
         draw = rng.random()
         if draw < 0.35:
             client.put(bucket, name, rng.choice((16, 5000, 70_000, 300_000)))
@@ -110,10 +125,10 @@ def test_puts_deletes_and_reads_race(cluster, bucket, seed):
                 else:
                     assert second.status in (404, 412, 416), second.line()
 
-    ops = judge(cluster, run(cluster, work, seed), bucket, names)
+    ops = judge(cluster, run(cluster, work, seed, operations), bucket, names)
     parts = sum(op.status == 206 for op in ops)
     print(f"{parts} parts read")
-    assert parts > 100
+    assert parts > operations // 100
 
 
 def test_exactly_one_conditional_put_wins_each_race(cluster, bucket, seed):

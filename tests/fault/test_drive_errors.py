@@ -7,6 +7,7 @@ ends the drive: what a kernel says afterwards about the pages of such a file is 
 import disks
 import pytest
 from disks import seeded
+from harness import client as http
 from harness.waiting import wait_until
 from latency import forget_pages
 from load import Crowd
@@ -24,6 +25,12 @@ def files_of(stage, target, drive):
 
 def metric(stage, node, name, drive):
     return stage.cluster.metric(node, f"tarn_drive_{name}", drive=str(drive.mountpoint))
+
+
+def notes_of(cluster):
+    """What is said of drives of t1 that are not well, by path."""
+    said = http.request("GET", cluster.endpoint + "/v1/cluster?what=mountpaths").json()
+    return said[cluster.nodes["t1"]["id"]].get("notes", {})
 
 
 def stored(stage, seed, sizes, count=60):
@@ -132,6 +139,7 @@ def test_a_failed_sync_is_asked_for_once_and_ends_the_drive(make_stage, seed):
         assert asked == 1, f"{asked} syncs of what a sync had failed for ({what}, {skip})"
         assert metric(stage, "t1", "up", drive) == 0 and metric(stage, "t1", "sync_errors", drive) == 1
         assert {judge.get("data", each).status for each in mine if each != op.name} <= {503}
+        assert "sync" in notes_of(cluster)[str(drive.mountpoint)], "an operator is told why"
         theirs = sorted(files_of(stage, "t1", other))
         assert {judge.get("data", each).status for each in theirs if each != op.name} == {200}
         drive.clear()

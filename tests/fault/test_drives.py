@@ -13,6 +13,7 @@ import pytest
 from copies import ON_NODES
 from disks import seeded
 from harness import client
+from harness.coded import props as coded_props
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from load import Crowd
@@ -224,6 +225,36 @@ def test_drives_of_unequal_size_fill_up_together(make_stage, seed):
     print(f"injected: drives of 64 and 256 MiB; detected: the large one was {first_full:.0%} full when the small one was, "
           f"both {min(full):.0%} after {len(names)} PUTs, then {refused[0].status}")
     stage.check(judge, [*names, "after"])
+
+
+def test_drives_of_unequal_size_fill_up_together_with_slices(make_stage, seed):
+    """D9 under a coded bucket: each target has a small drive and a large one; slices go where there is room until there is none."""
+    rng = seeded(seed, "D9 coded")
+    stage = make_stage(targets=3, drives=2, fs="ext4", size=[48 * MIB, 128 * MIB])
+    cluster, body = stage.cluster, rng.randbytes(6 * MIB)
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", coded_props("striped", 2, 1))
+    wait_until_home(cluster)
+
+    def used(disk):
+        now = os.statvfs(disk.mountpoint)
+        return 1 - now.f_bavail / now.f_blocks
+
+    answers = []
+    while not answers or answers[-1].status == 200:
+        answers.append(cluster.put("cut", f"n-{len(answers)}", body, expect=False))
+        assert len(answers) < 90, "528 MiB hold more than there is room for"
+    small, large = ([stage.disks[target][which] for target in cluster.targets()] for which in (0, 1))
+    full = {disk.name: used(disk) for disk in small + large}
+    print(f"injected: drives of 48 and 128 MiB; detected: {full} after {len(answers)} PUTs, then {answers[-1].status}")
+    assert answers[-1].status in (503, 507), answers[-1]
+    assert min(map(used, large)) > 0.8 and min(map(used, small)) > 0.5, full
+    assert max(full.values()) < 0.995, "the reserve was used up"
+    for number in range(len(answers) - 1):
+        assert cluster.get("cut", f"n-{number}").body == body
+    assert cluster.get("cut", f"n-{len(answers) - 1}", expect=False).status == 404
+    assert cluster.delete("cut", "n-0").status == 200 and cluster.delete("cut", "n-1").status == 200
+    wait_until(lambda: cluster.put("cut", "after", bytes(MIB), expect=False).status == 200, 60, "PUTs work again once there is room")
 
 
 @needs_fuse

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+import threading
 import time
 
 import disks
@@ -227,3 +228,28 @@ def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, se
     on_drive = lambda path: attribute.objects([path], "two").keys()
     wait_until(lambda: not on_drive(paths[0]) & on_drive(paths[1]), 10, "what was overtaken is gone, and what lay elsewhere is home")
     print(f"injected: a drive of {target} yanked under writes; detected: {len(away)} names of it written meanwhile")
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage, lab):
+    """D1: nobody waits for what cannot be read back any more; the next attempt goes to the other drive."""
+    stage = start(make_stage, drives=2, faulty=True)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DRIVE_ERRORS)
+    there = attribute.objects([cluster.drives("t1")[0]], "two")
+    name = next(name for name in NAMES if name in there and cluster.owner("two", name) == "t1")
+    stage.kill("t1")
+    stage.start("t1", fail_points={"t1": "copies.send=sleep:1500"})
+    wait_until_home(cluster)
+    answer, begun = [], time.monotonic()
+    writer = threading.Thread(target=lambda: answer.append(judge.put("two", name, 50_000).status), daemon=True)
+    writer.start()
+    time.sleep(0.7)
+    assert not answer, "the write was over before the drive went"
+    stage.disks["t1"][0].kill()
+    writer.join()
+    took = time.monotonic() - begun
+    assert answer == [503] and took < scaled(6)
+    wait_until(lambda: judge.put("two", name, 5000).status == 200, 10, f"{name} is written")
+    stage.look(judge, NAMES, "two")
+    print(f"injected: a drive yanked under a write on its way; detected: it ended after {took:.1f} s")

@@ -1,6 +1,6 @@
 """Copies on drives of one target (docs/decisions/013): steps that are cut short, drives that miss something, bad bytes."""
 
-import contextlib
+import json
 import threading
 import time
 
@@ -8,6 +8,7 @@ import disks
 import pytest
 from copies import redundancy, wait_full
 from disks import seeded
+from harness import client as wire
 from harness.waiting import wait_until
 from history import value_bytes
 from load import Crowd
@@ -266,22 +267,20 @@ def test_a_reader_goes_on_with_another_copy(make_stage, seed):
     make_bucket(cluster)
     size = 9 * MIB + 4321
     body = value_bytes(0x7A52000000000042, size)
+    logged = cluster.logs["t1"].matching
     for number, place in enumerate((100, 5 * MIB + 17, size - 1)):
-        assert cluster.put("m", "n-0001", body).status == 200
-        first = paths_of(cluster, "n-0001")[0]
-        (disk,) = [disk for disk in stage.disks["t1"] if str(disk.mountpoint) == first]
-        path = stage.objects_on("t1", disk.mountpoint)["n-0001"]
-        disk.flip(path, place, rng.randrange(8))
-
-        def made_anew():
-            # A reader may have been sent to the other drive, where that is less busy; and memory may have kept what
-            # somebody was just using.
-            with contextlib.suppress(FileNotFoundError):  # it has been made anew
-                disk.forget(path)
+        # A reader may find the other drive less busy; that copy stays open, and readers keep to it until the name is
+        # written anew.
+        for _ in range(20):
+            assert cluster.put("m", "n-0001", body).status == 200
+            first = paths_of(cluster, "n-0001")[0]
+            (disk,) = [disk for disk in stage.disks["t1"] if str(disk.mountpoint) == first]
+            disk.flip(stage.objects_on("t1", disk.mountpoint)["n-0001"], place, rng.randrange(8))
+            met = len(logged("copy given up by a reader"))
             assert read_strictly(direct_url(cluster, "m", "n-0001")) == (200, body), place
-            return len(cluster.logs["t1"].matching("bad copy made anew")) == number + 1
-
-        wait_until(made_anew, 20, "it is made anew", every=0.1)
+            if len(logged("copy given up by a reader")) > met:
+                break
+        wait_until(lambda so_far=number: len(logged("bad copy made anew")) == so_far + 1, 20, "it is made anew")
     (counted,) = {cluster.metric("t1", "tarn_drive_corrupt_blocks", drive=str(disk.mountpoint))}
     assert counted >= 3
     before = counted
@@ -306,3 +305,57 @@ def test_mirrored_names_survive_power_cuts(make_stage, fs, seed):
         stage.look(judge, names, "m")
     _, found = stage.check(judge, names, "m")
     wait_full(stage.cluster, sum(get.outcome == "done" for get, _ in found.values()))
+
+
+def put_away(drive):
+    """What an unmounted drive leaves: an empty directory."""
+    drive.rename(drive.with_name(drive.name + ".away"))
+    drive.mkdir()
+
+
+def put_back(drive):
+    drive.rmdir()
+    drive.with_name(drive.name + ".away").rename(drive)
+
+
+def test_a_name_that_no_drive_shows_is_absent_only_when_all_have_their_copies(make_stage):
+    """With fewer drives away than copies, what is not seen does not exist, unless a write had to do with fewer."""
+    stage = make_stage(targets=1, drives=3)
+    cluster = stage.cluster
+    cluster.expect_errors(MIRROR_ERRORS)
+    make_bucket(cluster)
+    for name in ("a", "b", "c"):
+        assert cluster.put("m", name, b"x" * 100).status == 200
+    d1, d2, d3 = cluster.drives("t1")
+
+    def ask(name):
+        return wire.request("GET", cluster.url("m", name), expect=False)
+
+    def get(name):
+        return ask(name).status
+
+    def restart(away=(), back=()):
+        stage.kill("t1")
+        for drive in away:
+            put_away(drive)
+        for drive in back:
+            put_back(drive)
+        stage.start("t1", served=False)
+        wait_until(lambda: (said := ask("never")).status == 404 or b"is away" in said.body, 10, "the target is trusted again")
+
+    ledger = d1 / ".tarn/mirror.json"
+    wait_until(lambda: ledger.exists() and "complete" in json.loads(ledger.read_text()), 10, "a pass found all copies")
+    restart(away=[d2])
+    assert get("never") == 404 and sorted(cluster.names("m")) == ["a", "b", "c"], "each name is on one of two drives"
+    assert cluster.put("m", "d", b"x" * 100).status == 200
+    assert cluster.delete("m", "c").status == 200 and get("c") == 404
+    restart(away=[d3])
+    wait_until(lambda: cluster.put("m", "only", b"y" * 100).status == 200, 10, "a copy less is written")
+    assert get("never") == 503
+    restart(away=[d1], back=[d2, d3])
+    assert get("only") == 503, "its only copy is away"
+    assert cluster.list_page("m").status == 503
+    restart(back=[d1])
+    wait_until(lambda: get("only") == 200, 10, "it is there again")
+    wait_until(lambda: sorted(cluster.names("m")) == ["a", "b", "d", "only"], 10, "so are all")
+    print("injected: a write with one copy, whose drive went away")

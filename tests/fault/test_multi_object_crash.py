@@ -25,12 +25,11 @@ def test_targets_killed_while_many_objects_are_deleted(make_stage, seed):
         value = rng.choice([{"template": "n-{000..199}"}, {"objnames": doomed}])
         job = delete_many(cluster, "data", **value).text
         stage.wait_gone(dies, 30)
-        gone = set(doomed) - {name for name in doomed if cluster.get("data", name).status != 404}
         assert status(cluster, job)["end_time"] == 0, "it waits for the target"
         stage.start(dies)
         end = ended(cluster, job, 60)
         assert end["err"] == "" and not end["aborted"], (point, end)
-        assert cluster.names("data") == others, (point, len(gone))
+        assert cluster.names("data") == others, point
         stage.kill("t1", "t2")
         stage.start("t1", "t2")
         assert cluster.names("data") == others, point

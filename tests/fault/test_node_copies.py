@@ -38,6 +38,14 @@ def all_homes_agree(cluster):
     return all(len(each) == 2 and each[0] == each[1] for each in found.values())
 
 
+def location_at(cluster, target, name):
+    """Where a proxy sends a reader whom it sends to this home."""
+    def look():
+        location = cluster.get("two", name, follow=False).headers["Location"]
+        return location if location.startswith(cluster.url_of(target) + "/") else None
+    return wait_until(look, 5, f"a reader is sent to {target}")
+
+
 def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
     rng = seeded(seed, "node copies")
     stage = make_stage(targets=3, drives=1)
@@ -93,6 +101,37 @@ def test_what_a_killed_writer_left_is_done_although_nobody_asks(make_stage):
     found = judge.get("two", name)
     assert found.status == 200 and found.length == 5000
     stage.check(judge, [name], "two")
+
+
+def test_a_delete_on_its_way_hides_nothing_at_one_home_before_all_have_it(make_stage):
+    """The note of an object's end comes to a home between a reader's look at what is there and the opening of it."""
+    stage = make_stage(targets=3, drives=1)
+    cluster = stage.cluster
+    make_bucket(cluster)
+    (name,) = cluster.names_owned_by("t1", "two", 1)
+    assert cluster.put("two", name, b"x" * 100).status == 200
+    (home,) = [target for target in homes_of(cluster, name) if target != "t1"]
+    stage.kill("t1", home)
+    stage.start("t1", home, fail_points={"t1": "delete.before_tombstone=sleep:3000", home: "get.before_open=sleep:900"})
+    wait_until_home(cluster)
+    at_owner, at_home = (location_at(cluster, target, name) for target in ("t1", home))
+
+    seen = {}
+    reader = threading.Thread(target=lambda: seen.update(late=client.request("GET", at_home).status), daemon=True)
+    deleter = threading.Thread(target=lambda: seen.update(deleted=cluster.delete("two", name).status), daemon=True)
+    reader.start()  # for less than the second after which it would be sent to the other home
+    time.sleep(0.2)
+    deleter.start()
+    wait_until(lambda: attribute.objects(cluster.drives(home)).get(name) is None, 2, "the other home has the note")
+    assert "late" not in seen, "the reader had opened what was there before"
+    time.sleep(1.5)
+    still = client.request("GET", at_owner).status
+    assert "deleted" not in seen and still == 200, "the delete was to be on its way"
+    assert seen.get("late") != 404, "what all homes did not know yet was shown"
+    deleter.join()
+    reader.join()
+    assert seen["deleted"] == 200 and seen["late"] in (200, 404, 503)
+    print(f"injected: a delete that has reached one of two homes; the reader there heard {seen['late']}")
 
 
 def test_load_with_kills_loses_nothing(make_stage, seed):

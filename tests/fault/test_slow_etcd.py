@@ -101,7 +101,9 @@ def test_the_leader_of_etcd_on_a_slow_disk_and_then_another_on_a_full_one(make_s
         said.append(f"{hits} times {kind} at {leader}: etcd took no write for {away:.1f} s, a bucket was made in {seconds:.1f} s, {slow:.0f} "
                     f"calls of the meta store took over a second, {len(bad)} of {calls} calls of clients had no answer")
         assert hits > 0 and calls > 100 and not bad, (said, bad[:5])
-        assert away < scaled(10) and seconds <= scaled(away + 2) and (slow > 0 or kind == "enospc"), said
+        assert away < scaled(10) and seconds <= scaled(away + 2), said
+        # Where another leader is elected within a second or two, no call needs to have met the slow one.
+        assert slow > 0 or kind == "enospc" or away < SLOW + 0.5, said
         assert not failing(cluster, "lease"), said
         if kind == "enospc":
             stage.start(leader, served=False)

@@ -32,8 +32,11 @@ def test_doses_and_documents_name_tests_that_exist():
     assert set(table.FULL_DOSE) <= tests, "a dose of no test"
     text = (REPOSITORY / "docs" / "reliability.md").read_text()
     assert set(re.findall(r"`(test_\w+)`", text)) <= tests, "documented, and not there"
-    rows = set(re.findall(r"\b[ADNFGL]\d\b", text))
+    rows = set(re.findall(r"\b[A-DFGLN]\d+\b", text))
     assert rows >= {f"{group}{number}" for group, last in (("N", 9), ("F", 7)) for number in range(1, last + 1)}
+    coded = text[text.index("## Coded objects"):text.index("## etcd")]
+    assert set(re.findall(r"\b[A-G]\d+\b", coded)) >= {"A3", "A7", "B6", "C1", "C2", "C3", "C5", "C8", "C10", "C11", "C12", "D1", "D2", "D3", "D4",
+                                                     "D6", "D7", "D8", "D9", "G4", "G5", "G6", "G7", "G8"}
     assert rows >= {"A2", "A3", "A4", "D1", "D5", "D9", "G1", "G2", "G3", "G6", "L1", "L4", "L6"}
 
 

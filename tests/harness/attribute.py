@@ -2,6 +2,7 @@
 
 import os
 import struct
+import time
 
 from harness.checksums import crc32c
 
@@ -37,14 +38,33 @@ def decode(data):
     assert reader.bytes(1) == b"\x01"
     out = {"bucket_id": reader.fixed(), "provider": reader.text(), "ns_uuid": reader.text(), "ns_name": reader.text(),
            "bucket": reader.text(), "name": reader.text()}
-    assert reader.bytes(1) == b"\x01"
+    format = reader.bytes(1)[0]
+    assert format in (1, 2)
     out["kind"] = reader.bytes(1)[0]
     out["generation"] = (reader.number(), reader.number(), reader.number())
     out["place"] = (reader.number(), reader.fixed())
     out |= {"size": reader.number(), "xxh64": reader.fixed(), "version": reader.number(), "modified_ns": reader.fixed()}
     out["pairs"] = {reader.text(): reader.text() for _ in range(reader.number())}
+    if format == 2:
+        out |= {"piece": _piece(reader)} if out["kind"] == 3 else {"coding": _coding(reader)}
     assert reader.at == len(data) - 4, "something else before the checksum"
     return out
+
+
+def _coding(reader):
+    layout, k, m = reader.bytes(3)
+    out = {"layout": layout, "k": k, "m": m, "block_bytes": reader.number(), "set": reader.fixed(),
+           "written": (reader.number(), reader.number(), reader.number())}
+    ids = [""] + [reader.text() for _ in range(reader.number())]
+    out["homes"] = [ids[home] for home in reader.bytes(k + m)]
+    out["whole"] = ids[reader.bytes(1)[0]]
+    return out
+
+
+def _piece(reader):
+    out = {"set": reader.fixed()} | dict(zip(("k", "m", "index"), reader.bytes(3)))
+    return out | {"block_bytes": reader.number(), "file_bytes": reader.number(),
+                  "written": (reader.number(), reader.number(), reader.number())}
 
 
 def _varint(value):
@@ -86,14 +106,27 @@ def data_files(drives):
     return found
 
 
+def pieces(drives):
+    """[(path, what it says)] of all pieces of coded objects."""
+    said = {path: decode(raw) for path, raw in data_files(drives).items()}
+    return [(path, each) for path, each in said.items() if each["kind"] == 3]
+
+
 def objects(drives, bucket=None):
-    """{name: what its file says, without its place} of objects, all or those of a bucket; a name must have one file."""
-    found = {}
-    for path, raw in data_files(drives).items():
-        said = decode(raw)
-        if bucket not in (None, said["bucket"]):
-            continue
-        del said["place"]
-        assert said["name"] not in found, f"{said['name']} lies in two files, one is {path}"
-        found[said["name"]] = said
-    return found
+    """{name: what its file says, without its place} of objects, all or those of a bucket; a name must have one file, but for
+    the moment in which another one takes its place."""
+    deadline = time.monotonic() + 2
+    while True:
+        found, doubled = {}, []
+        for path, raw in data_files(drives).items():
+            said = decode(raw)
+            if bucket not in (None, said["bucket"]) or said["kind"] == 3:
+                continue
+            del said["place"]
+            if said["name"] in found:
+                doubled.append(f"{said['name']} lies in two files, one is {path}")
+            found[said["name"]] = said
+        if not doubled:
+            return found
+        assert time.monotonic() < deadline, doubled[0]
+        time.sleep(0.05)

@@ -334,7 +334,8 @@ class Cluster:
     def assert_bodies(self, bucket, expected):
         """A list of `bucket` has the names of {name: body} and no other, and a GET of each its body. In short when not:
         pytest would show all bytes of all bodies, and not the status."""
-        assert self.names(bucket) == sorted(expected)
+        listed = self.names(bucket)
+        assert listed == sorted(expected), f"missing {sorted(set(expected) - set(listed))}, too many {sorted(set(listed) - set(expected))}"
         found = self.bodies(bucket, expected)
         wrong = [f"{name}: {len(found[name])} bytes {found[name][:20]!r}..., expected {len(body)} bytes {body[:20]!r}..."
                  for name, body in expected.items() if found[name] != body]

@@ -41,6 +41,21 @@ def stop(cluster, **value):
     return client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
 
 
+def start(cluster, kind, **value):
+    """The id of a job that begins by its kind alone."""
+    body = json.dumps({"action": "start", "value": {"Kind": kind} | value}).encode()
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster", body, JSON, expect=False)
+    assert answer.status == 200, answer
+    return answer.text
+
+
+def told(cluster, what):
+    """What the cluster says of `what`, Tarn's own queries without a body."""
+    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what={what}", expect=False)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
 def idle(cluster, job, seconds=30):
     """The parts of a job when all of them are idle, which is how clients wait for a copy-listrange."""
     wait_until(lambda: all(snap["is_idle"] for snap in snaps(cluster, job).values()), seconds, f"job {job} is idle")

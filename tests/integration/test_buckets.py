@@ -68,7 +68,7 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
     ("DELETE", "/data", None, 400), ("DELETE", "/data", {"action": "evict-remote-bck"}, 400),
     ("DELETE", "/no-such", {"action": "destroy-bck"}, 404), ("DELETE", "", {"action": "destroy-bck"}, 400),
     ("PATCH", "/data", None, 400), ("PATCH", "/data", {"action": "ec-encode"}, 501),
-    ("PATCH", "/data", {"action": "set-bprops", "value": {"durability": "owner"}}, 501),
+    ("PATCH", "/data", {"action": "set-bprops", "value": {"durability": "owner"}}, 400),
     ("PATCH", "/data", {"action": "set-bprops", "value": {"durability": "none"}}, 400),
     ("PATCH", "/no-such", {"action": "set-bprops"}, 404), ("PATCH", "/no-such", {"action": "reset-bprops"}, 404),
     ("GET", "/no-such", {"action": "summary-bck"}, 404), ("GET", "/data", {"action": "summary-bck", "value": 5}, 400),

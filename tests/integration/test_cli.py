@@ -505,6 +505,6 @@ def test_export_refuses_what_is_no_drive(drives, here):
     said = json.loads(identity.read_text())
     identity.write_text(json.dumps(said | {"cluster": "another"}))
     Cli("").refuses(6, "export", *paths, "--to", here / "out", says="another")
-    identity.write_text(json.dumps(said | {"format": 2}))
-    Cli("").refuses(2, "export", *paths, "--to", here / "out", says="format 2")
+    identity.write_text(json.dumps(said | {"format": 3}))
+    Cli("").refuses(2, "export", *paths, "--to", here / "out", says="format 3")
     assert not (here / "out").exists()

@@ -26,8 +26,10 @@ def change(cluster, action, path, query="", method=None, node="t1"):
 
 
 def paths(cluster):
-    return client.request("GET", cluster.endpoint + "/v1/reverse/daemon?what=mountpaths", None,
+    """AIStore's lists of drives."""
+    told = client.request("GET", cluster.endpoint + "/v1/reverse/daemon?what=mountpaths", None,
                           {"Ais-Node-Id": cluster.nodes["t1"]["id"]}).json()
+    return {key: drives for key, drives in told.items() if key != "notes"}
 
 
 def drive_of(cluster, name):
@@ -306,7 +308,7 @@ def test_the_command_line_changes_drives(one):
     assert str(third) not in cli.ok("drive", "ls").decode()
     first = one.drives("t1")[0]
     cli.ok("drive", "disable", "--wait", node, first)
-    assert f"{first} out of use" in " ".join(cli.ok("drive", "ls").decode().split())
+    assert f"{first} out of use - disabled by an operator" in " ".join(cli.ok("drive", "ls").decode().split())
     cli.ok("drive", "enable", node, first)
     cli.refuses(3, "drive", "disable", node, "/no/such", says="does not exist")
     cli.ok("drive", "disable", "--force", node, one.drives("t1")[0])

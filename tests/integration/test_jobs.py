@@ -83,9 +83,8 @@ def check_done(cluster, proxy, job, made, goal):
     cluster.assert_bodies(goal, made)
 
 
-def slow_cluster(make_cluster, **options):
-    points = {f"t{i}": SLOW for i in (1, 2, 3)}
-    return make_cluster(targets=3, drives=1, fail_points=points, **options)
+def slow_cluster(make_cluster, slow=SLOW, **options):
+    return make_cluster(targets=3, drives=1, fail_points={f"t{i}": slow for i in (1, 2, 3)}, **options)
 
 
 @pytest.fixture
@@ -145,7 +144,9 @@ def test_a_job_is_stopped_at_any_proxy_and_stays_so(pair):
 
 
 def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
-    cluster = slow_cluster(make_cluster)
+    # Targets go on meanwhile, so each part takes longer than a start of the proxy.
+    slow = "copy_bucket.object=sleep:75"
+    cluster = slow_cluster(make_cluster, slow)
     made = fill(cluster, "data")
     job = begin_copy(cluster, "p1", "copied", at_least=20)
 
@@ -166,7 +167,7 @@ def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     # So when it is stopped and started in order.
     job = begin_copy(cluster, "p1", "again", at_least=20)
     cluster.down()
-    cluster.up(fail_points={f"t{i}": SLOW for i in (1, 2, 3)})
+    cluster.up(fail_points={f"t{i}": slow for i in (1, 2, 3)})
     ended(cluster, "p1", job)
     check_done(cluster, "p1", job, made, "again")
     job = begin_copy(cluster, "p1", "third")

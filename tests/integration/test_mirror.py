@@ -108,4 +108,7 @@ def test_tarn_redundancy_counts(cluster, mirrored, cli):
     assert cluster.put(mirrored, "x", b"x").status == 200
     counted = json.loads(cli.ok("redundancy", mirrored, "--json"))
     assert [(each["name"], each["full"]) for each in counted["buckets"]] == [(mirrored, 1)]
+    (found,) = counted["buckets"]
+    assert (found["full_bytes"], found["reduced_bytes"], found["lost_names"], found["lost_more"]) == (1, 0, [], False), found
+    assert (found["survives_drives"], found["survives_nodes"]) == (1, 0), found
     assert mirrored.encode() in cli.ok("redundancy")

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import struct
+import threading
 import time
 import urllib.parse
 
@@ -332,13 +333,48 @@ def test_a_list_shows_what_all_homes_have(three):
     wait_until(lambda: three.get("two", name, expect=False).body == b"before", 5, "the other home has it")
 
 
+def test_names_that_are_written_all_the_time_are_read_and_listed(three):
+    """Also while they move: there is hardly a moment at which all homes have the newest of each."""
+    hot = [f"hot-{i}" for i in range(4)]
+    for name in hot:
+        assert three.put("two", name, b"first").status == 200
+    ends, written, lists, read = threading.Event(), [], [], []
+
+    def write(name):
+        while not ends.is_set():
+            written.append(three.put("two", name, os.urandom(100), expect=False).status)
+
+    def look():
+        while not ends.is_set():
+            read.extend(three.get("two", name, expect=False).status for name in hot)
+            answer = three.list_page("two")
+            lists.append([entry["name"] for entry in answer.json()["entries"]] if answer.status == 200 else answer)
+
+    crowd = [threading.Thread(target=work, args=words) for work, words in
+             [(write, (name,)) for name in hot for _ in range(2)] + [(look, ())] * 2]
+    for thread in crowd:
+        thread.start()
+    try:
+        for _ in range(4):
+            act(three, "start-maintenance", "t3")
+            wait_until_home(three)
+            act(three, "stop-maintenance", "t3")
+            wait_until_home(three)
+        wait_until(lambda: written.count(200) > 50 and len(lists) > 20, 60, "enough was written and listed meanwhile")
+    finally:
+        ends.set()
+        for thread in crowd:
+            thread.join()
+    assert [seen for seen in lists if seen != hot] == []
+
+
 def test_a_strict_bucket_takes_no_write_in_too_few_copies(three):
     three.create_bucket("strict", ON_NODES | {"durability": "strict"})
     assert three.put("strict", "whole", b"two copies").status == 200
     give_names_to(three, "t2")
     wait_until_home(three)
     refused = three.put("strict", "half", b"one copy", expect=False)
-    assert refused.status == 503 and "a write needs 2 targets and 1 are there" in refused.text, refused
+    assert refused.status == 503 and "a write needs 2 of them and there are targets for 1" in refused.text, refused
     assert three.delete("strict", "whole").status == 200, "what takes no room is done all the same"
     give_names_to(three, *TARGETS)
     wait_until_home(three)

@@ -60,6 +60,7 @@ def test_a_lost_drive_shows(make_cluster):
     try:
         wait_until(lambda: status_of(cluster, "t1")["cluster"]["flags"] & (1 << 13), 15, "the flag is up")
         paths = query(cluster, "/v1/cluster?what=mountpaths").json()[cluster.nodes["t1"]["id"]]
+        assert str(drive) in paths.pop("notes")[str(drive)], "why it is out"
         assert paths == {"available": [str(cluster.drives("t1")[0])], "waiting_dd": [], "disabled": [str(drive)]}
     finally:
         drive.with_name("gone").rename(drive)
@@ -139,17 +140,33 @@ def test_a_summary_counts_what_a_list_shows(cluster, bucket, rng):
     assert query(cluster, f"/v1/buckets/{bucket}", body={"action": "summary-bck", "value": {"uuid": "nosuchid1"}}).status == 404
 
 
-def test_every_metric_is_documented_and_no_other(cluster):
+def test_every_metric_is_documented_and_no_other(cluster, make_cluster):
     text = (REPOSITORY / "docs" / "metrics.md").read_text()
     written = set(re.findall(r"`((?:tarn|ais)_[a-z_*<>]+)`", text)) - {"ais_target_", "ais_proxy_"}
     exported = set()
     for node in ("p1", "t1"):
         scrape = client.request("GET", cluster.url_of(node) + "/metrics").text
         exported |= set(re.findall(r"^# TYPE (\S+)", scrape, re.MULTILINE))
+    assert "no-such" not in scrape and "bucket-" not in scrape, "nothing of a request is in a label"
+    exported |= metrics_of_redundancy(make_cluster(targets=1, drives=1))
     assert any(name.startswith("ais_target_") for name in exported) and any(name.startswith("ais_proxy_") for name in exported)
     operations = "get|put|head|append|del|ren|lst"
     patterns = {re.escape(name).replace("\\*", "(?:target|proxy)").replace("<operation>", f"(?:{operations})") for name in written}
     known = re.compile("|".join(patterns))
     assert not {name for name in exported if not known.fullmatch(name)}
     assert not {pattern for pattern in patterns if not any(re.fullmatch(pattern, name) for name in exported)}
-    assert "no-such" not in scrape and "bucket-" not in scrape, "nothing of a request is in a label"
+
+
+def metrics_of_redundancy(cluster):
+    """Names of those that show once all buckets, one of them with objects, have been counted."""
+    query(cluster, "/v1/cluster/set-config?redundancy.interval=1s&scrub.period=10s", method="PUT")  # the age is known from the first scrub on
+    assert cluster.put("data", "a", b"a").status == 200
+
+    def scraped():
+        text = client.request("GET", cluster.url_of("p1") + "/metrics").text
+        return text if "tarn_bucket_survives_drives" in text and "tarn_bucket_oldest_verified_seconds" in text else None
+
+    scrape = wait_until(scraped, 20, "the bucket has been counted")
+    return set(re.findall(r"^# TYPE (tarn_bucket_\S+)", scrape, re.MULTILINE))
+
+

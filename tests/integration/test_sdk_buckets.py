@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import logging
 import tarfile
 
@@ -203,8 +204,71 @@ def test_a_bucket_is_renamed(sdk):
             sdk.bucket(name).delete(missing_ok=True)
 
 
+def props_of(bucket):
+    return json.loads(bucket.head()["Ais-Bucket-Props"])
+
+
+def set_props(sdk, bucket, kind=None, **props):
+    """By the package's own call, as it has none for properties; waits for the job of that kind that a change begins."""
+    answer = bucket.make_request("PATCH", "set-bprops", value=props)
+    assert bool(answer.text) == bool(kind), answer.text
+    assert kind is None or sdk.job(answer.text, kind).wait(timeout=20).success
+
+
+def test_a_bucket_is_coded_and_its_slices_are_seen(sdk):
+    bucket = sdk.bucket("sdk-coded").create()
+    try:
+        bucket.object("x").get_writer().put_content(b"x" * 5000)
+        coding = {"enabled": True, "data_slices": 2, "parity_slices": 1, "objsize_limit": 1000}
+        set_props(sdk, bucket, "ec-encode", ec=coding)
+        assert props_of(bucket)["ec"].items() >= coding.items()
+        bucket.object("small").get_writer().put_content(b"x" * 1000)
+        for name, is_copy in (("x", False), ("small", True)):
+            said = bucket.object(name).head(props="ec").ec
+            assert (said.data_slices, said.parity_slices, said.is_ec_copy) == (2, 1, is_copy) and said.generation > 0
+        again = sdk.job(sdk.job(job_kind="ec-encode").start(buckets=[bucket]), "ec-encode")
+        assert again.wait(timeout=20).success and bucket.object("x").get_reader().read_all() == b"x" * 5000
+        with pytest.raises(AISError, match="exclude"):
+            bucket.make_request("PATCH", "set-bprops", value={"mirror": {"enabled": True}})
+    finally:
+        bucket.delete()
+
+
+def test_a_bucket_is_mirrored_and_copies_are_made(sdk):
+    bucket = sdk.bucket("sdk-mirrored").create()
+    try:
+        bucket.object("x").get_writer().put_content(b"x" * 5000)
+        set_props(sdk, bucket, "make-n-copies", mirror={"enabled": True, "copies": 2})
+        assert props_of(bucket)["mirror"].items() >= {"enabled": True, "copies": 2}.items()
+        assert bucket.object("x").head(props="copies").mirror_copies == 2
+        again = sdk.job(sdk.job(job_kind="make-n-copies").start(buckets=[bucket]), "make-n-copies")
+        assert again.wait(timeout=20).success
+        one = bucket.make_request("POST", "make-n-copies", value=1).text
+        assert sdk.job(one, "make-n-copies").wait(timeout=20).success
+        assert bucket.object("x").head(props="copies").mirror_copies == 1 and not props_of(bucket)["mirror"]["enabled"]
+        set_props(sdk, bucket, checksum={"type": "xxhash2"})
+        assert props_of(bucket)["checksum"]["type"] == "xxhash2"
+        with pytest.raises(AISError, match="checksum.type"):
+            bucket.make_request("PATCH", "set-bprops", value={"checksum": {"type": "md5"}})
+    finally:
+        bucket.delete()
+
+
+def test_drives_are_put_in_order_and_looked_through(cluster, sdk, filled):
+    resilver = sdk.job(job_kind="resilver")
+    with pytest.raises(AISError, match="DaemonID"):
+        resilver.start()
+    job = sdk.job(resilver.start(daemon_id=cluster.nodes["t1"]["id"]), "resilver")
+    assert job.wait(timeout=20).success
+    assert cluster.nodes["t1"]["id"] in job.get_details().root
+    scrub = sdk.job(sdk.job(job_kind="scrub").start(), "scrub")
+    assert scrub.wait(timeout=30).success
+    assert set(scrub.get_details().root) == {cluster.nodes[target]["id"] for target in cluster.targets()}
+    assert sdk.cluster().list_running_jobs(job_kind="scrub") == []
+
+
 def test_a_running_copy_is_listed_and_stopped(make_cluster):
-    cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:50" for name in ("t1", "t2")})
+    cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:400" for name in ("t1", "t2")})
     sdk = Client(cluster.endpoint, timeout=(5, 28))
     bucket = sdk.bucket("data")
     for i in range(60):

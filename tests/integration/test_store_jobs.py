@@ -1,8 +1,8 @@
 """AIStore's jobs on what lies on drives: lru, cleanup-store, load-lom-cache."""
 
+import concurrent.futures
 import json
 import os
-import threading
 import time
 
 import pytest
@@ -125,15 +125,14 @@ def test_cleaning_up_all_the_time_harms_no_write(make_cluster, rng, durability):
                 mine[name] = b"%d " % number * (seed + 1) * 300
                 assert cluster.put("busy", name, mine[name]).status == 200
 
-    writers = [threading.Thread(target=write, args=(mine, i)) for i, mine in enumerate(last)]
+    with concurrent.futures.ThreadPoolExecutor(len(last)) as pool:
+        writers = [pool.submit(write, mine, i) for i, mine in enumerate(last)]
+        runs = 0
+        while time.monotonic() < until:
+            carried_out(cluster, "cleanup-store")
+            runs += 1
     for writer in writers:
-        writer.start()
-    runs = 0
-    while time.monotonic() < until:
-        carried_out(cluster, "cleanup-store")
-        runs += 1
-    for writer in writers:
-        writer.join()
+        writer.result()  # a write that was refused is told as that
     expected = {name: body for mine in last for name, body in mine.items()}
     assert runs >= 3 and len(expected) > 4
     cluster.assert_bodies("busy", expected)

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 
 namespace tarn::api {
@@ -38,7 +39,7 @@ TEST_CASE("bucket properties: the tree has AIStore's defaults", "[api][props]") 
       "frontend": {"interval": "1m", "max_tokens": 1000, "enabled": false, "burst_size": 375}},
     "ec": {"compression": "never", "bundle_multiplier": 2, "burst_buffer": 512,
            "objsize_limit": 262144, "data_slices": 2, "parity_slices": 2, "enabled": false,
-           "disk_only": false},
+           "disk_only": false, "layout": "whole"},
     "chunks": {"objsize_limit": "0B", "max_monolithic_size": "1TiB", "chunk_size": "1GiB",
                "checkpoint_every": 0},
     "mirror": {"copies": 2, "burst_buffer": 512, "enabled": false, "domain": "drive"},
@@ -107,13 +108,13 @@ TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[ap
 
 TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
   for (const char* text :
-       {R"({"ec": {"enabled": true}})", R"({"rate_limit": {"frontend": {"enabled": true}}})",
+       {R"({"rate_limit": {"frontend": {"enabled": true}}})",
         R"({"rate_limit": {"backend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
         R"({"features": 2})", R"({"checksum": {"type": "md5"}})",
         R"({"checksum": {"enable_read_range": true}})", R"({"write_policy": {"md": "delayed"}})",
         R"({"versioning": {"synchronize": true}})", R"({"chunks": {"objsize_limit": "1GiB"}})",
-        R"({"durability": "owner"})", R"({"extra": {"aws": {"endpoint": "http://x"}}})"}) {
+        R"({"extra": {"aws": {"endpoint": "http://x"}}})"}) {
     INFO(text);
     CHECK(problem(text, Errc::unsupported).find("later work") != std::string::npos);
   }
@@ -121,6 +122,51 @@ TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][p
   CHECK(change(R"({"mirror": {"enabled": false}, "access": "18446744073709551615", "features": 0,
                    "backend_bck": {"name": "", "provider": ""}, "write_policy": {"data": ""}})")
             .value() == BucketProps{});
+}
+
+TEST_CASE("bucket properties: coding", "[api][props][coded]") {
+  CHECK_FALSE(coding_of(BucketProps{}));
+  const auto with = [](const char* more) {
+    return change(fmt::format(R"({{"ec": {{"enabled": true, {}}}}})", more).c_str());
+  };
+  const auto striped =
+      with(R"("layout": "striped", "data_slices": 8, "objsize_limit": 10)").value();
+  const CodingProps coding = coding_of(striped).value();
+  CHECK(coding == CodingProps{8, 2, 10, false});
+  CHECK_FALSE(coding.is_coded(10));
+  CHECK(coding.is_coded(11));
+  CHECK_FALSE(
+      coding_of(with(R"("layout": "striped", "objsize_limit": -1)").value())->is_coded(1U << 30U));
+  CHECK(check_coding(BucketProps{}));
+  CHECK(check_coding(striped));
+  const auto whole = with("\"data_slices\": 8, \"objsize_limit\": 10").value();
+  CHECK(check_coding(whole));
+  CHECK(coding_of(whole) == CodingProps{8, 2, 10, true});
+  const auto owner = change(R"({"durability": "owner"})").value();
+  CHECK(check_coding(owner).error().code == Errc::invalid_argument);
+  CHECK(check_coding(change(R"({"ec": {"enabled": true}})", owner).value()));
+  CHECK(check_coding(with(R"("layout": "striped", "data_slices": 31)").value()).error().code ==
+        Errc::invalid_argument);
+  CHECK(check_coding(change(R"({"mirror": {"enabled": true}})", striped).value()).error().code ==
+        Errc::invalid_argument);
+  CHECK(with(R"("layout": "stripes")").error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("bucket properties: records on few targets have copies on their drives",
+          "[api][props][coded]") {
+  const auto coded = change(R"({"ec": {"enabled": true, "parity_slices": 2}})").value();
+  CHECK(copies_of(coded) == 0);
+  CHECK(with_record_copies(coded, 3) == coded);
+  CHECK(with_record_copies(coded, 0) == coded);
+  const auto two = with_record_copies(coded, 2);
+  CHECK(copies_of(two) == 2);
+  CHECK(copies_of(with_record_copies(coded, 1)) == 3);
+  CHECK(copies_of(with_record_copies(two, 1)) == 3);
+  CHECK(with_record_copies(two, 8) == two);
+  CHECK(with_record_copies(BucketProps{}, 1) == BucketProps{});
+  CHECK(props_tree(two) == props_tree(coded));
+  CHECK(copies_of(reset_props(two, BucketProps{})) == 2);
+  CHECK(check_copies(two, two, true));
 }
 
 TEST_CASE("bucket properties: copies on nodes are none on drives", "[api][props]") {

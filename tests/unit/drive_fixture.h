@@ -153,7 +153,7 @@ struct Fixture {
     if (!object->has_checksums()) CO_TRY_OK(co_await drive->adopt(*object));
     std::string content;
     std::string block(kBlockBytes, '\0');
-    for (std::uint64_t i = 0; i < blocks_of(object->record().size); ++i) {
+    for (std::uint64_t i = 0; i < blocks_of(object->file_bytes()); ++i) {
       CO_TRY(const auto got,
              co_await object->read_block(i, std::as_writable_bytes(std::span(block))));
       content.append(block, 0, got);

@@ -58,6 +58,9 @@ inline void for_each_set(std::size_t n, std::size_t count,
     if (const PieceSet set(bits); set.size() == count) each(set);
 }
 
+/// Of telling_sizes() the first: those around nothing, and around a byte in each data slice.
+inline constexpr std::size_t kBoundarySizes = 5;
+
 /// The sizes around which something could be wrong.
 inline std::vector<std::size_t> telling_sizes(const Geometry& geometry) {
   const std::size_t unit = geometry.unit_bytes();

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/cluster/coordinator.h"
+#include "common/cluster/ownership_json.h"
 #include "tests/simulation/history.h"
 #include "tests/unit/ownership_fixture.h"
 
@@ -237,6 +238,22 @@ TEST_CASE("coordinator: who has other drives than the map knows may have lost wh
   const auto last = next_step(*state_of(next, next.version, 7, now), never, {});
   REQUIRE((last && last->publish));
   CHECK(last->publish->past.empty());
+}
+
+TEST_CASE("coordinator: a target with another number of drives moves no name", "[ownership]") {
+  const auto never = [](const std::string&) { return std::chrono::nanoseconds(0); };
+  const Ownership map = map_of({"t1", "t2"});
+  const std::vector<TargetWord> words = {{"t1", map.version, {}, 0, 0, 1},
+                                         {"t2", map.version, {}, 0, 0, 8}};
+  const auto step = next_step(*state_of(map, map.version, 5, words), never, {});
+  REQUIRE((step && step->publish));
+  CHECK(step->publish->find("t2")->drives == 8);
+  CHECK(step->publish->past.empty());
+  CHECK(step->publish->current == map.current);
+  const auto again = decode_ownership(encode(*step->publish));
+  REQUIRE(again);
+  CHECK(again->find("t2")->drives == 8);
+  CHECK(again->current == map.current);
 }
 
 TEST_CASE("simulation: the checker takes registers and nothing else", "[ownership]") {

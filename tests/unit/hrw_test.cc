@@ -192,6 +192,21 @@ TEST_CASE("HRW: a target gets names in proportion to its weight", "[cluster][hrw
     CHECK(static_cast<double>(counts[i]) == Approx(targets[i].weight / 8.0 * kNames).epsilon(0.02));
 }
 
+TEST_CASE("HRW: the first few of an order are those of the whole", "[cluster][hrw]") {
+  std::vector<Candidate> candidates;
+  for (std::uint64_t i = 0; i < 40; ++i)
+    candidates.push_back({placement_mix(i), 1.0 + static_cast<double>(i % 3)});
+  for (std::uint64_t name = 0; name < 50; ++name) {
+    const auto all = placement_order(candidates, placement_mix(name + 1000));
+    REQUIRE(all.size() == candidates.size());
+    for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 2, 7, 39, 40, 100}) {
+      const auto some = placement_order(candidates, placement_mix(name + 1000), count);
+      REQUIRE(some.size() == std::min(count, all.size()));
+      REQUIRE(std::equal(some.begin(), some.end(), all.begin()));
+    }
+  }
+}
+
 TEST_CASE("HRW: the extremes of the hash have finite, ordered scores", "[cluster][hrw]") {
   // With one candidate of another weight the scores decide, also where u rounds to 0 or 1.
   std::vector<Candidate> pair{{0, 1.0}, {0, 2.0}};

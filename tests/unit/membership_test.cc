@@ -233,6 +233,43 @@ TEST_CASE("A view never goes back, and reads the store for what it has not got",
   CHECK(cluster.run(other.fresh()).value()->bmd.version == 2);
 }
 
+TEST_CASE("A coded bucket is made only when all targets can keep its objects",
+          "[cluster][membership]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(cluster.flaky, "data", cluster.clock)));
+  BucketProps props;
+  props.others = {{"ec.enabled", "true"}, {"ec.layout", R"("striped")"}};
+  const auto make = [&](const std::string& name) {
+    return cluster.run(
+        create_bucket(cluster.flaky, cluster.view, bucket(name), props, cluster.clock));
+  };
+  const auto say = [&](const std::string& id, bool coding) {
+    LiveRecord word{Role::target, 1, 1};
+    word.coding = coding;
+    Transaction change;
+    change.puts.push_back({keys::live(id), encode(word), 0});
+    REQUIRE(cluster.run(cluster.store->commit(std::move(change)))->succeeded);
+  };
+  Smap map = cluster.run(cluster.view.fresh()).value()->map;
+  for (const char* id : {"tgtA", "tgtB"}) map.nodes[id] = node(id, Role::target);
+  Transaction change;
+  change.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
+  REQUIRE(cluster.run(cluster.store->commit(std::move(change)))->succeeded);
+  say("tgtA", true);
+  const auto away = make("one");
+  REQUIRE(!away);
+  CHECK(away.error().code == Errc::unavailable);
+  CHECK_THAT(away.error().message, Catch::Contains("t[tgtB] is away"));
+  say("tgtB", false);
+  const auto old = make("one");
+  REQUIRE(!old);
+  CHECK(old.error().code == Errc::unsupported);
+  CHECK_THAT(old.error().message, Catch::Contains("t[tgtB] runs a version"));
+  CHECK(cluster.create("plain"));
+  say("tgtB", true);
+  CHECK(make("one"));
+}
+
 TEST_CASE("A follower sees changes as they happen and tells each to its listeners",
           "[cluster][membership]") {
   Cluster cluster;

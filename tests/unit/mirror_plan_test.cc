@@ -1,6 +1,7 @@
 #include "target/mirror_plan.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/api/copy_counts.h"
 #include "target/mirror_ledger.h"
@@ -20,38 +21,48 @@ CopyView away() { return {Standing::away, std::nullopt, false}; }
 using Places = std::vector<std::size_t>;
 
 TEST_CASE("mirror: the newest version that a drive in good standing has counts", "[mirror]") {
-  const auto verdict = judge_copies({has(3), none(), has(5), behind(4), has(5)});
+  const auto verdict = judge_copies({has(3), none(), has(5), behind(4), has(5)}, 0);
   CHECK(verdict.kind == Kind::found);
   CHECK(verdict.newest == at(5));
   CHECK(verdict.holders == Places{2, 4});
   CHECK(verdict.older == Places{0, 3});
   // One good word is enough, whoever is away.
-  CHECK(judge_copies({has(5), away(), away()}).kind == Kind::found);
-  CHECK(judge_copies({deleted(6), has(5), away()}).kind == Kind::none);
-  CHECK(judge_copies({deleted(6), has(5), away()}).older == Places{1});
+  CHECK(judge_copies({has(5), away(), away()}, 0).kind == Kind::found);
+  CHECK(judge_copies({deleted(6), has(5), away()}, 0).kind == Kind::none);
+  CHECK(judge_copies({deleted(6), has(5), away()}, 0).older == Places{1});
 }
 
 TEST_CASE("mirror: a drive that was away is not believed while another one is away", "[mirror]") {
-  CHECK(judge_copies({behind(4), away()}).kind == Kind::unavailable);
-  CHECK(judge_copies({behind(4), none()}).kind == Kind::found);
-  CHECK(judge_copies({behind(4), has(4), away()}).kind == Kind::found);
+  CHECK(judge_copies({behind(4), away()}, 0).kind == Kind::unavailable);
+  CHECK(judge_copies({behind(4), none()}, 0).kind == Kind::found);
+  CHECK(judge_copies({behind(4), has(4), away()}, 0).kind == Kind::found);
   // It may have what a crash left of a later write, which nobody has seen.
-  const auto later = judge_copies({behind(5), has(4)});
+  const auto later = judge_copies({behind(5), has(4)}, 0);
   CHECK(later.kind == Kind::found);
   CHECK(later.newest == at(5));
   CHECK(later.older == Places{1});
-  CHECK(judge_copies({behind(5), has(4), away()}).kind == Kind::unavailable);
+  CHECK(judge_copies({behind(5), has(4), away()}, 0).kind == Kind::unavailable);
 }
 
 TEST_CASE("mirror: a name that is nowhere may lie on a drive that is away", "[mirror]") {
-  CHECK(judge_copies({}).kind == Kind::none);
-  CHECK(judge_copies({none(), none()}).kind == Kind::none);
-  CHECK(judge_copies({none(), away()}).kind == Kind::unavailable);
-  CHECK(judge_copies({deleted(2), away()}).kind == Kind::none);
+  CHECK(judge_copies({}, 0).kind == Kind::none);
+  CHECK(judge_copies({none(), none()}, 0).kind == Kind::none);
+  CHECK(judge_copies({none(), away()}, 0).kind == Kind::unavailable);
+  CHECK(judge_copies({deleted(2), away()}, 0).kind == Kind::none);
+}
+
+TEST_CASE("mirror: a name that is nowhere is not on fewer drives than it would have copies",
+          "[mirror]") {
+  CHECK(judge_copies({none(), away()}, 1).kind == Kind::unavailable);
+  CHECK(judge_copies({none(), away()}, 2).kind == Kind::none);
+  CHECK(judge_copies({away(), none(), away()}, 2).kind == Kind::unavailable);
+  CHECK(judge_copies({away(), none(), away()}, 3).kind == Kind::none);
+  // A change that a drive missed is another matter.
+  CHECK(judge_copies({behind(4), away()}, 2).kind == Kind::unavailable);
 }
 
 CopyPlan plan(const CopyViews& views, std::size_t wanted) {
-  return plan_copies(views, judge_copies(views), wanted);
+  return plan_copies(views, judge_copies(views, 0), wanted);
 }
 
 TEST_CASE("mirror: copies are added where placement prefers, and stay where they are", "[mirror]") {
@@ -106,20 +117,34 @@ TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") 
   CHECK(ledger.outdated == std::set<std::string>{"a", "d"});
   CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().outdated.empty());
   CHECK(ledger.behind == std::set<std::string>{"a", "b", "c"});
+  ledger.complete = {{BucketId{7}, 2}, {BucketId{8}, 3}, {BucketId{9}, 2}};
+  CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
+  CHECK(MirrorLedger::parse(R"({"format": 1, "behind": [], "complete": {"x": 2}})").error().code ==
+        Errc::corrupt);
+  other.complete = {{BucketId{7}, 3}, {BucketId{8}, 2}, {BucketId{10}, 2}};
+  ledger.agree(other);
+  CHECK(ledger.complete == std::map<BucketId, std::uint8_t>{{BucketId{7}, 2}, {BucketId{8}, 2}});
   CHECK(MirrorLedger::parse("{").error().code == Errc::corrupt);
   CHECK(MirrorLedger::parse(R"({"format": 2, "behind": []})").error().code == Errc::corrupt);
 }
 
 TEST_CASE("mirror: copies are counted", "[mirror]") {
   api::CopyCounts counts;
-  counts.add(2, 2);
-  counts.add(3, 2);
-  counts.add(1, 2);
-  counts.add(2, 3);
+  CHECK_FALSE(counts.survives());
+  counts.add(2, 2, 10);
+  counts.add(3, 2, 200);
+  CHECK(counts.survives() == 1U);
+  counts.add(1, 2, 3000);
+  counts.add(2, 3, 40'000);
   CHECK(counts.full == 2);
   CHECK(counts.reduced == 2);
   CHECK(counts.at_risk == 1);
   CHECK(counts.by_copies == std::map<std::uint64_t, std::uint64_t>{{1, 1}, {2, 2}, {3, 1}});
+  CHECK(counts.full_bytes == 210);
+  CHECK(counts.reduced_bytes == 43'000);
+  CHECK(counts.at_risk_bytes == 3000);
+  CHECK(counts.survives() == 0U);
+  CHECK(nlohmann::json(counts).get<api::CopyCounts>() == counts);
 }
 
 }  // namespace

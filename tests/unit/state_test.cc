@@ -250,6 +250,7 @@ TEST_CASE("A state says whose names are whose, and what targets say of it", "[cl
   LiveRecord word{Role::target, 13, 5};
   word.under_way = {"ais/@#/photos/cat.jpg"};
   word.moved = 12;
+  word.coding = true;
   all.items.push_back({keys::live("tgtCCCC3"), encode(word), 1, 1, 0});
   all.items.push_back({keys::live("prxAAAA1"), encode(LiveRecord{Role::proxy, 13, 5}), 1, 1, 0});
   StateBuilder builder;
@@ -263,6 +264,8 @@ TEST_CASE("A state says whose names are whose, and what targets say of it", "[cl
   REQUIRE(ownership->find("tgtCCCC3") != nullptr);
   CHECK(ownership->find("tgtCCCC3")->under_way == word.under_way);
   CHECK(ownership->find("tgtCCCC3")->moved == 12);
+  CHECK(ownership->find("tgtCCCC3")->coding);
+  CHECK_FALSE(ownership->find("tgtBBBB2")->coding);  // a program of before
 }
 
 TEST_CASE("A change does not read again what has not changed", "[cluster][state]") {

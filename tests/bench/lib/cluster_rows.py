@@ -2,10 +2,7 @@
 is soon done without, and no payload passes the proxy."""
 
 import contextlib
-import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -194,29 +191,29 @@ def measure_drain(stage):
 # --- a target is killed -----------------------------------------------------------------------------------------------------
 
 def succeeds(method, url, body=None):
-    """Whether curl, which follows redirects and does not repeat, gets a 200."""
+    """Whether curl, which follows redirects and does not repeat, gets a 200 and all of its body."""
     words = ["curl", "-s", "-L", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "2", "-X", method, url]
     if body is not None:
         words += ["--data-binary", body]
-    return subprocess.run(words, capture_output=True, text=True).stdout == "200"
+    result = subprocess.run(words, capture_output=True, text=True)
+    return result.returncode == 0 and result.stdout == "200"
 
 
-def server_of(tarn, name, method):
+def server_of(tarn, name, method, bucket=BUCKET):
     """The name (t1..) of the target to which the proxy sends such requests."""
-    _, headers, _ = tarn.call(method, tarn.path(BUCKET, name), b"" if method == "PUT" else None)
+    _, headers, _ = tarn.call(method, tarn.path(bucket, name), b"" if method == "PUT" else None)
     where = urllib.parse.urlsplit(headers["Location"]).netloc
     return next(node for node, facts in tarn.nodes.items() if urllib.parse.urlsplit(facts["urls"]["public"]).netloc == where)
 
 
-def seconds_without(tarn, name, method, body=None):
+def seconds_without(tarn, name, method, body=None, bucket=BUCKET):
     """From kill -9 of the owner of `name` until `method` of it succeeds; then the target is started again."""
-    owner, url = server_of(tarn, name, method), tarn.proxy_urls([name])[0]
-    os.kill(tarn.nodes[owner]["pid"], signal.SIGKILL)
+    owner, url = server_of(tarn, name, method, bucket), tarn.proxy_urls([name], bucket)[0]
+    tarn.kill(owner)
     began = time.monotonic()
     wait_until(lambda: succeeds(method, url, body), 30, f"{method} of a name whose owner was killed")
     took = time.monotonic() - began
-    tarn._command("start", owner)
-    tarn.nodes = {node["name"]: node for node in json.loads(tarn._command("status", "--json"))["nodes"]}
+    tarn.start(owner)
     wait_home(tarn)
     return took
 

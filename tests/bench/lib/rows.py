@@ -48,6 +48,19 @@ def _put_rows():
         yield Row(f"put_{size}_synced_rate", DAV, ">=", 0.5 if size == "64MiB" else None)
 
 
+def _coded_rows():
+    for layout in ("striped", "whole"):
+        yield Row(f"ec_put_{layout}_cpu", "plain PUT x bytes stored, beside 0.06 s/GB", "<=", 1.00)
+        yield Row(f"ec_put_{layout}_rate", "plain PUT", ">=", None)
+    yield Row("degraded_get_whole", "the same GETs before their owner died", ">=", 0.8)
+    yield Row("degraded_get_striped", "the same GETs before two nodes died", ">=", 0.5)
+    yield Row("ec_failover_read_s", "seconds from kill -9, coded objects", "<=", 3)
+    yield Row("striped_get_4_drives", "one such drive", ">=", 3.5)
+    yield Row("rebuild_rate", "what its busiest drive allows", ">=", 0.7)
+    yield Row("rebuild_foreground", "readers before it", ">=", 0.7)
+    yield Row("ec_join_moved", "the least possible", "<=", 1.1)
+
+
 ROWS = {row.name: row for row in [
     *_get_rows(),
     Row("get_4KiB_redirected_cpu", "one GET of nginx", "<=", 2.2),
@@ -78,6 +91,7 @@ ROWS = {row.name: row for row in [
     Row("failover_write_s", "seconds from kill -9", "<=", 5),
     Row("failover_write_copies_s", "seconds from kill -9, objects with two copies", "<=", 5),
     Row("proxy_bytes", "bytes redirected", "<=", 1e-4),
+    *_coded_rows(),
     *(Row(f"slices_{work}_{code}", "ISA-L alone", ">=", 0.9) for work in ("encode", "decode") for code in ("4_2", "8_2", "10_4")),
 ]}
 

@@ -74,9 +74,25 @@ class Tarn:
         """One target more; its name."""
         self._command("add", "target")
         self.targets += 1
+        self._look()
+        return f"t{self.targets}"
+
+    def kill(self, *names):
+        """kill -9 of these nodes; returns at once."""
+        for name in names:
+            os.kill(self.nodes[name]["pid"], signal.SIGKILL)
+
+    def start(self, *names):
+        """Starts nodes that were killed."""
+        self._command("start", *names)
+        self._look()
+
+    def _look(self):
         status = json.loads(self._command("status", "--json"))
         self.nodes = {node["name"]: node for node in status["nodes"]}
-        return f"t{self.targets}"
+
+    def all_pids(self):
+        return [node["pid"] for node in self.nodes.values() if node["pid"]]
 
     def log(self, node):
         return (self.directory / "log" / f"{node}.log").read_text()
@@ -153,15 +169,17 @@ class Tarn:
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    def data_files(self, size=None, target=1):
-        """{name of the object: its file} of one target; `size`: only files of that many bytes."""
-        files = {}
+    def files(self, target=1):
+        """(name of the object, file, bytes) of all data files of one target. Of a coded object it may have several: an empty one
+        with the record, slices, the whole."""
         for index in range(1, self.drives_count + 1):
             for path in sorted((self.drive(index, target) / "data").glob("*/*")):
                 with contextlib.suppress(OSError):  # it went meanwhile, or has no attribute yet: it is being written
-                    if size is None or path.stat().st_size == size:
-                        files[object_name(path)] = path
-        return files
+                    yield object_name(path), path, path.stat().st_size
+
+    def data_files(self, size=None, target=1):
+        """{name of the object: its file} of one target; `size`: only files of that many bytes."""
+        return {name: path for name, path, its in self.files(target) if size in (None, its)}
 
 
 def object_name(path):

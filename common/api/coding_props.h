@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/bucket_props.h"
+
+namespace tarn::api {
+
+/// How the larger objects of a bucket are kept (docs/decisions/019).
+struct CodingProps {
+  std::uint8_t k = 0;           ///< data slices
+  std::uint8_t m = 0;           ///< parity slices
+  std::int64_t size_limit = 0;  ///< bytes: objects of at most so many are copied; -1: all are
+  bool whole = true;            ///< the owner keeps the object as it is, beside the slices
+
+  bool operator==(const CodingProps&) const = default;
+  [[nodiscard]] bool is_coded(std::uint64_t size) const {
+    return size_limit >= 0 && size > static_cast<std::uint64_t>(size_limit);
+  }
+};
+/// Nothing unless `ec.enabled`.
+[[nodiscard]] std::optional<CodingProps> coding_of(const BucketProps& props);
+/// Whether the bucket is, or once was, coded: some of its objects may be.
+[[nodiscard]] bool was_ever_coded(const BucketProps& props);
+/// On how many nodes the record of an object lies, and the object itself when it is not cut.
+[[nodiscard]] std::uint8_t homes_of(const BucketProps& props);
+
+/// `props` of a bucket that is coded, with as many copies of each record, and of each object that
+/// is not cut, on drives of one target as it takes for m + 1 of them on so few targets: more than
+/// it had, never fewer. Where there are m + 1 targets nothing changes.
+[[nodiscard]] BucketProps with_record_copies(BucketProps props, std::size_t targets);
+
+/// Of a bucket's properties, whether there can be such a one: invalid_argument for more than 32
+/// slices, for mirroring beside coding, and for a durability that needs it.
+[[nodiscard]] Status check_coding(const BucketProps& props);
+/// Of a change of properties, `after` as with_record_copies() has it: unsupported for a bucket that
+/// has, or would have, copies on drives, and is to be coded or is not to be any more.
+[[nodiscard]] Status check_other_coding(const BucketProps& before, const BucketProps& after);
+
+/// `props` of a bucket that is to be coded, as AIStore's ec-encode asks for it: the text of a JSON
+/// object, or that, of `data_slices`, `parity_slices` and `objsize_limit`, each optional; of Tarn's
+/// own also `layout`. invalid_argument for anything else.
+[[nodiscard]] Result<BucketProps> with_coding(BucketProps props, const nlohmann::json& wanted);
+
+}  // namespace tarn::api

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tarn::api {
+
+/// What `tarn rebuild plan` says: what the loss of a drive or a target would cost. Pure.
+
+/// Objects that lie in the same way on what may be lost. A copy is a piece of an object that is
+/// kept as copies: k = 1, and m of the others.
+struct Stake {
+  std::uint32_t k = 1;         ///< pieces that the object is made of again
+  std::uint32_t m = 0;         ///< that may go
+  std::uint32_t together = 1;  ///< pieces of one object that would go at once
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;  ///< of all these pieces
+
+  bool operator==(const Stake&) const = default;
+};
+void to_json(nlohmann::json& out, const Stake& stake);
+void from_json(const nlohmann::json& in, Stake& stake);
+
+/// What those who would make it again may take, in bytes a second; 0: no limit, or none.
+struct RebuildRates {
+  std::uint64_t ceiling = 0;  ///< of all of them together
+  std::uint64_t floor = 0;    ///< that they have in any case
+};
+
+struct Loss {
+  std::uint64_t objects = 0;  ///< of which something is to be made again
+  std::uint64_t bytes = 0;    ///< to be written
+  std::uint64_t read = 0;     ///< from others, for that
+  std::uint32_t sources_least = 0;
+  std::uint32_t sources_most = 0;
+  std::uint64_t at_risk = 0;  ///< of `objects`, those that until then survive nothing more
+  std::uint64_t lost = 0;     ///< objects of which too little would be left
+  std::uint64_t lost_bytes = 0;
+  std::optional<double> seconds_least;  ///< by the ceiling; nothing: there is none
+  std::optional<double> seconds_most;   ///< by the floor
+
+  bool operator==(const Loss&) const = default;
+};
+void to_json(nlohmann::json& out, const Loss& loss);
+
+/// As long as nothing else is missing.
+[[nodiscard]] Loss cost_of_loss(const std::vector<Stake>& stakes, const RebuildRates& rates);
+
+}  // namespace tarn::api

@@ -1,0 +1,64 @@
+#include "common/api/slice_counts.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace tarn::api {
+namespace {
+
+using nlohmann::json;
+
+json json_of(const std::optional<std::uint64_t>& number) {
+  return number ? json(*number) : json(nullptr);
+}
+
+std::optional<std::uint64_t> number_in(const json& in) {
+  if (in.is_null()) return std::nullopt;
+  return in.get<std::uint64_t>();
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> lesser(const std::optional<std::uint64_t>& a,
+                                    const std::optional<std::uint64_t>& b) {
+  if (a && b) return std::min(*a, *b);
+  return a ? a : b;
+}
+
+void SliceCounts::add(const SliceCounts& other) {
+  objects += other.objects;
+  incomplete.insert(other.incomplete.begin(), other.incomplete.end());
+  survives_drives = lesser(survives_drives, other.survives_drives);
+  survives_nodes = lesser(survives_nodes, other.survives_nodes);
+}
+
+std::string encode(const SliceCounts& counts) {
+  json incomplete = json::array();
+  for (const auto& [name, each] : counts.incomplete)
+    incomplete.push_back(json::array({name, each.left, each.waiting, each.lost}));
+  const json out{{"objects", counts.objects},
+                 {"incomplete", std::move(incomplete)},
+                 {"survives_drives", json_of(counts.survives_drives)},
+                 {"survives_nodes", json_of(counts.survives_nodes)}};
+  std::string text;
+  json::to_msgpack(out, text);
+  return text;
+}
+
+Result<SliceCounts> slice_counts_from(std::string_view text) {
+  try {
+    const json in = json::from_msgpack(text);
+    SliceCounts out;
+    out.objects = in.at("objects");
+    for (const json& each : in.at("incomplete"))
+      out.incomplete[each.at(0)] = {each.at(1), each.at(2), each.at(3)};
+    out.survives_drives = number_in(in.at("survives_drives"));
+    out.survives_nodes = number_in(in.at("survives_nodes"));
+    return out;
+  } catch (const json::exception& problem) {
+    return fail(Errc::corrupt, "counts of slices: {}", problem.what());
+  }
+}
+
+}  // namespace tarn::api

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace tarn::api {
+
+/// What owners say of the slices of a bucket's coded objects, each counted by its owner, where its
+/// newest record names them.
+struct SliceCounts {
+  /// One that has not all of its slices, or of which so many lie on one drive that fewer drives may
+  /// go than its coding promises.
+  struct Short {
+    std::uint64_t left = 0;     ///< so many more drives may go, whichever they are
+    std::uint64_t waiting = 0;  ///< slices that may be back without anybody's doing
+    bool lost = false;          ///< too few are there, and none is expected back
+
+    bool operator==(const Short&) const = default;
+  };
+  std::uint64_t objects = 0;
+  std::map<std::string, Short> incomplete;  ///< by name
+  /// How many drives, or nodes, whichever they are, may go at once without a loss; nothing where
+  /// there is no object.
+  std::optional<std::uint64_t> survives_drives;
+  std::optional<std::uint64_t> survives_nodes;
+
+  void add(const SliceCounts& other);
+  bool operator==(const SliceCounts&) const = default;
+};
+/// In MessagePack, since names are any bytes.
+[[nodiscard]] std::string encode(const SliceCounts& counts);
+/// corrupt when it is none.
+[[nodiscard]] Result<SliceCounts> slice_counts_from(std::string_view text);
+
+/// The lesser of what two say.
+[[nodiscard]] std::optional<std::uint64_t> lesser(const std::optional<std::uint64_t>& a,
+                                                  const std::optional<std::uint64_t>& b);
+
+}  // namespace tarn::api

@@ -1,0 +1,199 @@
+#include "proxy/rebuild_job.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/base/gather.h"
+#include "common/cluster/daemon.h"
+#include "common/obs/log.h"
+#include "proxy/ask_targets.h"
+#include "proxy/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr const char* kKind = "rebuild";
+constexpr const char* kPath = "/v1/internal/rebuild";
+/// Who was told to stop stays so: what a target says of itself takes back no order of an operator.
+constexpr const char* kPathUnlessStopped = "/v1/internal/rebuild?unless=stopped";
+/// Job::order of a job that a target wants to be shown.
+constexpr const char* kByItself = R"({"by_itself":true})";
+constexpr auto kLookEvery = 500ms;
+constexpr http::CallLimits kLimits{.total = 2s};
+
+Job rebuild_job(const cluster::ClusterState& state, std::string about) {
+  Job job;
+  job.kind = kKind;
+  job.about = std::move(about);
+  for (const auto& [id, node] : state.map.nodes)
+    if (node.role == cluster::Role::target) job.parts[id] = {};
+  return job;
+}
+
+std::string refuse_second(const Job& running) {
+  if (running.kind != kKind) return "";
+  return fmt::format("rebuild[{}] is currently running", running.id);
+}
+
+/// What one target has done for the job, and whether it is done with it.
+struct Part {
+  std::uint64_t incarnation = 0;  // that was asked
+  std::uint64_t look = 0;         // that it will have made
+  std::int64_t started_ns = 0;    // of what `now` counts
+  api::CopyProgress before;       // by starts that are gone
+  api::CopyProgress now;
+  bool done = false;
+
+  [[nodiscard]] api::CopyProgress sum() const {
+    api::CopyProgress out = before;
+    out.objects += now.objects;
+    out.bytes += now.bytes;
+    return out;
+  }
+  /// Takes a report of RebuildWatch.
+  void take(const json& report, std::int64_t job_started_ns) {
+    const auto ended = report.at("ended_ns").get<std::int64_t>();
+    const auto started = report.at("started_ns").get<std::int64_t>();
+    const auto state = report.at("state").get<std::string>();
+    done =
+        report.at("looks").get<std::uint64_t>() >= look && (state == "whole" || state == "stopped");
+    if (started == 0 || (ended != 0 && ended < job_started_ns)) return;
+    if (started != started_ns) {
+      before = sum();
+      now = {};
+      started_ns = started;
+    }
+    report.at("objects").get_to(now.objects);
+    report.at("bytes").get_to(now.bytes);
+  }
+};
+
+/// One rebuild as it is watched.
+class Watched {
+ public:
+  Watched(const Services& services, Job job) : services_(services), job_(std::move(job)) {}
+  Task<Status> follow();
+
+ private:
+  Task<bool> look();
+  Task<bool> look_at(const cluster::Node& target);
+  Task<void> stop_targets();
+
+  const Services& services_;
+  const Job job_;
+  std::map<std::string, Part> parts_;
+};
+
+/// Whether the target is done.
+Task<bool> Watched::look_at(const cluster::Node& target) {
+  Part& part = parts_[target.id];
+  try {
+    const auto told = co_await call_node(services_, target, http::Method::get, kPath, kLimits);
+    if (!told || told->status != 200) co_return false;
+    const json report = json::parse(told->body);
+    const auto incarnation = report.at("incarnation").get<std::uint64_t>();
+    if (incarnation != part.incarnation) {
+      if (!co_await services_.jobs.is_ours(job_.id)) co_return false;
+      const char* path = job_.order == kByItself ? kPathUnlessStopped : kPath;
+      const auto asked = co_await call_node(services_, target, http::Method::post, path, kLimits);
+      if (!asked || asked->status != 200) co_return false;
+      const json answer = json::parse(asked->body);
+      answer.at("look").get_to(part.look);
+      answer.at("incarnation").get_to(part.incarnation);
+      part.done = false;
+      co_return false;
+    }
+    part.take(report, job_.started_ns);
+  } catch (const json::exception& problem) {
+    obs::log("proxy").warn("rebuild node={} err={}", target.id, problem.what());
+    co_return false;
+  }
+  const std::int64_t now = services_.clock.wall_time().count();
+  services_.jobs.update(job_.id, [&](Job& job) {
+    const std::int64_t ended = job.parts[target.id].ended_ns;
+    take_progress(job, target.id, part.sum(), !part.done ? 0 : ended != 0 ? ended : now);
+  });
+  co_return part.done;
+}
+
+/// Whether all targets that own names are done. Those that are down, and not out, may have work to
+/// do: they are waited for.
+Task<bool> Watched::look() {
+  const auto state = services_.view.state();
+  std::vector<Task<bool>> looks;
+  bool all = true;
+  for (const cluster::Member& member : state->ownership->map->members) {
+    const auto* node = state->map.find(member.id);
+    if (node != nullptr && state->live.contains(member.id))
+      looks.push_back(look_at(*node));
+    else
+      all = all && !member.owns();
+  }
+  for (const bool done : co_await gather(std::move(looks))) all = all && done;
+  co_return all;
+}
+
+Task<void> Watched::stop_targets() {
+  const auto state = services_.view.state();
+  Nodes targets;
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target && state->live.contains(id)) targets.push_back(&node);
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  for (const cluster::Node* target : targets)
+    calls.push_back(call_node(services_, *target, http::Method::del, kPath, kLimits));
+  static_cast<void>(co_await gather(std::move(calls)));
+}
+
+Task<Status> Watched::follow() {
+  while (true) {
+    if (services_.jobs.should_stop(job_.id)) {
+      co_await stop_targets();
+      co_return fail(Errc::cancelled, "the job was told to stop");
+    }
+    const bool all = co_await look();
+    if (all) co_return Status();
+    if (!co_await services_.jobs.is_ours(job_.id))
+      co_return fail(Errc::cancelled, "another proxy goes on with it");
+    co_await pause(kLookEvery);
+  }
+}
+
+}  // namespace
+
+Task<Result<std::string>> start_rebuild(const Services& services) {
+  const auto state = services.view.state();
+  co_return co_await services.jobs.start(
+      rebuild_job(*state, "what is missing of coded objects, as it was asked for"), refuse_second);
+}
+
+Task<Status> note_rebuild(const Services& services, http::Request& request) {
+  const std::string node(request.query().get("node"));
+  const auto state = services.view.state();
+  const cluster::Node* target = state->map.find(node);
+  if (target == nullptr || target->role != cluster::Role::target)
+    co_return fail(Errc::invalid_argument, "node= of a target is required");
+  Job job = rebuild_job(*state, "what is missing of coded objects, as t[" + node + "] found");
+  job.order = kByItself;
+  CO_TRY_OK(co_await services.jobs.start(std::move(job), refuse_second));
+  const Status sent = co_await answer_empty(request);
+  co_return sent;
+}
+
+Task<Status> drive_rebuild(const Services& services, Job job) {
+  Watched watched(services, std::move(job));
+  co_return co_await watched.follow();
+}
+
+Task<Result<http::Response>> tell_rebuild(const Services& services) {
+  json targets = co_await ask_targets_for(services, kPath);
+  co_return cluster::json_response({{"targets", std::move(targets)}});
+}
+
+}  // namespace tarn::proxy

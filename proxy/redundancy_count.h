@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/redundancy_tally.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// How a bucket is to be counted.
+struct CountOrder {
+  std::string lost_after = {};  ///< only lost objects behind this name are named
+  std::size_t lost_max = 0;     ///< so many of them, at most
+  /// After each page of names it waits so many times as long as that took: for counts that nobody
+  /// waits for, since homes open the file of each slice.
+  unsigned rests = 0;
+};
+
+/// Counts the objects of a bucket by how much of each is there, now: page by page, so of any number
+/// of them no more is in memory than a page of each target. Who does not answer is left out, and
+/// said so. The bucket as it is called in `state`, or in a newer one. Errors: bucket_not_found when
+/// it is gone; unavailable when the map changes all the time; cancelled.
+Task<Result<Redundancy>> count_redundancy(const Services& services,
+                                          std::shared_ptr<const cluster::ClusterState> state,
+                                          BucketId bucket, CountOrder order);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,81 @@
+#include "proxy/redundancy_tally.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tarn::proxy {
+
+using nlohmann::json;
+
+void Redundancy::survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes) {
+  survives_drives = api::lesser(survives_drives, drives);
+  survives_nodes = api::lesser(survives_nodes, nodes);
+}
+
+void to_json(json& out, const Redundancy& counted) {
+  const auto number = [](const auto& count) { return count ? json(*count) : json(nullptr); };
+  out = counted.counts;
+  out.update(json(counted.lost));
+  out["name"] = counted.bucket.name;
+  out["provider"] = counted.bucket.provider;
+  out["copies"] = counted.wanted;
+  out["targets_away"] = counted.targets_away;
+  out["survives_drives"] = number(counted.survives_drives);
+  out["survives_nodes"] = number(counted.survives_nodes);
+  if (counted.coded) out["coded"] = *counted.coded;
+  out["complete"] = counted.complete();
+}
+
+Status NamePage::take(const std::string& target, const std::string& body) {
+  try {
+    const json in = json::from_msgpack(body);
+    for (const json& record : in.at("records")) take_record(record);
+    if (!in.at("more").get<bool>()) return {};
+    const auto last = in.at("last").get<std::string>();
+    if (!bound_ || last < *bound_) bound_ = last;
+    return {};
+  } catch (const json::exception& problem) {
+    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
+  }
+}
+
+/// Targets of before say neither the number of drives nor the size.
+void NamePage::take_record(const json& record) {
+  constexpr std::size_t kDrivesAt = 3;
+  constexpr std::size_t kBytesAt = 4;
+  const json& numbers = record.at(1);
+  const Generation generation{numbers.at(0), numbers.at(1), numbers.at(2)};
+  Copies& copies = names_[record.at(0).get<std::string>()];
+  if (copies.nodes > 0 && generation < copies.newest) return;
+  if (copies.newest < generation) copies = {};
+  copies.newest = generation;
+  copies.live = !record.at(2).get_binary().empty();
+  ++copies.nodes;
+  copies.drives += record.size() > kDrivesAt ? record.at(kDrivesAt).get<std::uint64_t>() : 1;
+  if (record.size() > kBytesAt) copies.bytes = record.at(kBytesAt).get<std::uint64_t>();
+}
+
+std::string NamePage::last() const {
+  if (bound_) return *bound_;
+  return names_.empty() ? "" : names_.rbegin()->first;
+}
+
+void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& into) {
+  const std::string last = page.last();
+  into.survives(slices.survives_drives, slices.survives_nodes);
+  if (into.coded) *into.coded += slices.objects;
+  for (const auto& [name, copies] : page.names()) {
+    if (name > last) break;
+    if (!copies.live) continue;
+    into.survives(copies.drives - 1, copies.nodes - 1);
+    const auto found = slices.incomplete.find(name);
+    if (found == slices.incomplete.end()) {
+      into.counts.add(copies.drives, into.wanted, copies.bytes);
+      continue;
+    }
+    const api::SliceCounts::Short& its = found->second;
+    into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes);
+    if (its.lost) into.lost.add(name);
+  }
+}
+
+}  // namespace tarn::proxy

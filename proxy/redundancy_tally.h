@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/api/bucket.h"
+#include "common/api/copy_counts.h"
+#include "common/api/lost_names.h"
+#include "common/api/slice_counts.h"
+#include "common/base/error.h"
+#include "common/base/ids.h"
+
+namespace tarn::proxy {
+
+// What the redundancy of a bucket is, put together from what its targets say. Pure.
+
+/// How many objects of a bucket are all there, and what the bucket survives.
+struct Redundancy {
+  api::Bucket bucket;
+  std::uint64_t wanted = 1;  ///< copies of each object, or of a coded one's record
+  api::CopyCounts counts;
+  api::LostNames lost;
+  /// How many drives, or nodes, whichever they are, may go at once without a loss; nothing without
+  /// objects.
+  std::optional<std::uint64_t> survives_drives;
+  std::optional<std::uint64_t> survives_nodes;
+  std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
+  std::set<std::string> targets_away;  ///< what lies there is not counted
+
+  /// Whether everybody who may hold some of it was asked.
+  [[nodiscard]] bool complete() const { return targets_away.empty() && counts.drives_away == 0; }
+  /// Both only become less.
+  void survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes);
+};
+void to_json(nlohmann::json& out, const Redundancy& counted);
+
+/// What targets say of the names of a bucket behind one name.
+class NamePage {
+ public:
+  struct Copies {
+    Generation newest;
+    bool live = false;        ///< an object, not a tombstone
+    std::uint64_t nodes = 0;  ///< that have the newest version
+    std::uint64_t drives = 0;
+    std::uint64_t bytes = 0;  ///< of the object
+  };
+
+  /// A target's answer to list-moving (target/list_moving.h); internal when it is none.
+  Status take(const std::string& target, const std::string& body);
+  /// The last name of which everybody has said all; empty: nobody has any.
+  [[nodiscard]] std::string last() const;
+  /// Whether somebody may have names behind last().
+  [[nodiscard]] bool more() const { return bound_.has_value(); }
+  /// Also names behind last(), of which others may have said nothing yet.
+  [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
+
+ private:
+  void take_record(const nlohmann::json& record);
+
+  std::map<std::string, Copies> names_;
+  std::optional<std::string> bound_;
+};
+
+/// Counts the objects of a page up to its last(). `slices`: of those among them that are coded.
+void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& into);
+
+}  // namespace tarn::proxy

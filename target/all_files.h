@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// A file of a drive, as its index has it: of an object, or a piece (record.piece).
+using FileVisitor =
+    std::function<void(const cluster::BucketRecord& bucket, const io::ObjectRecord& record)>;
+
+/// Shows `visit` every object and every piece of a drive that its index has, on one of the drive's
+/// threads, some thousands at a time, between which others have their turns. Errors: of the drive.
+Task<Status> for_each_file(TargetNode& node, Drive& drive, FileVisitor visit);
+
+}  // namespace tarn::target

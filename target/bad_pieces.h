@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "target/index.h"
+
+namespace tarn::target {
+
+/// Pieces on this target that a reader found bad, or gone though their entry is there, until they
+/// have been made anew. A restart forgets them; the next reader, or scrub, finds them again.
+/// Thread-safe.
+class BadPieces {
+ public:
+  /// More than these are forgotten: it is a drive that is bad.
+  static constexpr std::size_t kMax = 10'000;
+  /// An owner is told again after so long.
+  static constexpr std::chrono::seconds kTellEvery{5};
+
+  void add(const PieceKey& key) {
+    const std::lock_guard lock(mutex_);
+    if (told_.size() < kMax) told_.try_emplace(key, BootTime::min());
+  }
+  /// It is not here any more, or another one is.
+  void erase(const PieceKey& key) {
+    const std::lock_guard lock(mutex_);
+    told_.erase(key);
+  }
+  /// All of them: a drive has gone, or come back, whose errors said nothing of its pieces. The next
+  /// reader, or scrub, finds what is bad.
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    told_.clear();
+  }
+  [[nodiscard]] bool contains(const PieceKey& key) const {
+    const std::lock_guard lock(mutex_);
+    return told_.contains(key);
+  }
+  /// Those whose owners are to be told now.
+  [[nodiscard]] std::vector<PieceKey> to_tell(BootTime now) {
+    const std::lock_guard lock(mutex_);
+    std::vector<PieceKey> out;
+    for (auto& [key, told] : told_) {
+      if (told != BootTime::min() && now - told < kTellEvery) continue;
+      told = now;
+      out.push_back(key);
+    }
+    return out;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<PieceKey, BootTime> told_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,102 @@
+// What the owner of coded objects says of how many of their slices are there.
+
+#include <algorithm>
+#include <map>
+
+#include "common/api/slice_counts.h"
+#include "common/base/encoding.h"
+#include "target/coded_walk.h"
+#include "target/losses_borne.h"
+#include "target/repair_plan.h"
+
+namespace tarn::target {
+namespace {
+
+/// What is lost together, with how many pieces.
+struct Together {
+  std::map<std::string, std::uint64_t> homes;
+  std::map<std::uint64_t, std::uint64_t> drives;
+  std::uint64_t alone = 0;  ///< pieces of which nobody says on which drive they are
+};
+
+Together together(const CodedObject& object) {
+  Together out;
+  const auto add = [&](const std::string& home, PieceState state, std::uint64_t drive) {
+    if (state != PieceState::good) return;
+    ++out.homes[home];
+    if (drive != 0)
+      ++out.drives[drive];
+    else
+      ++out.alone;
+  };
+  const io::Coding& coding = *object.record.coding;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    add(coding.homes[i], object.states[i], object.drives[i]);
+  add(coding.whole, object.whole, object.whole_drive);
+  return out;
+}
+
+std::uint64_t nodes_to_spare(const Together& pieces, std::uint64_t left) {
+  std::vector<std::uint64_t> each;
+  for (const auto& [home, count] : pieces.homes) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
+std::uint64_t drives_to_spare(const Together& pieces, std::uint64_t left) {
+  std::vector<std::uint64_t> each(pieces.alone, 1);
+  for (const auto& [drive, count] : pieces.drives) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
+void count(const CodedObject& object, api::SliceCounts& counts) {
+  const io::Coding& coding = *object.record.coding;
+  const auto number = [&](PieceState state) {
+    return static_cast<std::uint64_t>(
+        std::count(object.states.begin(), object.states.end(), state));
+  };
+  const std::uint64_t good = number(PieceState::good);
+  const bool has_whole = object.whole == PieceState::good;
+  const std::uint64_t left = pieces_left(coding, good, has_whole);
+  const Together pieces = together(object);
+  const std::uint64_t drives = drives_to_spare(pieces, left);
+  ++counts.objects;
+  const bool wants_whole = coding.layout == io::Coding::Layout::whole;
+  const bool waits_for_whole = !coding.whole.empty() && object.whole == PieceState::waiting;
+  const std::uint64_t waiting = number(PieceState::waiting) + (waits_for_whole ? 1 : 0);
+  const bool is_lost = !has_whole && !waits_for_whole && good + waiting < coding.k;
+  const bool lacks_some = good < object.states.size() || (wants_whole && !has_whole);
+  if (lacks_some || drives < coding.m)
+    counts.incomplete[object.name.object] = {drives, waiting, is_lost};
+  counts.survives_drives = api::lesser(counts.survives_drives, drives);
+  counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(pieces, left));
+}
+
+}  // namespace
+
+Task<Status> count_slices(TargetNode& node, http::Request& request) {
+  const auto bucket = parse_u64(request.query().get("bucket"));
+  const auto map_version = parse_u64(request.query().get("map"));
+  const auto bmd_version = parse_u64(request.query().get("bmd"));
+  if (!bucket || !map_version || !bmd_version)
+    co_return fail(Errc::invalid_argument, "slices: bucket, map and bmd are required");
+  CO_TRY(const auto state, co_await node.view.at_least(*map_version, *bmd_version));
+  const auto same_map = [&] { return node.view.state()->map.version == *map_version; };
+  const auto* record = state->bmd.find(BucketId{*bucket});
+  if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket does not exist");
+  api::SliceCounts counts;
+  const NameRange range{std::string(request.query().get("after")),
+                        std::string(request.query().get("last"))};
+  const auto visit = [&](const std::vector<CodedObject>& objects) {
+    for (const CodedObject& object : objects) count(object, counts);
+  };
+  if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
+  // By another map others own some of the names: nobody, or two, would have counted these.
+  if (!same_map()) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  co_return co_await request.exchange.respond(
+      http::Response(200, "application/msgpack", encode(counts)));
+}
+
+}  // namespace tarn::target

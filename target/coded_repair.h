@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "target/node.h"
+#include "target/piece_lane.h"
+#include "target/repair_plan.h"
+#include "target/restores.h"
+
+namespace tarn::target {
+
+// What the owner of coded objects does about pieces that are lost, or not where they belong
+// (docs/decisions/019, "Repair").
+
+/// A coded object that this target owns, and where its pieces are.
+struct CodedObject {
+  ObjectName name;
+  io::ObjectRecord record;
+  std::vector<PieceState> states = {};     ///< of each slice
+  PieceState whole = PieceState::missing;  ///< of the whole
+  std::vector<std::uint64_t> drives = {};  ///< of each slice, as PieceSeen::drive
+  std::uint64_t whole_drive = 0;           ///< of the whole
+};
+
+/// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
+Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
+
+/// What plan_repair() says of an object as of now; nobody that is down takes a piece.
+[[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object);
+
+/// What became of a repair.
+struct Repaired {
+  std::size_t made = 0;   ///< slices made anew, and the whole
+  std::size_t moved = 0;  ///< slices copied to where they belong
+  bool all = false;       ///< what was to be done was done
+};
+/// How many bytes of slices a repair writes.
+[[nodiscard]] std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair);
+/// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
+/// Slices are written beside what is there, then sealed under the name's lock; a record that names
+/// those at other homes makes them count. unavailable when too few slices can be read, or the name
+/// is not ours.
+Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair);
+
+/// Looks what is missing of an object now, and makes it again. True: nothing is left to be done.
+Task<bool> repair_object(TargetNode& node, ObjectName name);
+
+/// The whole of the object, which this target shall have, was written by a lane of index
+/// io::kWhole while it was read: makes it count, unless the object has changed since. What fails is
+/// let go: repair makes another.
+Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
+                      Restores::Turn turn);
+
+}  // namespace tarn::target

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+// What a record says, committed once more under a generation of its own (docs/decisions/019): a
+// marked one so goes forward (rule F), and slices get other homes or lose what nobody needs. ETag,
+// version, times and custom metadata stay.
+
+/// A generation for a commit by `write`, above that of the newest version. Under the name's lock.
+/// unavailable without a lease, or when the newest one is from the future.
+[[nodiscard]] Result<Generation> generation_above(TargetNode& node, const ObjectRequest& wanted,
+                                                  const OwnedNames::Write& write,
+                                                  const io::ObjectRecord& newest);
+
+/// Commits the newest of `present` (from find_newest, whose holder is this target) under
+/// `generation`, at all homes. `coding`, if there is one, says where its slices are now: they are
+/// sealed there for this generation. Under the name's lock. After an error the outcome is unknown.
+Task<Status> commit_again(TargetNode& node, const ObjectRequest& wanted,
+                          const OwnedNames::Write& write, std::vector<Located> present,
+                          Generation generation, const io::Coding* coding = nullptr);
+
+}  // namespace tarn::target

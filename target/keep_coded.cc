@@ -1,0 +1,211 @@
+#include "target/keep_coded.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/coding_props.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/coded_repair.h"
+#include "target/coded_walk.h"
+#include "target/piece_home.h"
+#include "target/repair_queue.h"
+#include "target/unnamed_pieces.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLookEvery = 500ms;
+constexpr auto kEveryDay = 24h;
+constexpr auto kAgainFirst = 2s;
+constexpr auto kAgainMost = 60s;
+constexpr std::size_t kAtOnce = 4;
+/// Names that are remembered to be repaired; the others are found by the next pass.
+constexpr std::size_t kNamesMax = 100'000;
+
+struct Found {
+  RepairQueue queue{kNamesMax};
+  std::size_t objects = 0;
+  std::uint64_t incomplete = 0;  ///< objects with slices missing that nobody can make now
+  bool again = false;            ///< something can only be done later
+};
+
+void note(const TargetNode& node, const std::vector<CodedObject>& objects, Found& found) {
+  for (const CodedObject& object : objects) {
+    ++found.objects;
+    const Repair repair = repair_of(node, object);
+    found.again = found.again || repair.waiting > 0 || (repair.empty() && repair.missing > 0);
+    if (repair.empty()) {
+      found.incomplete += repair.missing + repair.waiting > 0 ? 1 : 0;
+      continue;
+    }
+    found.queue.add(danger_of(repair),
+                    {object.name, repair.missing, bytes_of(object.record, repair)});
+  }
+}
+
+Task<Result<Found>> look_through(TargetNode& node) {
+  Found found;
+  const auto state = node.view.state();
+  for (const auto& [id, bucket] : state->bmd.buckets) {
+    if (!api::was_ever_coded(bucket.props)) continue;
+    CO_TRY_OK(co_await walk_coded(node, bucket, [&](const std::vector<CodedObject>& objects) {
+      note(node, objects, found);
+    }));
+  }
+  co_return found;
+}
+
+/// Of whom it is known that drives are lost, and which: when it changes, something may be missing.
+std::string losses(const cluster::OwnershipState& state) {
+  std::string out;
+  for (const cluster::TargetWord& word : state.live)
+    if (word.lost_drives != 0) out += fmt::format("{} {}\n", word.id, word.lost_drives);
+  return out;
+}
+
+/// By what a look went: when it is something else, others may be the most endangered ones.
+struct LookedBy {
+  std::uint64_t map_version = 0;
+  std::string losses;
+
+  bool operator==(const LookedBy&) const = default;
+};
+LookedBy present(const TargetNode& node) {
+  const auto state = node.owned.state();
+  return {state->map->version, losses(*state)};
+}
+
+Task<bool> repair_wanted(TargetNode& node, RepairQueue::Entry wanted) {
+  const bool made = co_await repair_object(node, std::move(wanted.name));
+  node.rebuild.passed(wanted.missing, wanted.bytes, made, node.clock);
+  co_return made;
+}
+
+Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
+  bool all = true;
+  while (queue.size() > 0) {
+    if (present(node) != by || node.rebuild.is_stopped()) co_return false;
+    std::vector<Task<bool>> some;
+    while (some.size() < kAtOnce) {
+      auto wanted = queue.next();
+      if (!wanted) break;
+      some.push_back(repair_wanted(node, std::move(*wanted)));
+    }
+    for (const bool done : co_await gather(std::move(some))) all = all && done;
+  }
+  co_return all;
+}
+
+RebuildWatch::Todo todo_of(const Found& found) {
+  RebuildWatch::Todo todo;
+  found.queue.for_each([&](const RepairQueue::Entry& entry) {
+    ++todo.objects[entry.missing];
+    todo.bytes += entry.bytes;
+  });
+  todo.incomplete = found.incomplete;
+  return todo;
+}
+
+/// Everything that is to be done now. False: something could only be done later.
+Task<bool> pass(TargetNode& node, LookedBy by) {
+  node.rebuild.look_begins(by.map_version);
+  auto found = co_await look_through(node);
+  if (!found) {
+    obs::log("repair").warn("coded objects not looked through err={}", found.error().message);
+    node.rebuild.look_ends(false, found.error().message, node.clock);
+    co_return false;
+  }
+  node.rebuild.found(todo_of(*found), node.clock);
+  const std::size_t names = found->queue.size();
+  // More names than are remembered: the next look has the rest of them.
+  const bool rest = found->queue.let_some_go();
+  const bool repaired = co_await repair_all(node, std::move(found->queue), by);
+  node.rebuild.look_ends(repaired && !rest, "something could not be made yet: see the log",
+                         node.clock);
+  if (present(node) != by) co_return false;  // what is endangered now does not wait for the rest
+  const auto unnamed = co_await drop_unnamed(node);
+  const std::size_t waiting = unnamed ? unnamed->waiting : 0;
+  if (found->objects > 0)
+    obs::log("repair").info(
+        "coded objects looked through objects={} repaired={} pieces={} "
+        "dropped={} waiting={}",
+        found->objects, names, unnamed ? unnamed->asked : 0, unnamed ? unnamed->dropped : 0,
+        waiting);
+  // One that leaves stays until it has none: it asks again, since an owner that moved a piece off
+  // it may have died before it could say so.
+  const auto needed = co_await is_needed_for_pieces(node);
+  co_return repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
+}
+
+/// Whether `now` has a drive in service that was not in `before`: it may bring pieces that nobody
+/// names any more.
+bool brings_drives(const std::set<std::string>& before, const std::set<std::string>& now) {
+  return !std::includes(before.begin(), before.end(), now.begin(), now.end());
+}
+
+std::set<std::string> drives_here(const TargetNode& node) {
+  std::set<std::string> out;
+  for (const auto& drive : node.store.drives())
+    if (drive->in_service()) out.insert(drive->id());
+  return out;
+}
+
+}  // namespace
+
+Task<void> keep_coded(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  LookedBy done;               // when all was looked through
+  std::set<std::string> here;  // drives in service when it was looked last
+  bool came = false;           // one that was not
+  auto due = Clock::now();
+  std::chrono::seconds again = kAgainFirst;
+  while (true) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (!node.membership.lease().valid()) continue;
+    const auto state = node.owned.state();
+    const LookedBy now{state->map->version, losses(*state)};
+    const bool brings = brings_drives(here, std::exchange(here, drives_here(node)));
+    came = came || brings;
+    if (node.rebuild.is_stopped()) continue;  // also when nobody has looked by this map yet
+    if (now != done || came)
+      again = kAgainFirst;
+    else if (!node.rebuild.is_asked() && Clock::now() < due)
+      continue;
+    if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
+    done = now;
+    came = false;
+    const bool all = co_await pass(node, now);
+    due = Clock::now() + (all ? std::chrono::seconds(kEveryDay) : again);
+    again = all ? kAgainFirst : std::min(again * 2, std::chrono::seconds(kAgainMost));
+  }
+}
+
+Task<Status> tell_rebuild(TargetNode& node, http::Request& request) {
+  nlohmann::json report = node.rebuild.report();
+  report["incarnation"] = node.membership.incarnation();
+  co_return co_await request.exchange.respond(http::Response(
+      200, http::kJson, report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+}
+
+Task<Status> start_rebuild(TargetNode& node, http::Request& request) {
+  const bool stop_stays = request.query().get("unless") == "stopped";
+  const std::uint64_t look = stop_stays ? node.rebuild.ask_unless_stopped() : node.rebuild.ask();
+  const nlohmann::json answer{{"look", look}, {"incarnation", node.membership.incarnation()}};
+  co_return co_await request.exchange.respond(http::Response(200, http::kJson, answer.dump()));
+}
+
+Task<Status> stop_rebuild(TargetNode& node, http::Request& request) {
+  node.rebuild.stop(known_losses(*node.owned.state()));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// Sees to it that the coded objects that this target owns have all their slices where they belong,
+/// and that no piece lies here which nobody needs: at the start, when the map has changed and is
+/// settled, when something was left to be done, when it is asked for, and once a day. What each of
+/// these looks finds and does RebuildWatch shows. Runs until it is cancelled.
+Task<void> keep_coded(TargetNode& node);
+
+/// GET /v1/internal/rebuild: RebuildWatch::report(), with "incarnation", that of this start.
+Task<Status> tell_rebuild(TargetNode& node, http::Request& request);
+/// POST [?unless=stopped]: has it look through everything once more, soon. The answer is
+/// {"look":N,"incarnation":I}: the number of that look, or of the last one when a stop stays.
+Task<Status> start_rebuild(TargetNode& node, http::Request& request);
+/// DELETE: ends what is under way, and begins nothing before more is lost (heed_losses.h) or
+/// start_rebuild() says.
+Task<Status> stop_rebuild(TargetNode& node, http::Request& request);
+
+}  // namespace tarn::target

@@ -1,0 +1,31 @@
+#include "target/known_losses.h"
+
+#include <algorithm>
+
+#include "common/cluster/slice_plan.h"
+
+namespace tarn::target {
+
+bool KnownLosses::more_than(const KnownLosses& before) const {
+  if (!std::includes(standing.begin(), standing.end(), before.standing.begin(),
+                     before.standing.end()))
+    return true;
+  return std::any_of(lost_drives.begin(), lost_drives.end(), [&](const auto& word) {
+    const auto said = before.lost_drives.find(word.first);
+    return word.second != 0 && (said == before.lost_drives.end() || said->second != word.second);
+  });
+}
+
+void KnownLosses::keep_words_of(const KnownLosses& before) {
+  lost_drives.insert(before.lost_drives.begin(), before.lost_drives.end());
+}
+
+KnownLosses known_losses(const cluster::OwnershipState& state) {
+  KnownLosses out;
+  const cluster::NodeSet standing = cluster::standing_members(*state.map);
+  for (std::size_t i = 0; i < standing.size(); ++i) out.standing.insert(standing.id(i));
+  for (const cluster::TargetWord& word : state.live) out.lost_drives[word.id] = word.lost_drives;
+  return out;
+}
+
+}  // namespace tarn::target

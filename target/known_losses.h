@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "common/cluster/hand_over.h"
+
+namespace tarn::target {
+
+/// Who and what can be counted on to keep slices, as the cluster knows it at one time: what is not
+/// there any more is a loss. Pure.
+struct KnownLosses {
+  /// Targets between which slices are spread (standing_members()): those that are out, put aside,
+  /// or leave, are none.
+  std::set<std::string> standing;
+  /// Of each live target TargetWord::lost_drives; 0: it misses none.
+  std::map<std::string, std::uint64_t> lost_drives;
+
+  /// Whether more is lost than was `before`: a target that stood does so no more, or one believes
+  /// that other drives of its are lost. Who comes, or is back, is none, nor is a new map by itself.
+  /// A drive that comes back while another one stays away counts as one: the word names no drives.
+  [[nodiscard]] bool more_than(const KnownLosses& before) const;
+  /// Of targets that say nothing now counts what they said `before`.
+  void keep_words_of(const KnownLosses& before);
+
+  bool operator==(const KnownLosses&) const = default;
+};
+
+[[nodiscard]] KnownLosses known_losses(const cluster::OwnershipState& state);
+
+}  // namespace tarn::target

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "target/digests.h"
+#include "target/piece_format.h"
+#include "target/pieces_here.h"
+
+namespace tarn::target {
+
+/// A piece whose bytes have all come, and that is nothing yet.
+struct WrittenPiece {
+  std::unique_ptr<NewPiece> piece;
+  std::uint64_t bytes = 0;         ///< that were written
+  std::optional<Digests> digests;  ///< of a whole
+};
+
+/// The pieces at a target that were written and not yet sealed, by their tokens. A restart forgets
+/// them; their files then go with all other unfinished ones. Thread-safe.
+class OpenPieces {
+ public:
+  /// Who wrote one seals it soon, or never will.
+  static constexpr std::chrono::seconds kKept{60};
+
+  /// Takes one in. False: there is one with that token, which stays.
+  [[nodiscard]] bool add(PieceToken token, WrittenPiece piece, BootTime now) {
+    const std::lock_guard lock(mutex_);
+    return pieces_.try_emplace(token, Entry{std::move(piece), now}).second;
+  }
+  /// Takes one out; nothing when there is none (any more).
+  [[nodiscard]] std::optional<WrittenPiece> take(PieceToken token) {
+    const std::lock_guard lock(mutex_);
+    auto node = pieces_.extract(token);
+    if (node.empty()) return std::nullopt;
+    return std::move(node.mapped().piece);
+  }
+  /// Drops those that came before `before`. Returns how many.
+  std::size_t drop_older(BootTime before) {
+    std::vector<Entry> dropped;  // ends outside of the lock
+    const std::lock_guard lock(mutex_);
+    for (auto at = pieces_.begin(); at != pieces_.end();) {
+      if (at->second.since >= before) {
+        ++at;
+        continue;
+      }
+      dropped.push_back(std::move(at->second));
+      at = pieces_.erase(at);
+    }
+    return dropped.size();
+  }
+
+ private:
+  struct Entry {
+    WrittenPiece piece;
+    BootTime since;
+  };
+  std::mutex mutex_;
+  std::map<PieceToken, Entry> pieces_;
+};
+
+/// Pieces that nobody needs up to a generation, until that is done: a while later, so that those
+/// who read by an older record end well. Forgotten by a restart: then they are asked about again.
+/// Thread-safe.
+class PieceDrops {
+ public:
+  static constexpr std::chrono::seconds kDelay{30};
+
+  void add(PieceDrop drop, BootTime now) {
+    const std::lock_guard lock(mutex_);
+    drops_.emplace(now + kDelay, std::move(drop));
+  }
+  /// Takes out what is due by `now`.
+  [[nodiscard]] std::vector<PieceDrop> take_due(BootTime now) {
+    const std::lock_guard lock(mutex_);
+    std::vector<PieceDrop> due;
+    while (!drops_.empty() && drops_.begin()->first <= now) {
+      due.push_back(std::move(drops_.begin()->second));
+      drops_.erase(drops_.begin());
+    }
+    return due;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<BootTime, PieceDrop> drops_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/clock.h"
+#include "target/known_losses.h"
+
+namespace tarn::target {
+
+/// How far this target is with making whole what it owns (keep_coded.h), what others see of it, and
+/// what they want of it. All of it is memory: what is missing is found on the drives again after a
+/// restart. Thread-safe.
+class RebuildWatch {
+ public:
+  enum class State : std::uint8_t {
+    unknown,  ///< it has not looked yet
+    looking,  ///< for what is missing
+    working,  ///< makes it again
+    waiting,  ///< something is left that could not be made; it looks again
+    whole,    ///< nothing is missing that can be made
+    stopped   ///< it was told to stop; it begins again when something more is lost, or is told to
+  };
+  /// What a look found: objects by their number of missing slices (0: nothing is missing, but
+  /// something lies at the wrong home).
+  struct Todo {
+    std::map<std::size_t, std::uint64_t, std::greater<>> objects;
+    std::uint64_t bytes = 0;       ///< of slices that are to be made or moved
+    std::uint64_t incomplete = 0;  ///< objects with slices missing that nobody can make now
+  };
+
+  // For who carries it out.
+
+  void look_begins(std::uint64_t map_version);
+  /// It found this, and begins with it.
+  void found(Todo todo, const Clock& clock);
+  /// One object of the look, of so many missing slices and bytes, has been made whole, or could not
+  /// be.
+  void passed(std::size_t missing, std::uint64_t bytes, bool made, const Clock& clock);
+  /// `all`: nothing is left that could be made. `error`: why not.
+  void look_ends(bool all, const std::string& error, const Clock& clock);
+
+  // For who wants something.
+
+  /// A look that begins after this call is wanted; looks with at least this number have.
+  /// Takes back stop().
+  std::uint64_t ask();
+  /// The same, but a stop() stays; then the number of the last look that ended.
+  std::uint64_t ask_unless_stopped();
+  [[nodiscard]] bool is_asked() const;
+  /// Ends what is under way. Holds until more is lost than `now`, whatever the looks of before have
+  /// seen of that, or somebody asks.
+  void stop(KnownLosses now);
+  /// One look at what is lost `now`. True: more is than when it was stopped, or has been since, and
+  /// that has been taken back.
+  bool heed(KnownLosses now);
+  [[nodiscard]] bool is_stopped() const;
+  /// Whether a proxy shall know that something is being made again.
+  [[nodiscard]] bool wants_job() const;
+
+  [[nodiscard]] State state() const;
+  /// {"state","map","looks","started_ns","ended_ns","objects","bytes","left_objects","left_bytes",
+  /// "by_missing":{"2":5},"incomplete","rate","seconds_left","error"}: "looks" is the number of the
+  /// last look that ended, objects and bytes are what was made since "started_ns".
+  [[nodiscard]] nlohmann::json report() const;
+
+ private:
+  void count_rate(BootTime now);
+
+  mutable std::mutex mutex_;  // guards what follows
+  State state_ = State::unknown;
+  std::optional<KnownLosses> stopped_by_;  // it was told to stop: what was lost then
+  std::uint64_t map_version_ = 0;
+  std::uint64_t begun_ = 0;  // looks
+  std::uint64_t ended_ = 0;
+  std::uint64_t asked_ = 0;
+  std::int64_t started_ns_ = 0;
+  std::int64_t ended_ns_ = 0;
+  std::uint64_t objects_ = 0;
+  std::uint64_t bytes_ = 0;
+  Todo todo_;  // that is left
+  bool missing_ = false;
+  std::string error_;
+  BootTime last_{};  // of the rate
+  std::uint64_t last_bytes_ = 0;
+  double rate_ = 0;
+};
+[[nodiscard]] const char* to_string(RebuildWatch::State state);
+
+}  // namespace tarn::target

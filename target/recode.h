@@ -1,0 +1,22 @@
+#pragma once
+
+#include "common/api/bucket_props.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+// Objects that are not kept as their bucket wants it by now: coded ones of another code, those that
+// are to be cut, and those that are to be whole again (docs/decisions/019, "Changes of coding").
+
+/// Whether `record` is such a one. Pure.
+[[nodiscard]] bool is_kept_otherwise(const api::BucketProps& props, const io::ObjectRecord& record);
+
+/// Stores an object of ours once more, as its bucket wants it: the same bytes, version, time and
+/// metadata. True: nothing is left to be done. False: it is being written. Errors: unavailable when
+/// the name is not ours, or too few homes for its slices are up (as with `durability: strict`);
+/// those of reading it and of a write.
+Task<Result<bool>> recode(TargetNode& node, ObjectName name);
+/// The same, with a line in the log when it fails; false then.
+Task<bool> recode_patiently(TargetNode& node, ObjectName name);
+
+}  // namespace tarn::target

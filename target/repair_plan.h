@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/cluster/node_set.h"
+#include "common/io/object_attribute.h"
+#include "target/piece_format.h"
+#include "target/slice_remake.h"
+
+namespace tarn::target {
+
+// What is to be done about the pieces of one object (docs/decisions/019, "Repair"). Pure.
+
+/// What is known of them.
+struct SliceReport {
+  const io::Coding& coding;
+  std::span<const PieceState> states;      ///< of each slice where `coding` names it
+  PieceState whole = PieceState::missing;  ///< the same of the whole
+};
+
+struct Repair {
+  std::vector<SliceGoal> anew;   ///< to be made out of others, where they were or elsewhere
+  std::vector<SliceGoal> moves;  ///< good where they are, to be copied to where they belong
+  std::string whole;             ///< where the whole is to be made; empty: nowhere
+  /// Behind it nobody needs the whole that there is any more (which was acknowledged before the
+  /// slices).
+  bool drop_whole = false;
+  std::size_t good = 0;       ///< slices that can be read now
+  std::size_t left = 0;       ///< pieces that may go before it is lost, of those that can be read
+  std::size_t waiting = 0;    ///< pieces that may be back
+  std::size_t missing = 0;    ///< pieces
+  bool placed_worse = false;  ///< behind this repair a target has more of them than it shall
+
+  [[nodiscard]] bool empty() const {
+    return anew.empty() && moves.empty() && whole.empty() && !drop_whole;
+  }
+  [[nodiscard]] std::size_t pieces() const {
+    return anew.size() + moves.size() + (whole.empty() ? 0 : 1);
+  }
+};
+
+/// How many more pieces of an object, whichever they are, may go before it is lost, when so many
+/// slices can be read, and the whole.
+[[nodiscard]] std::size_t pieces_left(const io::Coding& coding, std::size_t good, bool has_whole);
+
+/// Whether `self` is where wholes of objects of this name belong.
+[[nodiscard]] bool is_home_of_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
+                                    const std::string& self);
+
+/// `standing` and `takes` as of plan_slices(). `self`: who is to do it; the whole follows the owner
+/// by the standing members, who makes it himself. Fewer than k good slices, and no good whole:
+/// nothing can be done.
+[[nodiscard]] Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
+                                 const SliceReport& report, const std::string& self,
+                                 const std::function<bool(const std::string&)>& takes);
+
+}  // namespace tarn::target

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/ids.h"
+
+namespace tarn::target {
+
+/// Objects of ours of which some slice is known to be missing or bad: they are looked at soon.
+/// Thread-safe.
+class RepairWishes {
+ public:
+  using Name = std::pair<BucketId, std::string>;
+  /// More are forgotten: a look through everything finds them.
+  static constexpr std::size_t kMax = 10'000;
+
+  void add(BucketId bucket, const std::string& object) {
+    const std::lock_guard lock(mutex_);
+    if (names_.size() < kMax) names_.emplace(bucket, object);
+  }
+  [[nodiscard]] std::set<Name> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(names_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Name> names_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace tarn::target {
+
+/// Sets of which a reader is leaving the whole behind (get_coded.h): one of those who read it does.
+/// Thread-safe.
+class Restores {
+ public:
+  /// The right to restore the whole of a set, until its end.
+  class [[nodiscard]] Turn {
+   public:
+    Turn() = default;
+    Turn(Turn&& other) noexcept : of_(std::exchange(other.of_, nullptr)), set_(other.set_) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn() {
+      if (of_ == nullptr) return;
+      const std::lock_guard lock(of_->mutex_);
+      of_->sets_.erase(set_);
+    }
+    /// False: somebody else has it.
+    [[nodiscard]] bool got() const { return of_ != nullptr; }
+
+   private:
+    friend class Restores;
+    Turn(Restores& of, std::uint64_t set) : of_(&of), set_(set) {}
+    Restores* of_ = nullptr;
+    std::uint64_t set_ = 0;
+  };
+
+  Turn begin(std::uint64_t set) {
+    const std::lock_guard lock(mutex_);
+    return sets_.insert(set).second ? Turn(*this, set) : Turn();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::uint64_t> sets_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,156 @@
+#include "target/scrub_state.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kLeastRate = 1U << 20U;
+constexpr std::uint64_t kGreatestRate = 1ULL << 40U;
+constexpr double kShareOfPeriod = 0.8;
+constexpr std::int64_t kPartsToNext = 9;  // tenths of the period
+
+json encode_finding(const ScrubFinding& each) {
+  return {raw(each.key.bucket),
+          each.key.name,
+          each.key.set,
+          each.key.index,
+          each.piece,
+          each.file.directory,
+          each.file.id,
+          each.found_ns,
+          each.ended_ns,
+          static_cast<int>(each.outcome),
+          each.error};
+}
+
+ScrubFinding finding_from(const json& in) {
+  ScrubFinding out;
+  out.key.bucket = BucketId{in.at(0).get<std::uint64_t>()};
+  in.at(1).get_to(out.key.name);
+  in.at(2).get_to(out.key.set);
+  in.at(3).get_to(out.key.index);
+  in.at(4).get_to(out.piece);
+  in.at(5).get_to(out.file.directory);
+  in.at(6).get_to(out.file.id);
+  in.at(7).get_to(out.found_ns);
+  in.at(8).get_to(out.ended_ns);
+  out.outcome = static_cast<ScrubFinding::Outcome>(std::min(in.at(9).get<int>(), 2));
+  in.at(10).get_to(out.error);
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(ScrubFinding::Outcome outcome) {
+  switch (outcome) {
+    case ScrubFinding::Outcome::open: return "open";
+    case ScrubFinding::Outcome::repaired: return "repaired";
+    case ScrubFinding::Outcome::gone: return "gone";
+  }
+  return "?";
+}
+
+void ScrubState::begin(const std::string& for_job, std::uint64_t cost_of_all, std::int64_t now_ns) {
+  job = for_job;
+  began_ns = now_ns;
+  if (first_ns == 0) first_ns = now_ns;
+  at = {};
+  files = bytes = bad = cost = 0;
+  whole = cost_of_all;
+}
+
+void ScrubState::passed(ScrubMark mark, std::uint64_t file_bytes) {
+  at = std::move(mark);
+  ++files;
+  bytes += file_bytes;
+  cost += file_bytes + kFileCost;
+}
+
+void ScrubState::add(ScrubFinding finding) {
+  std::erase_if(found, [&](const ScrubFinding& each) { return each.file == finding.file; });
+  if (found.size() >= kFindingsMax) found.erase(found.begin());
+  found.push_back(std::move(finding));
+  ++bad;
+  ++bad_ever;
+}
+
+void ScrubState::end(std::int64_t now_ns) {
+  verified_ns = began_ns;
+  ended_ns = now_ns;
+  began_ns = 0;
+  at = {};
+}
+
+std::string encode(const ScrubState& state) {
+  json found = json::array();
+  for (const ScrubFinding& each : state.found) found.push_back(encode_finding(each));
+  const json out{
+      {"job", state.job},
+      {"began", state.began_ns},
+      {"first", state.first_ns},
+      {"ended", state.ended_ns},
+      {"verified", state.verified_ns},
+      {"at", {state.at.bucket, state.at.pieces, state.at.name, state.at.set, state.at.index}},
+      {"files", state.files},
+      {"bytes", state.bytes},
+      {"bad", state.bad},
+      {"cost", state.cost},
+      {"whole", state.whole},
+      {"bad_ever", state.bad_ever},
+      {"found", std::move(found)}};
+  std::string text;
+  json::to_msgpack(out, text);
+  return text;
+}
+
+Result<ScrubState> scrub_state_from(std::string_view text) {
+  try {
+    const json in = json::from_msgpack(text.begin(), text.end());
+    ScrubState out;
+    in.at("job").get_to(out.job);
+    in.at("began").get_to(out.began_ns);
+    in.at("first").get_to(out.first_ns);
+    in.at("ended").get_to(out.ended_ns);
+    in.at("verified").get_to(out.verified_ns);
+    const json& at = in.at("at");
+    at.at(0).get_to(out.at.bucket);
+    at.at(1).get_to(out.at.pieces);
+    at.at(2).get_to(out.at.name);
+    at.at(3).get_to(out.at.set);
+    at.at(4).get_to(out.at.index);
+    in.at("files").get_to(out.files);
+    in.at("bytes").get_to(out.bytes);
+    in.at("bad").get_to(out.bad);
+    in.at("cost").get_to(out.cost);
+    in.at("whole").get_to(out.whole);
+    in.at("bad_ever").get_to(out.bad_ever);
+    for (const json& each : in.at("found")) out.found.push_back(finding_from(each));
+    return out;
+  } catch (const json::exception& problem) {
+    return fail(Errc::corrupt, "state of a scrub: {}", problem.what());
+  }
+}
+
+std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period) {
+  if (state.verified_ns == 0) return 0;
+  return state.verified_ns + period.count() / 10 * kPartsToNext;
+}
+
+std::uint64_t scrub_rate_needed(const ScrubState& state, std::chrono::nanoseconds period,
+                                std::int64_t now_ns) {
+  const double until =
+      static_cast<double>(state.began_ns) + static_cast<double>(period.count()) * kShareOfPeriod;
+  const double seconds = (until - static_cast<double>(now_ns)) / 1e9;
+  const std::uint64_t left = state.whole > state.cost ? state.whole - state.cost : kLeastRate;
+  if (seconds <= 0) return kGreatestRate;
+  const double needed = static_cast<double>(left) / seconds;
+  return static_cast<std::uint64_t>(
+      std::clamp(needed, static_cast<double>(kLeastRate), static_cast<double>(kGreatestRate)));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/io/object_attribute.h"
+#include "target/index.h"
+
+namespace tarn::target {
+
+// What a drive keeps of its scrub, in its own index, and what is decided by it. Pure.
+
+/// The last file of a pass that has been looked at: buckets by id, of each its objects, then its
+/// pieces.
+struct ScrubMark {
+  std::uint64_t bucket = 0;
+  bool pieces = false;
+  std::string name;
+  std::uint64_t set = 0;  ///< of a piece, as `index`
+  std::uint8_t index = 0;
+
+  bool operator==(const ScrubMark&) const = default;
+};
+
+/// A file that did not give back what was stored.
+struct ScrubFinding {
+  enum class Outcome : std::uint8_t {
+    open,      ///< nobody has made it again yet
+    repaired,  ///< another file took its place
+    gone       ///< nobody needs it any more
+  };
+  PieceKey key;         ///< set and index of a piece, 0 of an object
+  bool piece = false;   ///< a slice or a whole; else a copy of an object, or the only one
+  io::FileName file{};  ///< that was bad
+  std::int64_t found_ns = 0;
+  std::int64_t ended_ns = 0;  ///< when its outcome was seen
+  Outcome outcome = Outcome::open;
+  std::string error;
+
+  bool operator==(const ScrubFinding&) const = default;
+};
+[[nodiscard]] std::string_view to_string(ScrubFinding::Outcome outcome);
+
+/// How far the scrub of a drive is. Times are wall clock.
+struct ScrubState {
+  /// Findings that are kept; the oldest go.
+  static constexpr std::size_t kFindingsMax = 200;
+  /// What opening a file costs, in bytes that could be read meanwhile.
+  static constexpr std::uint64_t kFileCost = 256U << 10U;
+
+  std::string job;               ///< that wanted the present pass, or the last; empty: by itself
+  std::int64_t began_ns = 0;     ///< the present pass; 0: none
+  std::int64_t first_ns = 0;     ///< when the first pass ever began
+  std::int64_t ended_ns = 0;     ///< of the last pass that was completed
+  std::int64_t verified_ns = 0;  ///< when that began: what was here then has been read since; 0: no
+  ScrubMark at;
+  std::uint64_t files = 0;  ///< of the present pass, or the last
+  std::uint64_t bytes = 0;
+  std::uint64_t bad = 0;
+  std::uint64_t cost = 0;   ///< of these, with kFileCost
+  std::uint64_t whole = 0;  ///< cost of all, as it was counted at the begin
+  std::uint64_t bad_ever = 0;
+  std::vector<ScrubFinding> found;  ///< the newest last
+
+  [[nodiscard]] bool runs() const { return began_ns != 0; }
+  void begin(const std::string& for_job, std::uint64_t cost_of_all, std::int64_t now_ns);
+  /// One more file has been read.
+  void passed(ScrubMark mark, std::uint64_t file_bytes);
+  /// Takes the place of an older finding about the same file.
+  void add(ScrubFinding finding);
+  /// All has been read.
+  void end(std::int64_t now_ns);
+  bool operator==(const ScrubState&) const = default;
+};
+/// In MessagePack, since names are any bytes.
+[[nodiscard]] std::string encode(const ScrubState& state);
+/// corrupt when it is none.
+[[nodiscard]] Result<ScrubState> scrub_state_from(std::string_view text);
+
+/// When the next pass is to begin by itself: so long after the last one began that each byte is
+/// read once in `period`, at the latest. 0: at once.
+[[nodiscard]] std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period);
+/// How much a second, as costs, a pass must read to end within four fifths of the period in which
+/// it began, with a least that ends a small drive soon.
+[[nodiscard]] std::uint64_t scrub_rate_needed(const ScrubState& state,
+                                              std::chrono::nanoseconds period, std::int64_t now_ns);
+
+}  // namespace tarn::target

@@ -1,0 +1,38 @@
+#include "target/slow_drives.h"
+
+#include <map>
+
+#include "common/obs/log.h"
+#include "common/obs/proc_files.h"
+
+namespace tarn::target {
+
+void SlowDrives::look(const std::vector<std::shared_ptr<Drive>>& drives) {
+  const auto disks = obs::read_disks();
+  std::map<std::string, SlowWatch::Seen> seen;
+  for (const auto& drive : drives) {
+    const auto disk = disks.find(drive->mount().disk);
+    if (disk == disks.end()) continue;
+    const obs::DiskCounters& its = disk->second;
+    seen[drive->path()] = {.kind = drive->kind(),
+                           .requests = its.reads + its.writes,
+                           .bytes = its.read_bytes + its.written_bytes,
+                           .busy_ms = its.busy_ms};
+  }
+  const std::lock_guard lock(mutex_);
+  for (const SlowWatch::Change& change : watch_.look(seen)) {
+    if (change.slow)
+      obs::log("drive").warn("drive is slow drive={} ms={:.2f} usual={:.2f}", change.path,
+                             change.ms, change.usual);
+    else
+      obs::log("drive").info("drive is slow no more drive={} ms={:.2f} usual={:.2f}", change.path,
+                             change.ms, change.usual);
+  }
+}
+
+bool SlowDrives::is_slow(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  return watch_.slow().contains(path);
+}
+
+}  // namespace tarn::target

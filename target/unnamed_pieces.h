@@ -1,0 +1,18 @@
+#pragma once
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// What a look through the pieces on this target has come to.
+struct UnnamedPieces {
+  std::size_t asked = 0;    ///< pieces
+  std::size_t dropped = 0;  ///< that go soon
+  std::size_t waiting = 0;  ///< of which the owner could not tell now
+};
+
+/// Asks the owners of all objects of coded buckets that have pieces here whether they are needed,
+/// and drops those that are not (docs/decisions/019, "What nobody names").
+Task<Result<UnnamedPieces>> drop_unnamed(TargetNode& node);
+
+}  // namespace tarn::target

@@ -1,0 +1,130 @@
+"""Coded objects and drives that are slow, or answer nothing: a reader takes another slice (faults.md C11, C12)."""
+
+import time
+
+import disks
+import pytest
+from disks import seeded
+from harness import attribute, client
+from harness.nodes import wait_until_home
+from harness.waiting import scaled, wait_until
+from stage import DRIVE_ERRORS
+
+MIB = 1 << 20
+PROPS = {"ec": {"enabled": True, "layout": "striped", "data_slices": 2, "parity_slices": 2, "objsize_limit": 1000}}
+SLOW_MS = 6000
+
+
+def sent_elsewhere(cluster, name, slow):
+    """Where a proxy sends a reader whom it does not send to the slow target, which has a copy of the record maybe."""
+    def look():
+        location = cluster.get("cut", name, follow=False).headers["Location"]
+        return None if location.startswith(cluster.url_of(slow) + "/") else location
+    return wait_until(look, 5, f"a reader of {name} is not sent to {slow}")
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_slow_drive_costs_a_reader_another_slice_and_not_its_time(make_stage, seed):
+    rng = seeded(seed, "slow")
+    stage = make_stage(targets=4, drives=1, faulty=True)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", PROPS)
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(8)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    slow = rng.choice(cluster.targets())
+    drive = stage.disks[slow][0]
+    files = {said["name"]: path for path, said in attribute.pieces(cluster.drives(slow)) if said["piece"]["index"] < 2}
+    assert files, "no data slice lies there"
+    stage.kill(slow)  # and with it what its process remembers
+    stage.start(slow)
+    wait_until_home(cluster)
+
+    times = {}
+    for path in files.values():
+        drive.rule(f"delay read {path.name} always ms={SLOW_MS}")
+    for name in files:
+        url, begun = sent_elsewhere(cluster, name, slow), time.monotonic()
+        answer = client.request("GET", url, timeout=30)
+        times[name] = time.monotonic() - begun
+        assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
+    late = sum(len(cluster.logs[node].matching("slice is late, a reader takes another")) for node in cluster.targets())
+    print(f"injected: reads of {len(files)} slices on {slow} take {SLOW_MS} ms ({drive.stats()}); detected: {late} passed over, "
+          f"the slowest GET took {max(times.values()):.2f} s")
+    assert drive.stats().get("delay.read", 0) >= 1, "the drive was not slow"
+    assert late >= 1
+    assert max(times.values()) < scaled(SLOW_MS / 1000 / 2), times
+    drive.clear()
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+@pytest.mark.parametrize("props", (PROPS, {"mirror": {"enabled": True, "domain": "node"}}), ids=("coded", "copied"))
+def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed, props):
+    """C11: also who needs nothing but the record of a coded object there."""
+    rng = seeded(seed, "opening")
+    stage = make_stage(targets=3, drives=1, faulty=True)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    if "ec" in props:
+        props = {"ec": props["ec"] | {"data_slices": 1, "parity_slices": 1}}
+    cluster.create_bucket("cut", props)
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(rng.choice((70_000, 3 * MIB))) for i in range(6)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    slow = rng.choice(cluster.targets())
+    drive = stage.disks[slow][0]
+    stage.kill(slow)  # and with it what its process remembers
+    stage.start(slow)
+    wait_until_home(cluster)
+    lie = [(path, attribute.decode(raw)) for path, raw in attribute.data_files(cluster.drives(slow)).items()]
+    files = {said["name"]: path for path, said in lie if "piece" not in said and said["name"] in bodies}
+    assert files, f"{slow} is home of none of them"
+
+    times = {}
+    for path in files.values():
+        drive.rule(f"delay open {path.name} always ms={SLOW_MS}")
+    for name in files:
+        begun = time.monotonic()
+        answer = client.request("GET", cluster.url_of(slow) + f"/v1/objects/cut/{name}?provider=ais", timeout=30)
+        times[name] = time.monotonic() - begun
+        assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
+    print(f"injected: {len(files)} openings on {slow} take {SLOW_MS} ms ({drive.stats()}); the slowest GET took {max(times.values()):.2f} s")
+    assert drive.stats().get("delay.open", 0) >= 1, "the drive was not slow"
+    assert 0.9 < max(times.values()) < scaled(SLOW_MS / 1000 / 2), times
+    drive.clear()
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed):
+    """C12, layout whole: the drive answers no more in the middle of an object; the same answer goes on with slices."""
+    rng = seeded(seed, "stops")
+    stage = make_stage(targets=4, drives=1, faultable=True, fs="ext4", size=256 * MIB)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"layout": "whole", "parity_slices": 1}})
+    wait_until_home(cluster)
+    slow = rng.choice(cluster.targets())
+    (name,), body = cluster.names_owned_by(slow, "cut", 1), rng.randbytes(24 * MIB + 77)
+    assert cluster.put("cut", name, body).status == 200
+    disk = stage.disks[slow][0]
+    (path,) = [path for path, said in attribute.pieces(cluster.drives(slow)) if said["piece"]["index"] == 255]
+    stage.kill(slow)  # and with it what its process remembers
+    stage.start(slow)
+    wait_until_home(cluster)
+    disk.forget(path)
+    first, last = disk.physical(path, 12 * MIB), disk.physical(path, 24 * MIB)
+    assert last > first, "the file system has cut the file into pieces"
+    disk.daemon.rule(f"delay read always from={first} to={last} ms={SLOW_MS}")
+    begun = time.monotonic()
+    answer = client.request("GET", cluster.url_of(slow) + f"/v1/objects/cut/{name}?provider=ais", timeout=30)
+    seconds = time.monotonic() - begun
+    given_up = cluster.logs[slow].matching("whole given up by a reader")
+    print(f"injected: {disk.daemon.stats()} on {slow}; detected: {given_up[:1]}, the GET took {seconds:.2f} s")
+    assert answer.status == 200 and answer.body == body
+    assert disk.daemon.stats().get("delay.read", 0) >= 1 and len(given_up) == 1
+    assert "at=0 " not in given_up[0], "it stopped in the middle"
+    assert seconds < scaled(SLOW_MS / 1000 / 2)
+    disk.daemon.clear()

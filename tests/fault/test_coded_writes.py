@@ -1,0 +1,262 @@
+"""Writes of coded objects while homes go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
+them (faults.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
+
+import threading
+import time
+
+import disks
+import pytest
+from disks import seeded
+from harness import attribute, client
+from harness.coded import KIB, MIB, get, pieces_of, props
+from harness.nodes import wait_until_home
+from harness.waiting import wait_until
+from load import Crowd
+from test_coded_drives import make, needs_fuse, read_all, restart, slice_files
+
+AT_ONCE = "safety.drop_later=off"
+
+
+def sets_of(cluster, name):
+    """{set: {slice: [target]}} of what lies anywhere of an object."""
+    found = {}
+    for target in cluster.targets():
+        for _, said in attribute.pieces(cluster.drives(target)):
+            if said["name"] == name:
+                found.setdefault(said["piece"]["set"], {}).setdefault(said["piece"]["index"], []).append(target)
+    return found
+
+
+def in_slices(cluster, name, before=()):
+    """{slice: target} of the set that was not there before; each slice is there once."""
+    ((_, lies),) = [(each, lies) for each, lies in sets_of(cluster, name).items() if each not in before]
+    assert all(len(homes) == 1 for homes in lies.values()), lies
+    return {index: homes[0] for index, homes in lies.items()}
+
+
+def path_of(url):
+    return "/" + url.split("/", 3)[3]
+
+
+class SlowPut:
+    """A PUT whose body comes in two halves. Sent to the owner of the name, as by a client who was redirected."""
+
+    def __init__(self, cluster, name, body):
+        self.body, self.head = body, {"Content-Length": len(body), "Expect": "100-continue"}
+        url = cluster.url("cut", name)
+        with client.RawConnection(url) as proxy:
+            proxy.send_head("PUT", path_of(url), self.head)
+            status, headers = proxy.read_head()
+        assert status == 307, status
+        self.url = headers["Location"]
+        self.connection = client.RawConnection(self.url)
+
+    def first_half(self):
+        self.connection.send_head("PUT", path_of(self.url), self.head)
+        assert self.connection.read_head()[0] == 100
+        self.connection.send(self.body[:len(self.body) // 2])
+
+    def second_half(self):
+        self.connection.send(self.body[len(self.body) // 2:])
+        answer = self.connection.read_response("PUT")
+        self.connection.close()
+        return answer
+
+
+def work_bytes(stage):
+    """{target: bytes of its work files}"""
+    return {target: sum(path.stat().st_size for path, finished in stage.data_files(target) if not finished)
+            for target in stage.targets()}
+
+
+def first_version(cluster, name, body):
+    """Stores it; (its set, a target that has nothing of it but a slice). Where a home of the record is away the answer says so: that one
+    is given its copy later."""
+    assert cluster.put("cut", name, body).status == 200
+    (only,) = sets_of(cluster, name)
+    with_record = [target for target in cluster.targets() if name in attribute.objects(cluster.drives(target), "cut")]
+    (target,) = set(in_slices(cluster, name).values()) - set(with_record)
+    return only, target
+
+
+def assert_replaced(cluster, name, answer, body, dead, before=()):
+    assert answer.status == 200, answer
+    lies = in_slices(cluster, name, before)  # at the moment of the answer
+    assert "Tarn-Durability" not in answer.headers, answer.headers.items()
+    assert sorted(lies) == [0, 1, 2] and len(set(lies.values())) == 3 and dead not in lies.values(), (lies, dead)
+    got = get(cluster, name)
+    assert got.status == 200 and got.body == body
+
+
+def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, seed):
+    """And the slices of what has come of a body are on their way to the drives already."""
+    rng = seeded(seed, "replaced")
+    stage = make(make_stage, targets=5, drives=1)
+    cluster = stage.cluster
+    body, name = rng.randbytes(12 * MIB), "n-0000"
+    before, dead = first_version(cluster, name, rng.randbytes(5000))
+    owner = cluster.owner("cut", name)
+    put = SlowPut(cluster, name, body)
+    put.first_half()
+    wait_until(lambda: sorted(work_bytes(stage).values())[-3] >= 2 * MIB, 10, "half of a body has come to three homes")
+    written = work_bytes(stage)
+    assert written[dead] >= 2 * MIB and written[owner] >= 2 * MIB, written
+    stage.kill(dead)
+    answer = put.second_half()
+    print(f"injected: {dead} killed with {written[dead]} bytes of a slice; detected: {answer.status}")
+    assert_replaced(cluster, name, answer, body, dead, {before})
+
+
+def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
+    rng = seeded(seed, "replaced at the seal")
+    stage = make(make_stage, targets=5, drives=1)
+    cluster = stage.cluster
+    name, body = "n-0000", rng.randbytes(700 * KIB)
+    before, dead = first_version(cluster, name, rng.randbytes(5000))
+    stage.kill(dead)
+    stage.start(dead, fail_points={dead: "piece.before_seal=kill"}, served=False)
+    wait_until_home(cluster)
+    wait_until(lambda: cluster.list_page("cut").status == 200, 20, "a list is answered")
+    answer = cluster.put("cut", name, body, expect=False)
+    stage.wait_gone(dead)
+    assert stage.fail_point_hits(dead, "piece.before_seal") == 1
+    print(f"injected: {dead} killed before it sealed its slice; detected: {answer.status}")
+    assert_replaced(cluster, name, answer, body, dead, {before})
+
+
+def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_died(make_stage, seed):
+    """2 + 2 on four targets of which one is away: `degraded`, or 503. Who acknowledged it dies at once; what it owes stands in the record."""
+    rng = seeded(seed, "degraded")
+    stage = make(make_stage, 2, 2, targets=4, drives=1)
+    cluster, body = stage.cluster, rng.randbytes(300 * KIB)
+    cluster.create_bucket("strict", props("striped", 2, 2, durability="strict"))
+    wait_until_home(cluster)
+    owner, away = rng.sample(cluster.targets(), 2)
+    (name,), (refused,) = (cluster.names_owned_by(owner, bucket, 1) for bucket in ("cut", "strict"))
+    stage.kill(away)
+
+    def put():
+        answer = cluster.put("cut", name, body, expect=False)
+        return answer if answer.status == 200 else None
+
+    answer = wait_until(put, 20, "it is written")
+    stage.kill(owner)
+    assert answer.headers.get("Tarn-Durability") == "degraded", answer
+    assert sorted(in_slices(cluster, name).values()) == sorted(set(cluster.targets()) - {away})
+    stage.start(owner, served=False)
+    wait_until(lambda: (said := cluster.put("strict", refused, body, expect=False)).status == 503 and "of the 4 pieces" in said.text, 20,
+               "a bucket that is strict takes nothing")
+    stage.start(away)
+    wait_until_home(cluster)
+    wait_until(lambda: sorted(pieces_of(cluster, name)) == [0, 1, 2, 3], 30, "the missing slice has come")
+    print(f"injected: {owner} killed after a degraded acknowledgement, {away} away; detected: all slices are there")
+    assert len(set(in_slices(cluster, name).values())) == 4
+    assert pieces_of(cluster, refused) == {} and get(cluster, name).body == body
+    assert cluster.put("strict", refused, body).status == 200
+
+
+@needs_fuse
+def test_a_drive_whose_syncs_fail_is_out_and_no_write_fails(make_stage, seed):
+    """C3: at one home, while PUTs run."""
+    rng = seeded(seed, "C3")
+    stage = make(make_stage, targets=4, drives=2, faulty=True)
+    cluster = stage.cluster
+    failing = rng.choice(cluster.targets())
+    drive = rng.choice(stage.disks[failing])
+    bodies, answers = {f"n-{i:04}": rng.randbytes(rng.randrange(2000, 500 * KIB)) for i in range(24)}, {}
+
+    def store(names):
+        for name in names:
+            answers[name] = cluster.put("cut", name, bodies[name], expect=False)
+
+    names = sorted(bodies)
+    store(names[:4])
+    drive.rule("eio fsync data/ always")
+    writers = [threading.Thread(target=store, args=(names[4 + i::3],)) for i in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    hits = drive.stats().get("eio.fsync", 0)
+    refused = {name: answer for name, answer in answers.items() if answer.status != 200}
+    degraded = [name for name, answer in answers.items() if "Tarn-Durability" in answer.headers]
+    print(f"injected: {hits} syncs failed; detected: {len(bodies) - len(refused)} PUTs acknowledged, {len(degraded)} of them degraded")
+    assert hits > 0 and not refused, [(name, answer.text) for name, answer in refused.items()]
+    wait_until(lambda: cluster.metric(failing, "tarn_drive_up", drive=str(drive.mountpoint)) == 0, 5, "the drive is out")
+    read_all(cluster, bodies, again=False)
+    lie = {}
+    for (name, index), path in slice_files(cluster).items():
+        if drive.mountpoint not in path.parents:
+            lie.setdefault(name, set()).add(index)
+    assert {name: lie.get(name) for name in names[4:]} == dict.fromkeys(names[4:], {0, 1, 2}), "slices are on other drives, without repair"
+
+
+@pytest.mark.parametrize("point", ("slice.remake", "repair.before_seal"))
+def test_an_overwrite_in_the_middle_of_a_rebuild_is_what_is_read_from_then_on(make_stage, seed, point):
+    """G6: what is made again is that of the version before."""
+    rng = seeded(seed, "G6", point)
+    points = {f"t{i}": f"{AT_ONCE};{point}=sleep:3000" for i in range(1, 5)}
+    stage = make(make_stage, targets=4, drives=1, settings={"target.out_after": "2s"}, fail_points=points)
+    cluster, name = stage.cluster, "n-0000"
+    judge = stage.client("judge", timeout=30)
+    assert judge.put("cut", name, 100_000).status == 200
+    owner = cluster.owner("cut", name)
+    dead = in_slices(cluster, name)[2]
+    readers = Crowd([stage.client(f"r{i}", timeout=10) for i in range(2)], lambda reader: reader.get("cut", name)).start()
+    stage.kill(dead)
+    wait_until(lambda: stage.fail_point_hits(owner, point) > 0, 20, "the old version is being made whole", every=0.005)
+    begun = time.monotonic()
+    wrote = judge.put("cut", name, 120_000)
+    assert wrote.status == 200, wrote.line()
+    seconds = time.monotonic() - begun
+    time.sleep(max(0, 3.5 - seconds))  # past the hold
+    readers.stop()
+    others = [target for target in cluster.targets() if target != dead]
+
+    def one_set():
+        lie = [(said["piece"]["set"], said["piece"]["index"]) for target in others for _, said in attribute.pieces(cluster.drives(target))]
+        return len({each for each, _ in lie}) == 1 and sorted(index for _, index in lie) == [0, 1, 2]
+
+    wait_until(one_set, 20, "the slices of the new version are there once, and no others")
+    said = [line for line in cluster.logs[owner].lines() if "has changed meanwhile" in line]
+    print(f"injected: a rebuild held at {point} for 3 s; the PUT took {seconds:.2f} s; detected: {said[:1]}")
+    stage.check(judge, [name], "cut")
+
+
+def first_byte(cluster, name):
+    try:
+        return get(cluster, name, Range="bytes=0-0").body
+    except OSError:  # sent to the one that was killed just now
+        return None
+
+
+@needs_fuse
+def test_the_first_bytes_of_a_degraded_answer_come_before_the_rest_is_read(make_stage, seed):
+    """The drives of both slices that are left give their first megabytes, and the rest only seconds later."""
+    rng = seeded(seed, "first bytes")
+    stage = make(make_stage, 2, 1, targets=3, drives=1, faulty=True)
+    cluster, name, body = stage.cluster, "n-0000", rng.randbytes(24 * MIB)
+    assert cluster.put("cut", name, body).status == 200
+    dead = next(target for index, target in in_slices(cluster, name).items() if index == 0)
+    files = slice_files(cluster)
+    restart(stage, *cluster.targets())
+    stage.kill(dead)
+    wait_until(lambda: first_byte(cluster, name) == body[:1], 20, "it is read without that one")
+    hold = 3
+    for index in (1, 2):
+        disk = next(disk for disk in stage.all_disks() if disk.mountpoint in files[name, index].parents)
+        disk.rule(f"delay read {files[name, index].name} skip=24 count=1 ms={hold * 1000}")
+    url = cluster.get("cut", name, follow=False).headers["Location"]
+    begun = time.monotonic()
+    with client.RawConnection(url) as connection:
+        connection.send_head("GET", path_of(url))
+        status, headers = connection.read_head()
+        parts = connection.body("GET", status, headers)
+        got = next(parts)
+        first = time.monotonic() - begun
+        got += b"".join(parts)
+    last = time.monotonic() - begun
+    hits = {disk.name: disk.stats().get("delay.read", 0) for disk in stage.all_disks()}
+    print(f"injected: {dead} killed, reads held for {hold} s ({hits}); detected: the first byte came after {first:.2f} s, the last after {last:.2f} s")
+    assert status == 200 and int(headers["Content-Length"]) == len(body) and got == body
+    assert sum(hits.values()) == 2 and first < last - 1 and last >= hold

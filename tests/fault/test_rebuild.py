@@ -1,0 +1,248 @@
+"""Rebuild as a job (docs/operations.md): it begins by itself when something is lost, tells how far it is, obeys limits, goes on
+after a restart of whoever does it or shows it, and ends when nothing is missing that can be made."""
+
+import os
+import random
+import time
+
+import pytest
+from harness import attribute, client, jobs
+from harness.coded import put_aside
+from harness.nodes import stored_map, wait_until_home
+from harness.waiting import wait_until
+from test_coded_repair import PROPS, read_all, slices, wait_whole
+from test_number_of_copies import ON_NODES, set_copies
+
+MIB = 1 << 20
+
+
+def make(make_cluster, count=12, size=600_000, **settings):
+    cluster = make_cluster(targets=5, drives=1, settings={"target.out_after": "4s"} | settings)
+    cluster.create_bucket("cut", PROPS)
+    wait_until_home(cluster)
+    rng = random.Random(1)
+    wanted = {f"n-{i}": rng.randbytes(size) for i in range(count)}
+    for name, body in wanted.items():
+        assert cluster.put("cut", name, body).status == 200
+    return cluster, wanted
+
+
+def running(cluster, kind="rebuild"):
+    """Ids of the jobs of a kind that run."""
+    answer = jobs.query(cluster, "status_all", kind=kind, show_active=True)
+    return [each["uuid"] for each in answer.json() or []] if answer.status == 200 else []
+
+
+def reports(cluster):
+    return {target: told for target, told in jobs.told(cluster, "rebuild")["targets"].items() if "state" in told}
+
+
+def left(cluster):
+    return sum(told["left_objects"] for told in reports(cluster).values())
+
+
+def test_a_lost_target_begins_a_job_that_ends_when_all_is_made(make_cluster):
+    """Under a ceiling, so that it can be watched: the job shows what each target makes, bytes, rate and time left."""
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "256KiB", "rebuild.floor": "0B"})
+    held = sum("t2" in where for of_name in slices(cluster).values() for where in of_name.values())
+    assert held > 3, "too little would be lost"
+    cluster.kill("t2")
+    (job,) = wait_until(lambda: running(cluster), 30, "a job begins by itself", every=0.1)
+    begun = time.monotonic()
+    seen = wait_until(lambda: [told for told in reports(cluster).values()
+                               if told["state"] == "working" and told["rate"] > 0 and told["seconds_left"]],
+                      30, "it tells how far it is", every=0.05)
+    assert all(told["rate"] < 2 * 256 * 1024 and told["by_missing"] for told in seen), seen
+    assert left(cluster) > 0 and jobs.status(cluster, job)["end_time"] == 0
+    # Whoever shows it may be gone for a while; whoever does it, too.
+    cluster.kill("t4")
+    cluster.start("t4")
+    print(f"injected: t2 with {held} slices lost, t4 killed in the middle of the rebuild; detected: job {job} goes on")
+    status = jobs.ended(cluster, job, 120)
+    took = time.monotonic() - begun
+    assert status["err"] == "" and not status["aborted"], status
+    wait_whole(cluster, wanted, but=["t2"])
+    assert left(cluster) == 0
+    made = jobs.snaps(cluster, job)
+    assert 0 < jobs.total(made, "loc-objs") <= held + 1, made
+    assert jobs.total(made, "loc-bytes") > 0
+    assert took > 1, "the ceiling was not obeyed"
+    read_all(cluster, wanted)
+
+
+def lose_one_and_stop(cluster):
+    """t2 is killed, and the rebuild that begins is stopped: what lies where then."""
+    cluster.kill("t2")
+    (job,) = wait_until(lambda: running(cluster), 30, "a job begins by itself", every=0.1)
+    assert jobs.stop(cluster, Kind="rebuild").status == 200
+    assert jobs.ended(cluster, job)["aborted"]
+    wait_until(lambda: all(told["state"] in ("stopped", "whole") for told in reports(cluster).values()), 20, "all have stopped")
+    short = slices(cluster, ["t2"])
+    assert any(len(of_name) < 3 for of_name in short.values()), "it was over before it was stopped"
+    return short
+
+
+def without_ceiling(cluster):
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebalance.bandwidth=0B", expect=False)
+    assert answer.status == 200
+
+
+def test_a_rebuild_is_stopped_and_started(make_cluster):
+    """The stop holds though a newer map comes, by which nobody has looked yet."""
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    cluster.create_bucket("two", {"mirror": ON_NODES | {"copies": 2}})
+    short = lose_one_and_stop(cluster)
+    before = stored_map(cluster)["version"]
+    set_copies(cluster, "p1", 3)
+    wait_until(lambda: stored_map(cluster)["version"] > before, 20, "there is another map")
+    time.sleep(3)
+    assert slices(cluster, ["t2"]) == short and not running(cluster), "something goes on"
+    assert all(told["state"] in ("stopped", "whole") for told in reports(cluster).values())
+    print(f"injected: maps {before + 1} to {stored_map(cluster)['version']} behind a stop; detected: it holds")
+    without_ceiling(cluster)
+    job = jobs.start(cluster, "rebuild")
+    status = jobs.ended(cluster, job, 60)
+    assert status["err"] == "" and not status["aborted"], status
+    wait_whole(cluster, wanted, but=["t2"])
+    # With nothing missing it ends at once, and has made nothing.
+    job = jobs.start(cluster, "rebuild")
+    jobs.ended(cluster, job, 20)
+    assert jobs.total(jobs.snaps(cluster, job), "loc-objs") == 0
+
+
+def test_a_stop_is_over_when_more_is_lost(make_cluster):
+    """Here a target that is put aside: nobody has to remember the stop."""
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    lose_one_and_stop(cluster)
+    without_ceiling(cluster)
+    put_aside(cluster, "t4")
+    wait_whole(cluster, wanted, but=["t2"])
+    assert any(cluster.logs[target].matching("more is lost") for target in cluster.targets())
+    print("injected: t4 put aside behind a stop; detected: it is over, all slices are made again")
+    read_all(cluster, wanted)
+
+
+def store_wide(cluster, seed, count, size):
+    """As many objects of 2 + 2."""
+    cluster.create_bucket("cut", {"ec": PROPS["ec"] | {"parity_slices": 2}})
+    wait_until_home(cluster)
+    rng = random.Random(seed)
+    wanted = {f"n-{i:03}": rng.randbytes(size) for i in range(count)}
+    for name, body in wanted.items():
+        assert cluster.put("cut", name, body).status == 200
+    return wanted
+
+
+def lose_slices(cluster, target):
+    """Its files of slices are gone when it starts again; how many."""
+    cluster.kill(target)
+    files = [path for path, _ in attribute.pieces(cluster.drives(target))]
+    for path in files:
+        os.remove(path)
+    cluster.start(target)
+    return len(files)
+
+
+def test_what_a_second_loss_endangers_does_not_wait_for_what_the_first_began(make_cluster, seed):
+    """Under a ceiling that makes a rebuild long, a target dies, and behind that another one loses what its drive had: whoever makes
+    objects again that bear one more loss leaves them for those that bear none, and has these first."""
+    settings = {"target.out_after": "2s", "rebalance.bandwidth": "32KiB", "rebuild.floor": "0B"}
+    cluster = make_cluster(targets=6, drives=1, settings=settings)
+    cluster.expect_errors(r" (error|warn) (recovery|drive|target|http|repair) ")
+    wanted = store_wide(cluster, seed, 240, 100_000)
+    cluster.kill("t2")
+    others = {cluster.nodes[target]["id"] for target in cluster.targets()} - {cluster.nodes["t2"]["id"], cluster.nodes["t4"]["id"]}
+
+    def busy():
+        told = {target: its for target, its in reports(cluster).items() if target in others}
+        return len(told) == len(others) and all(its["state"] == "working" and its["left_objects"] > 8 for its in told.values()) and told
+
+    before = wait_until(busy, 60, "all make again what t2 had", every=0.1)
+    gone = lose_slices(cluster, "t4")
+    first, last = {}, {}
+
+    def endangered_are_made():
+        for target, its in reports(cluster).items():
+            twice, once = its["by_missing"].get("2", 0), its["by_missing"].get("1", 0)
+            look = its["map"], its["looks"]  # another one counts other objects: names go back to t4
+            if target not in others or its["state"] != "working" or (target not in first and not twice):
+                continue
+            if target not in first or first[target][0] != look:
+                first[target], last[target] = (look, twice, once, its), (twice, once)
+            if last[target][0]:  # not those behind them
+                last[target] = twice, once
+        return set(first) == others and all(first[target][1] - last[target][0] >= min(4, first[target][1]) for target in others)
+
+    wait_until(endangered_are_made, 90, "objects that bear no more loss are made", every=0.05)
+    for target in others:
+        _, twice, once, its = first[target]
+        had = before[target]["left_objects"]
+        print(f"{target}: {had} left behind the first loss, {twice} of two behind the second, {once} of one; then {last[target]}")
+        assert once - last[target][1] < 4, "others were made before those that bear no more loss"
+        assert its["objects"] - before[target]["objects"] < had, "what the first loss began was ended first"
+    print(f"injected: t2 killed, {gone} slices of t4 gone; detected: those that lost two slices are made first")
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebalance.bandwidth=0B", expect=False)
+    assert answer.status == 200
+
+    def whole():
+        there = slices(cluster, ["t2"])
+        return all(sorted(map(len, there.get(name, {}).values())) == [1] * 4 for name in wanted)
+
+    wait_until(whole, 60, "all slices are there once", every=0.5)
+    read_all(cluster, wanted)
+
+
+def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
+    """A scrub, driven by the proxy that was asked, which is killed in the middle: the other one goes on with the same job, and no
+    drive begins anew."""
+    cluster = make_cluster(targets=3, drives=1, proxies=2, meta="etcd", settings={"scrub.bandwidth": "1MiB"})
+    rng = random.Random(seed)
+    for target in cluster.targets():  # as many for each: by the ids of nodes, which are random, one may own hardly any name
+        for name in cluster.names_owned_by(target, "data", 8):
+            assert cluster.put("data", name, rng.randbytes(512 * 1024)).status == 200
+
+    def drives():
+        answer = client.request("GET", f"{cluster.url_of('p2')}/v1/cluster?what=scrub").json()["targets"]
+        return {path: drive for target in answer.values() for path, drive in target["drives"].items()}
+
+    def ended(job):
+        body = f'{{"id":"{job}"}}'.encode()
+        answer = client.request("GET", f"{cluster.url_of('p2')}/v1/cluster?what=status", body, jobs.JSON, expect=False)
+        return answer.status == 200 and answer.json()["end_time"] != 0 and answer.json()
+
+    job = jobs.start(cluster, "scrub")
+    before = wait_until(lambda: (seen := drives()) and all(drive["files"] > 1 for drive in seen.values()) and seen, 30,
+                        "all drives have begun", every=0.05)
+    assert any(drive["running"] for drive in before.values()), f"it was over before the proxy died: {before}"
+    cluster.kill("p1")
+    status = wait_until(lambda: ended(job), 90, "the job ends, driven by the other proxy")
+    assert status["err"] == "" and not status["aborted"], status
+    after = drives()
+    for path, drive in before.items():
+        # A drive that had ended by then has no present pass: when its pass began is what it has verified, and stays so.
+        began = drive["began_ns"] if drive["running"] else drive["verified_ns"]
+        its = (after[path]["job"], after[path]["running"], after[path]["verified_ns"])
+        assert its == (job, False, began), f"{path} has done the pass that it had begun, to its end; {drive} became {after[path]}"
+    print(f"injected: p1 killed behind {[drive['files'] for drive in before.values()]} files; detected: job {job} ends at p2")
+    cluster.start("p1")
+
+
+@pytest.mark.parametrize("what", ["target", "drive"])
+def test_the_plan_says_what_a_loss_would_cost(make_cluster, what):
+    """Beside what the files on the drives say, and what is then made again."""
+    cluster, wanted = make(make_cluster, **{"rebuild.floor": "1MiB"})
+    assert cluster.put("data", "only", b"x" * 1000).status == 200
+    told = jobs.told(cluster, "rebuild_plan")
+    assert told["complete"]
+    there = slices(cluster)
+    for target in cluster.targets():
+        its = told["targets"][cluster.nodes[target]["id"]]
+        loss = its["loss"] if what == "target" else its["drives"][str(cluster.drives(target)[0])]
+        held = sum(target in where for of_name in there.values() for where in of_name.values())
+        only = cluster.owner("data", "only") == target
+        assert loss["objects"] == held and loss["lost"] == (1 if only else 0), (target, loss)
+        assert held * 300_000 < loss["bytes"] < held * 310_000 and loss["read_bytes"] == 2 * loss["bytes"]
+        assert loss["sources_least"] == loss["sources_most"] == (2 if held else 0)
+        assert loss["at_risk"] == held, "with one parity slice nothing more may go"
+        rates = 4 if what == "target" else 5
+        assert loss["seconds_most"] == pytest.approx(loss["bytes"] / (rates * MIB)) and loss["seconds_least"] is None

@@ -1,0 +1,72 @@
+"""Buckets with `ec.enabled` and what lies on drives of their objects."""
+
+import json
+import os
+
+from . import attribute, client
+from .waiting import wait_until
+
+KIB, MIB = 1 << 10, 1 << 20
+STRIPE = 2 * (64 * KIB - 32)  # bytes of an object in a stripe of two data slices
+LIMIT = 1000
+WHOLE = 255  # the number of the piece that is the whole object
+
+
+def props(layout, k=2, m=1, **others):
+    return {"ec": {"enabled": True, "layout": layout, "data_slices": k, "parity_slices": m, "objsize_limit": LIMIT}} | others
+
+
+def targets(cluster):
+    return [name for name in cluster.nodes if name.startswith("t")]
+
+
+def pieces_of(cluster, name):
+    """{slice: [target]} of what lies anywhere of an object."""
+    found = {}
+    for target in targets(cluster):
+        for _, said in attribute.pieces(cluster.drives(target)):
+            if said["name"] == name:
+                found.setdefault(said["piece"]["index"], []).append(target)
+    return found
+
+
+def records_of(cluster, name):
+    return [found[name] for found in (attribute.objects(cluster.drives(target), "cut") for target in targets(cluster)) if name in found]
+
+
+def at_two_homes(cluster, name):
+    """Also: the other home has heard that both have it."""
+    said = records_of(cluster, name)
+    return len(said) == 2 and said[0] == said[1]
+
+
+def record_of(cluster, name):
+    """What the homes of the record say; after a moment, in which they hear that all have it, all say the same."""
+
+    def agreed():
+        said = records_of(cluster, name)
+        return said and len({str(each) for each in said}) == 1 and said
+
+    said = wait_until(agreed, 5, "all homes of the record say the same")
+    return said[0], len(said)
+
+
+def get(cluster, name, **fields):
+    return client.request("GET", cluster.url("cut", name), headers=fields or None, expect=False)
+
+
+def put_aside(cluster, target):
+    action = {"action": "start-maintenance", "name": "", "value": {"sid": cluster.nodes[target]["id"]}}
+    asked = client.request("PUT", cluster.url_of("p1") + "/v1/cluster", json.dumps(action).encode(), expect=False)
+    assert asked.status == 200, asked
+
+
+def flip(path, at):
+    """Another bit in a file, past what is in memory once its target is started anew."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 1]))
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,202 @@
+"""The coding of a bucket that has objects changes: other slices, slices for the first time, none any more (docs/decisions/019)."""
+
+import json
+import os
+import threading
+
+import pytest
+from aistore.sdk import Client
+from harness import attribute, client
+from harness.coded import KIB, LIMIT, WHOLE, get, pieces_of, props, record_of, records_of, targets
+from harness.jobs import ended, snaps, start, total
+from harness.nodes import wait_until_home
+from harness.waiting import wait_until
+
+SIZES = (0, 1, LIMIT, LIMIT + 1, 70 * KIB, 300 * KIB + 5)
+
+
+@pytest.fixture
+def four(make_cluster):
+    cluster = make_cluster(targets=4, drives=1)
+    wait_until_home(cluster)
+    return cluster
+
+
+def fill(cluster, count=12):
+    bodies = {f"n-{i}": os.urandom(SIZES[i % len(SIZES)]) for i in range(count)}
+    for name, body in bodies.items():
+        answer = client.request("PUT", cluster.url("cut", name), body, {"Ais-Custom-Md": "color=red"}, expect=False)
+        assert answer.status == 200, answer
+    return bodies
+
+
+def heads(cluster, names):
+    """What a client can know of them."""
+    kept = ("ETag", "Ais-Version", "Ais-Atime", "Content-Length", "Ais-Custom-Md", "Ais-Checksum-Value")
+    answers = {name: client.request("HEAD", cluster.url("cut", name)) for name in names}
+    return {name: {key: answer.headers.get(key) for key in kept} for name, answer in answers.items()}
+
+
+def change(cluster, value, seconds=60):
+    """The end of the job that a change of properties begins."""
+    answer = cluster.bucket_action("PATCH", "cut", "set-bprops", value)
+    assert answer.status == 200 and answer.text, answer
+    end = ended(cluster, answer.text, seconds)
+    assert end["err"] == "" and not end["aborted"], end
+    return answer.text
+
+
+def wait_kept(cluster, bodies, k, m, layout):
+    """Until all that lies anywhere is what this coding wants (k 0: none), each object with `m` + 1 records or copies; all of it readable."""
+    def of(name):
+        coded = k > 0 and len(bodies[name]) > LIMIT
+        wanted = {i: 1 for i in range(k + m)} | ({WHOLE: 1} if layout == "whole" else {}) if coded else {}
+        return {index: len(homes) for index, homes in pieces_of(cluster, name).items()} == wanted and len(records_of(cluster, name)) == m + 1
+
+    for name, body in bodies.items():
+        wait_until(lambda of_name=name: of(of_name), 60, f"{name} is kept as {k}+{m} {layout}", every=0.2)
+        assert get(cluster, name).body == body, name
+        said = record_of(cluster, name)[0]
+        if k > 0 and len(body) > LIMIT:
+            assert (said["coding"]["k"], said["coding"]["m"]) == (k, m), said
+
+
+def files(cluster):
+    return sum(len(attribute.data_files(cluster.drives(target))) for target in targets(cluster))
+
+
+def test_another_coding(four):
+    """Layout, k, m and limit of a coded bucket: objects keep ETag, version, time and metadata."""
+    four.create_bucket("cut", props("striped"))
+    bodies = fill(four)
+    before = heads(four, bodies)
+    assert all(head["Ais-Custom-Md"] for head in before.values())
+    coded = sum(len(body) > LIMIT for body in bodies.values())
+    job = change(four, {"ec": {"layout": "whole"}})
+    assert total(snaps(four, job), "loc-objs") == coded
+    wait_kept(four, bodies, 2, 1, "whole")
+    change(four, {"ec": {"layout": "striped", "data_slices": 1, "parity_slices": 2}})
+    wait_kept(four, bodies, 1, 2, "striped")
+    change(four, {"ec": {"data_slices": 3, "parity_slices": 1}})
+    wait_kept(four, bodies, 3, 1, "striped")
+    assert heads(four, bodies) == before
+    # Only what is larger than the limit is cut.
+    change(four, {"ec": {"objsize_limit": 100 * KIB}})
+    for name, body in bodies.items():
+        wanted = {0, 1, 2, 3} if len(body) > 100 * KIB else set()
+        wait_until(lambda of_name=name, its=wanted: set(pieces_of(four, of_name)) == its, 60, f"{name} is as the limit says", every=0.2)
+    assert heads(four, bodies) == before and sorted(four.names("cut")) == sorted(bodies)
+
+
+@pytest.mark.parametrize("first", ["plain", "copies on nodes"])
+def test_slices_for_what_is_there_and_whole_objects_again(four, first):
+    """While clients read and write."""
+    mirror = {"mirror": {"enabled": True, "domain": "node", "copies": 2}}
+    four.create_bucket("cut", mirror if first != "plain" else None)
+    bodies = fill(four, 24)
+    stop, wrong, written = threading.Event(), [], {}
+
+    def read():
+        names = sorted(bodies)
+        while not stop.is_set():
+            for name in names:
+                got = get(four, name)
+                if got.status != 200 or got.body != bodies[name]:
+                    wrong.append((name, got.status))
+
+    def write():
+        for number in range(10**6):
+            if stop.is_set():
+                return
+            name, body = f"w-{number % 7}", os.urandom(SIZES[number % len(SIZES)])
+            answer = four.put("cut", name, body, expect=False)
+            if answer.status == 200:
+                written[name] = body
+            else:
+                wrong.append((name, answer))
+
+    threads = [threading.Thread(target=read), threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    try:
+        on = {"ec": props("striped", 2, 1)["ec"]}
+        change(four, on if first == "plain" else on | {"mirror": {"enabled": False}})
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong, wrong[:5]
+    bodies |= written
+    wait_kept(four, bodies, 2, 1, "striped")
+    change(four, {"ec": {"enabled": False}})
+    wait_kept(four, bodies, 0, 0, "")
+    wait_until(lambda: files(four) == len(bodies), 60, "no other file is left", every=0.5)
+    for name, body in bodies.items():
+        assert get(four, name).body == body, name
+
+
+def counted(cluster):
+    answer = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=cut")
+    (bucket,) = answer.json()["buckets"]
+    return bucket
+
+
+def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
+    """Switched off, the coding is still that of objects that nobody can read: they are short of slices, not full."""
+    four.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices")
+    four.create_bucket("cut", props("striped", 2, 1))
+    bodies = {f"n-{i}": os.urandom(70 * KIB + i) for i in range(3)}
+    for name, body in bodies.items():
+        assert four.put("cut", name, body).status == 200
+    gone = 0
+    for target in targets(four):
+        for path, said in attribute.pieces(four.drives(target)):
+            if said["name"] == "n-1" and said["piece"]["index"] in (0, 2):
+                os.remove(path)
+                gone += 1
+    assert gone == 2
+    wait_until(lambda: counted(four)["lost"] == 1, 20, "one is lost")
+    assert four.bucket_action("PATCH", "cut", "set-bprops", {"ec": {"enabled": False}}).status == 200
+    wait_until(lambda: all(not pieces_of(four, name) for name in ("n-0", "n-2")), 60, "the others are whole objects", every=0.2)
+    now = wait_until(lambda: (said := counted(four))["full"] == 2 and said, 30, "these are full")
+    assert (now["lost"], now["lost_names"], now["lost_bytes"]) == (1, ["n-1"], len(bodies["n-1"])), now
+    assert now["full_bytes"] == len(bodies["n-0"]) + len(bodies["n-2"]) and now["coded"] == 1, now
+    assert (now["survives_drives"], now["survives_nodes"]) == (0, 0), now
+
+
+def test_ec_encode_as_aistores_clients_ask_for_it(four):
+    four.create_bucket("cut")
+    bodies = fill(four)
+    value = json.dumps({"data_slices": 1, "parity_slices": 1, "objsize_limit": LIMIT})
+    answer = four.bucket_action("POST", "cut", "ec-encode", value)
+    assert answer.status == 200, answer
+    sdk = Client(four.endpoint)
+    assert sdk.job(answer.text).wait(timeout=60).success
+    wait_kept(four, bodies, 1, 1, "whole")
+    assert sdk.bucket("cut").info and sdk.job(answer.text).status().err == ""
+    # Once more, and what is missing of it: nothing changes.
+    for value in (json.dumps({}), ""):
+        again = four.bucket_action("POST", "cut", "ec-encode", value)
+        assert again.status == 200 and ended(four, again.text)["err"] == "", again
+        assert total(snaps(four, again.text), "loc-objs") == 0
+    job = start(four, "ec-encode", Bck={"name": "cut", "provider": "ais"})
+    assert ended(four, job)["err"] == ""
+
+
+def test_what_cannot_be_is_refused(four):
+    four.create_bucket("cut", {"mirror": {"enabled": True, "copies": 2}})
+    four.create_bucket("plain")
+
+    def refused(method, bucket, action, value, status, words):
+        answer = four.bucket_action(method, bucket, action, value)
+        assert answer.status == status and words in answer.json()["message"], answer
+
+    refused("PATCH", "cut", "set-bprops", {"ec": {"enabled": True}, "mirror": {"enabled": False}}, 501, "copies on drives")
+    refused("PATCH", "plain", "set-bprops", {"ec": {"enabled": True, "parity_slices": 5}}, 501, "fewer targets")
+    refused("POST", "plain", "ec-encode", "[1]", 400, "data_slices")
+    refused("POST", "plain", "ec-encode", json.dumps({"data_slices": 99}), 400, "ec.data_slices")
+    refused("POST", "plain", "ec-encode", json.dumps({"data_slices": 30, "parity_slices": 3}), 400, "32")
+    refused("POST", "nothing", "ec-encode", "", 404, "nothing")
+    body = json.dumps({"action": "start", "value": {"Kind": "ec-encode", "Bck": {"name": "plain", "provider": "ais"}}}).encode()
+    answer = client.request("PUT", f"{four.endpoint}/v1/cluster", body, {"Content-Type": "application/json"}, expect=False)
+    assert answer.status == 400 and "not coded" in answer.json()["message"], answer

@@ -1,0 +1,258 @@
+"""Buckets with `ec.layout` "whole": the owner of an object keeps it as it is, the slices lie at others."""
+
+import os
+
+import pytest
+from harness import attribute, client
+from harness.admin import does
+from harness.coded import KIB, MIB, STRIPE, WHOLE, flip, get, pieces_of, props, put_aside, record_of, targets
+from harness.nodes import wait_until_home
+from harness.waiting import wait_until
+
+BODIES = {"one": 1001, "stripe": STRIPE, "stripe and one": STRIPE + 1, "long": 5 * MIB + 77}
+
+
+@pytest.fixture
+def four(make_cluster):
+    cluster = make_cluster(targets=4, drives=1)
+    cluster.create_bucket("cut", props("whole"))
+    wait_until_home(cluster)
+    return cluster
+
+
+def restart_with(cluster, *points):
+    """All targets, with these fail points, and as eager to drop what nobody needs as full drives make them."""
+    cluster.kill(*targets(cluster))
+    cluster.start(*targets(cluster), fail_points=";".join(("safety.drop_later=off", *points)))
+    wait_until_home(cluster)
+
+
+def files_of(cluster, name, piece):
+    """[(target, path)] of what lies anywhere of a piece."""
+    return [(target, path) for target in targets(cluster) for path, said in attribute.pieces(cluster.drives(target))
+            if said["name"] == name and said["piece"]["index"] == piece]
+
+
+def in_full(cluster, name):
+    """Where the whole lies, once the object has all of its pieces, one of each; the slices are elsewhere."""
+
+    def all_there():
+        lies = pieces_of(cluster, name)
+        if sorted(lies) != [0, 1, 2, WHOLE] or any(len(homes) > 1 for homes in lies.values()):
+            return None
+        (home,) = lies[WHOLE]
+        return home not in [lies[i][0] for i in range(3)] and home
+
+    return wait_until(all_there, 60, f"{name} has all pieces, the slices not where the whole is")
+
+
+def read(cluster, name, bucket="cut"):
+    """None when it cannot be read now."""
+    try:
+        answer = cluster.get(bucket, name, expect=False)
+    except OSError:  # sent to one that was killed just now
+        return None
+    return answer.body if answer.status == 200 else None
+
+
+def restart(cluster, *nodes):
+    cluster.kill(*nodes)
+    cluster.start(*nodes)
+    wait_until_home(cluster)
+
+
+def test_the_owner_has_the_object_as_it_is(four):
+    """By default, as with AIStore."""
+    four.create_bucket("default", {"ec": {"enabled": True, "data_slices": 2, "parity_slices": 1, "objsize_limit": 1000}})
+    for name, size in BODIES.items():
+        body = os.urandom(size)
+        answer = four.put("cut", name, body)
+        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
+        got = get(four, name)
+        assert got.status == 200 and got.body == body and got.headers["ETag"] == answer.headers["ETag"]
+        assert in_full(four, name) == four.owner("cut", name)
+        ((_, path),) = files_of(four, name, WHOLE)
+        assert path.read_bytes() == body, "the file is the object"
+        record, _ = record_of(four, name)
+        assert record["coding"]["whole"] == four.nodes[four.owner("cut", name)]["id"]
+        for first, last in ((0, 0), (size // 2, size - 1), (size - 1, size - 1)):
+            part = get(four, name, Range=f"bytes={first}-{last}")
+            assert part.status == 206 and part.body == body[first:last + 1]
+    body = os.urandom(300 * KIB)
+    assert client.request("PUT", four.url("cut", "chunked"), iter([body[:100], body[100:]])).status == 200
+    assert in_full(four, "chunked") == four.owner("cut", "chunked") and get(four, "chunked").body == body
+    assert four.put("default", "x", body).status == 200 and sorted(pieces_of(four, "x")) == [0, 1, 2, WHOLE]
+    patched = client.request("PATCH", four.url("cut", "chunked"), b'{"value": {"color": "red"}}', {"Content-Type": "application/json"})
+    assert patched.status == 200 and get(four, "chunked").body == body
+    assert in_full(four, "chunked") == four.owner("cut", "chunked")
+
+
+def test_readers_need_no_slices_while_the_owner_is_there(four):
+    body = os.urandom(2 * MIB)
+    (name,) = four.names_owned_by("t1", "cut", 1)
+    assert four.put("cut", name, body).status == 200
+    record_of(four, name)
+    four.kill("t2", "t3", "t4")
+    wait_until(lambda: read(four, name) == body, 20, "the owner serves it alone")
+    four.start("t2", "t3", "t4")
+    wait_until_home(four)
+    four.kill("t1")
+    wait_until(lambda: read(four, name) == body, 20, "it is read without its owner")
+
+
+def test_an_overwrite_and_a_delete_take_the_whole_away(four):
+    restart_with(four)
+    assert four.put("cut", "a", os.urandom(200 * KIB)).status == 200
+    second = os.urandom(150 * KIB)
+    assert four.put("cut", "a", second).status == 200
+    in_full(four, "a")  # once those of before are gone
+    assert get(four, "a").body == second
+    assert four.delete("cut", "a").status == 200
+    wait_until(lambda: pieces_of(four, "a") == {}, 60, "all pieces are gone")
+
+
+def test_a_damaged_whole_is_never_served_and_made_again(four):
+    """From the damaged byte on the slices give the rest, in the same answer."""
+    body = os.urandom(6 * MIB)
+    assert four.put("cut", "a", body).status == 200
+    home = in_full(four, "a")
+    four.expect_errors("does not match|whole given up|corrupt|not what was stored|checksum")
+    ((_, path),) = files_of(four, "a", WHOLE)
+    flip(path, 4 * MIB + 5)
+    restart(four, home)
+    got = wait_until(lambda: read(four, "a"), 10, "it is read")
+    assert got == body
+    assert four.logs[home].matching("whole given up by a reader object=a"), "the damage was not met"
+
+    def is_mended():
+        try:
+            return [its.read_bytes() for _, its in files_of(four, "a", WHOLE)] == [body]
+        except FileNotFoundError:  # the bad one goes just now
+            return False
+
+    wait_until(is_mended, 30, "the whole is made again")
+
+
+def test_a_whole_that_is_gone_is_made_again(four):
+    body = os.urandom(3 * MIB)
+    assert four.put("cut", "a", body).status == 200
+    home = in_full(four, "a")
+    ((_, path),) = files_of(four, "a", WHOLE)
+    four.kill(home)
+    path.unlink()
+    four.start(home)
+    wait_until_home(four)
+    assert wait_until(lambda: read(four, "a"), 10, "it is read") == body
+    assert in_full(four, "a") == home
+    assert read(four, "a") == body
+
+
+def test_slices_are_cut_from_the_whole_when_too_few_are_left(four):
+    body = os.urandom(3 * MIB)
+    assert four.put("cut", "a", body).status == 200
+    home = in_full(four, "a")
+    others = [target for target in targets(four) if target != home]
+    four.kill(*others)
+    lost = [path for target, path in files_of(four, "a", 0) + files_of(four, "a", 1)]
+    for path in lost:
+        path.unlink()
+    four.start(*others)
+    wait_until_home(four)
+    assert in_full(four, "a") == home
+    four.kill(home)
+    wait_until(lambda: read(four, "a") == body, 20, "it is read from slices alone")
+
+
+def test_the_whole_follows_the_owner(four):
+    restart_with(four)
+    bodies = {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)}
+    for name, body in bodies.items():
+        assert four.put("cut", name, body).status == 200
+    leaves = four.owner("cut", "n-0")
+    put_aside(four, leaves)
+    wait_until(lambda: attribute.pieces(four.drives(leaves)) == [], 90, "the one that was put aside has nothing any more")
+    for name, body in bodies.items():
+        def at_owner():
+            return [target for target, _ in files_of(four, name, WHOLE)] == [four.owner("cut", name)]
+        wait_until(at_owner, 30, f"{name}: the whole is at the owner")
+        assert read(four, name) == body
+    does(four, "stop-maintenance", leaves)
+    wait_until_home(four)
+    for name, body in bodies.items():
+        assert in_full(four, name) == four.owner("cut", name)
+        assert read(four, name) == body
+
+
+def test_a_reader_of_everything_leaves_the_whole_behind(four):
+    """At an owner that should have it; here repair is stopped, so it was he."""
+    body = os.urandom(2 * MIB)
+    assert four.put("cut", "a", body).status == 200
+    home = in_full(four, "a")
+    others = [target for target in targets(four) if target != home]
+    four.kill(*others)
+    four.start(*others, fail_points="whole.make=sleep:60000")
+    wait_until_home(four)
+    put_aside(four, home)
+    owner = wait_until(lambda: (now := four.owner("cut", "a")) != home and now, 20, "it has another owner")
+    part = get(four, "a", Range="bytes=0-9")
+    assert part.status == 206 and part.body == body[:10]
+    assert not four.logs[owner].matching("whole restored while it was read")
+    assert read(four, "a") == body
+    wait_until(lambda: four.logs[owner].matching("whole restored while it was read object=a"), 10, "it is restored")
+    assert [path.read_bytes() for target, path in files_of(four, "a", WHOLE) if target == owner] == [body]
+    assert read(four, "a") == body
+
+
+@pytest.mark.parametrize("layout", ("whole", "striped"))
+def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layout):
+    four.create_bucket("soon", props(layout, durability="owner"))
+    restart_with(four, "piece.before_seal=sleep:4000")
+    body = os.urandom(2 * MIB)
+    answer = four.put("soon", "a", body)
+    assert answer.status == 200, answer
+    assert sorted(pieces_of(four, "a")) == [WHOLE]
+    # Before there are slices: from every home of its record, and by who copies it.
+    for target in targets(four):
+        if "a" in attribute.objects(four.drives(target), "soon"):
+            answer = client.request("GET", f"{four.url_of(target)}/v1/objects/soon/a?provider=ais", expect=False)
+            assert answer.status == 200 and answer.body == body, (target, answer)
+    four.create_bucket("plain")
+    copied = client.request("PUT", four.url("soon", "a") + "&object_to=ais/@%23/plain/copy", b"", expect=False)
+    assert copied.status == 200, copied
+    assert sorted(pieces_of(four, "a")) == [WHOLE], "the slices came too soon to tell"
+    assert four.get("plain", "copy").body == body and four.get("soon", "a").body == body
+    wanted = [0, 1, 2] + [WHOLE] * (layout == "whole")
+    wait_until(lambda: sorted(pieces_of(four, "a")) == wanted, 90, "it has the pieces that it shall have")
+    assert four.get("soon", "a").body == body
+    for other in ("c", "b"):  # chunked; with any one target away
+        assert client.request("PUT", four.url("soon", other), iter([body[:100], body[100:]])).status == 200
+        wait_until(lambda: sorted(pieces_of(four, other)) == wanted, 90, "it has the pieces that it shall have")
+    four.kill(four.owner("soon", "b"))
+    wait_until(lambda: read(four, "b", "soon") == body, 20, "it is read without its owner")
+    refused = four.bucket_action("POST", "no", "create-bck", {"durability": "owner"})
+    assert refused.status == 400 and "ec.enabled" in refused.json()["message"], refused
+
+
+def test_a_write_counts_the_whole_as_a_piece(make_cluster):
+    """With three targets and one of them away: the whole and two slices, acknowledged as degraded, and completed later."""
+    cluster = make_cluster(targets=3, drives=2)
+    cluster.create_bucket("cut", props("whole"))
+    cluster.create_bucket("strict", props("whole", durability="strict"))
+    wait_until_home(cluster)
+    cluster.kill("t3")
+    body = os.urandom(MIB)
+
+    def put():
+        try:
+            answer = cluster.put("cut", "a", body)
+        except OSError:
+            return None
+        return answer if answer.status == 200 else None
+
+    answer = wait_until(put, 20, "it is written")
+    assert answer.headers.get("Tarn-Durability") == "degraded", answer
+    assert cluster.put("strict", "a", body).status == 503
+    cluster.start("t3")
+    wait_until_home(cluster)
+    wait_until(lambda: sorted(pieces_of(cluster, "a")) == [0, 1, 2, WHOLE], 60, "it has all pieces")
+    assert read(cluster, "a") == body

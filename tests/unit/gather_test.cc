@@ -1,0 +1,67 @@
+#include "common/base/gather.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+#include <boost/asio/steady_timer.hpp>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/run_task.h"
+
+using namespace std::chrono_literals;
+
+namespace tarn {
+namespace {
+
+/// Sleeps; `late` counts those that slept to their end.
+Task<std::string> after(std::chrono::milliseconds time, std::string what, int& late) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(time);
+  co_await timer.async_wait(asio::use_awaitable);
+  ++late;
+  co_return what;
+}
+
+Task<std::string> throws() {
+  throw std::runtime_error("no");
+  co_return "";
+}
+
+Task<void> nothing() { co_return; }
+
+}  // namespace
+
+TEST_CASE("gather: results stand in the order of the tasks, whichever ends first") {
+  test::TaskRunner run;
+  int late = 0;
+  std::vector<Task<std::string>> tasks;
+  tasks.push_back(after(20ms, "a", late));
+  tasks.push_back(after(0ms, "b", late));
+  CHECK(run(gather(std::move(tasks))) == std::vector<std::string>{"a", "b"});
+  CHECK(late == 2);
+  CHECK(run(gather(std::vector<Task<std::string>>())).empty());
+}
+
+TEST_CASE("gather: what a task throws ends the others and is thrown") {
+  test::TaskRunner run;
+  int late = 0;
+  std::vector<Task<std::string>> tasks;
+  tasks.push_back(after(60s, "a", late));
+  tasks.push_back(throws());
+  CHECK_THROWS_WITH(run(gather(std::move(tasks))), "no");
+  CHECK(late == 0);
+}
+
+TEST_CASE("first_of: the first to end is told by its place, and the other one is ended") {
+  test::TaskRunner run;
+  int late = 0;
+  const auto left = run(first_of(after(0ms, "a", late), after(60s, "b", late)));
+  CHECK(std::get<0>(left) == "a");
+  const auto right = run(first_of(after(60s, "a", late), nothing()));
+  CHECK(right.index() == 1);
+  CHECK(late == 1);
+  CHECK_THROWS_WITH(run(first_of(after(60s, "a", late), throws())), "no");
+}
+
+}  // namespace tarn

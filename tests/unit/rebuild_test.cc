@@ -1,0 +1,248 @@
+// How far a rebuild is, what it may take, and what a loss would cost.
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/rebuild_plan.h"
+#include "target/move_pace.h"
+#include "target/rebuild_watch.h"
+
+using namespace std::chrono_literals;
+
+namespace tarn::target {
+namespace {
+
+TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when all is whole") {
+  ManualClock clock;
+  RebuildWatch watch;
+  CHECK(watch.report()["state"] == "unknown");
+  watch.look_begins(7);
+  CHECK(watch.report()["state"] == "looking");
+  CHECK_FALSE(watch.wants_job());
+  watch.found({.objects = {{1, 2}, {2, 1}}, .bytes = 600, .incomplete = 4}, clock);
+  CHECK(watch.wants_job());
+  clock.advance(1s);
+  watch.passed(2, 200, true, clock);
+  auto report = watch.report();
+  CHECK(report["state"] == "working");
+  CHECK(report["map"] == 7);
+  CHECK(report["objects"] == 1);
+  CHECK(report["bytes"] == 200);
+  CHECK(report["left_objects"] == 2);
+  CHECK(report["left_bytes"] == 400);
+  CHECK(report["by_missing"] == nlohmann::json{{"1", 2}});
+  CHECK(report["incomplete"] == 4);
+  CHECK(report["rate"] == 200);
+  CHECK(report["seconds_left"].get<double>() == Approx(2));
+  watch.passed(1, 200, false, clock);  // could not be made
+  CHECK(watch.report()["left_objects"] == 2);
+  watch.look_ends(false, "a home is full", clock);
+  report = watch.report();
+  CHECK(report["state"] == "waiting");
+  CHECK(report["error"] == "a home is full");
+  CHECK(report["ended_ns"] == 0);
+  CHECK(report["looks"] == 1);
+  CHECK_FALSE(watch.wants_job());
+
+  watch.look_begins(7);
+  watch.found({.objects = {{1, 2}}, .bytes = 400, .incomplete = 4}, clock);
+  watch.passed(1, 200, true, clock);
+  watch.passed(1, 200, true, clock);
+  watch.look_ends(true, "", clock);
+  report = watch.report();
+  CHECK(report["state"] == "whole");
+  CHECK(report["objects"] == 3);  // of both looks
+  CHECK(report["left_objects"] == 0);
+  CHECK(report["incomplete"] == 4);
+  CHECK(report["ended_ns"] != 0);
+
+  watch.look_begins(8);
+  watch.found({}, clock);
+  watch.look_ends(true, "", clock);
+  CHECK(watch.report()["objects"] == 3);  // nothing new
+  watch.look_begins(8);
+  watch.found({.objects = {{0, 1}}, .bytes = 10, .incomplete = 0}, clock);
+  CHECK(watch.report()["objects"] == 0);  // something new
+  CHECK_FALSE(watch.wants_job());         // nothing is missing: it is merely at the wrong home
+}
+
+TEST_CASE("rebuild: a look that is asked for begins after that, and stop() holds until then") {
+  ManualClock clock;
+  RebuildWatch watch;
+  watch.look_begins(1);
+  const auto asked = watch.ask();
+  CHECK(asked == 2);
+  CHECK(watch.is_asked());
+  watch.look_ends(true, "", clock);
+  CHECK(watch.report()["looks"] == 1);
+  CHECK(watch.is_asked());
+  watch.look_begins(1);
+  CHECK_FALSE(watch.is_asked());
+  watch.found({.objects = {{1, 1}}, .bytes = 10, .incomplete = 0}, clock);
+  watch.stop({});
+  CHECK(watch.is_stopped());
+  CHECK_FALSE(watch.wants_job());
+  watch.look_ends(false, "stopped", clock);
+  CHECK(watch.report()["state"] == "stopped");
+  CHECK(watch.report()["looks"] == asked);
+  CHECK(watch.ask_unless_stopped() == asked);
+  CHECK(watch.is_stopped());
+  CHECK(watch.ask() == 3);
+  CHECK(watch.ask_unless_stopped() == 3);
+  CHECK_FALSE(watch.is_stopped());
+}
+
+TEST_CASE("rebuild: a stop holds whatever the next look would have found of what was lost before") {
+  // t2 is out and a drive of t3 is lost, by which nobody has looked yet.
+  KnownLosses now{.standing = {"t1", "t3", "t4"}, .lost_drives = {{"t1", 0}, {"t3", 7}, {"t4", 0}}};
+  RebuildWatch watch;
+  CHECK_FALSE(watch.heed(now));  // nobody is stopped
+  watch.stop(now);
+  CHECK_FALSE(watch.heed(now));
+  SECTION("a target joins, is down, or says nothing for a while") {
+    now.standing.insert("t5");
+    now.lost_drives = {{"t5", 0}};
+    CHECK_FALSE(watch.heed(now));
+    now.lost_drives = {{"t3", 7}, {"t5", 0}};
+    CHECK_FALSE(watch.heed(now));
+    now.standing.erase("t5");  // and so it is lost
+    CHECK(watch.heed(now));
+  }
+  SECTION("a target is out") {
+    now.standing.erase("t1");
+    CHECK(watch.heed(now));
+  }
+  SECTION("a drive of another one is lost") {
+    now.lost_drives["t1"] = 9;
+    CHECK(watch.heed(now));
+  }
+  SECTION("what is back may be lost once more") {
+    now.lost_drives["t3"] = 0;
+    now.standing.insert("t2");
+    CHECK_FALSE(watch.heed(now));
+    SECTION("the target") { now.standing.erase("t2"); }
+    SECTION("the drive") { now.lost_drives["t3"] = 7; }
+    CHECK(watch.heed(now));
+  }
+  SECTION("another stop holds for what is lost by then") {
+    now.standing.erase("t1");
+    watch.stop(now);
+    CHECK_FALSE(watch.heed(now));
+  }
+}
+
+TEST_CASE("rebuild: who is out, put aside or leaves is lost, who is down is not") {
+  cluster::Ownership map;
+  const auto add = [&](std::string id, std::uint64_t flags) {
+    cluster::Member member;
+    member.id = std::move(id);
+    member.flags = flags;
+    map.members.push_back(std::move(member));
+  };
+  add("t1", 0);
+  add("t2", cluster::kOut);
+  add("t3", cluster::kDown);
+  add("t4", cluster::kMaintenance);
+  add("t5", cluster::kDecommission);
+  cluster::OwnershipState state;
+  state.map = std::make_shared<const cluster::Ownership>(map);
+  cluster::TargetWord word;
+  word.id = "t1";
+  word.lost_drives = 5;
+  state.live.push_back(word);
+  CHECK(known_losses(state) == KnownLosses{.standing = {"t1", "t3"}, .lost_drives = {{"t1", 5}}});
+}
+
+/// How many bytes pass in ten seconds, asked for in parts of 64 KiB.
+std::uint64_t in_ten_seconds(MoveLimits& limits, bool foreground) {
+  ManualClock clock;
+  constexpr std::uint64_t kPart = 64U << 10U;
+  std::uint64_t passed = 0;
+  for (auto waited = 0ns; waited < 10s;) {
+    const auto wait = rebuild_wait(limits, kPart, clock.boot_time(), foreground);
+    if (wait == 0ns) passed += kPart;
+    clock.advance(std::max<std::chrono::nanoseconds>(wait, 10us));
+    waited += std::max<std::chrono::nanoseconds>(wait, 10us);
+  }
+  return passed;
+}
+
+TEST_CASE("rebuild: it obeys the ceiling, leaves clients the drives, and never starves") {
+  constexpr double kMiB = 1 << 20;
+  MoveLimits limits;
+  limits.floor.set(2U << 20U);
+  SECTION("the ceiling alone, though the floor is below it") {
+    limits.rate.set(10U << 20U);
+    CHECK(static_cast<double>(in_ten_seconds(limits, false)) / kMiB == Approx(100).epsilon(0.06));
+  }
+  SECTION("the floor while clients wait") {
+    limits.rate.set(10U << 20U);
+    CHECK(static_cast<double>(in_ten_seconds(limits, true)) / kMiB == Approx(20).epsilon(0.06));
+  }
+  SECTION("the floor without a ceiling") {
+    CHECK(static_cast<double>(in_ten_seconds(limits, true)) / kMiB == Approx(20).epsilon(0.06));
+  }
+  SECTION("the greater of the two, not their sum") {
+    limits.rate.set(1U << 20U);
+    CHECK(static_cast<double>(in_ten_seconds(limits, false)) / kMiB == Approx(20).epsilon(0.2));
+  }
+  SECTION("no floor: clients first, whatever that means") {
+    limits.floor.set(0);
+    CHECK(in_ten_seconds(limits, true) == 0);
+  }
+}
+
+TEST_CASE("rebuild: having been fast is not held against it when clients come") {
+  MoveLimits limits;
+  limits.floor.set(1U << 20U);
+  ManualClock clock;
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(rebuild_wait(limits, 1U << 20U, clock.boot_time(), false) == 0ns);
+    clock.advance(1ms);
+  }
+  clock.advance(600ms);
+  CHECK(rebuild_wait(limits, 64U << 10U, clock.boot_time(), true) == 0ns);
+}
+
+}  // namespace
+}  // namespace tarn::target
+
+namespace tarn::api {
+namespace {
+
+TEST_CASE("rebuild plan: what a loss costs") {
+  constexpr std::uint64_t kGiB = 1ULL << 30U;
+  const std::vector<Stake> stakes{
+      {.k = 8, .m = 2, .together = 1, .objects = 100, .bytes = 100 * kGiB},
+      {.k = 8, .m = 2, .together = 2, .objects = 10, .bytes = 20 * kGiB},
+      {.k = 1, .m = 1, .together = 1, .objects = 5, .bytes = 5 * kGiB},  // two copies
+      {.k = 1, .m = 0, .together = 1, .objects = 3, .bytes = 3 * kGiB},  // the only one
+      {.k = 1, .m = 1, .together = 2, .objects = 2, .bytes = 4 * kGiB},  // both on drives of it
+  };
+  const Loss loss = cost_of_loss(stakes, {.ceiling = kGiB, .floor = kGiB / 10});
+  CHECK(loss.objects == 115);
+  CHECK(loss.bytes == 125 * kGiB);
+  CHECK(loss.read == (800 + 80 + 5) * kGiB);  // two slices of one object are made of one reading
+  CHECK(loss.sources_least == 1);
+  CHECK(loss.sources_most == 8);
+  CHECK(loss.at_risk == 15);
+  CHECK(loss.lost == 5);
+  CHECK(loss.lost_bytes == 7 * kGiB);
+  CHECK(loss.seconds_least.value() == Approx(125));
+  CHECK(loss.seconds_most.value() == Approx(1250));
+}
+
+TEST_CASE("rebuild plan: without limits nobody knows how long, nothing costs nothing") {
+  const std::vector<Stake> stakes{{.k = 4, .m = 2, .together = 1, .objects = 1, .bytes = 10}};
+  CHECK_FALSE(cost_of_loss(stakes, {}).seconds_least);
+  CHECK_FALSE(cost_of_loss(stakes, {}).seconds_most);
+  const Loss none = cost_of_loss({}, {});
+  CHECK(none == Loss{.seconds_least = 0, .seconds_most = 0});
+  const nlohmann::json text = none;
+  CHECK(text["at_risk"] == 0);
+  const Stake stake = nlohmann::json(stakes.front()).get<Stake>();
+  CHECK(stake == stakes.front());
+}
+
+}  // namespace
+}  // namespace tarn::api

@@ -1,0 +1,239 @@
+// The redundancy ledger: what targets say of a bucket, put together, and what the metrics show of
+// it, and for how long.
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <prometheus/text_serializer.h>
+
+#include "common/api/copy_counts.h"
+#include "common/api/lost_names.h"
+#include "proxy/redundancy_board.h"
+#include "proxy/redundancy_tally.h"
+#include "proxy/scrub_ages.h"
+
+using namespace tarn;
+using namespace tarn::proxy;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+using Names = std::set<std::string>;
+
+/// A record as a target tells it; without an entry it is a tombstone.
+json record(const std::string& name, std::uint64_t counter, std::uint64_t drives,
+            std::uint64_t bytes, bool live = true) {
+  const std::vector<std::uint8_t> entry(live ? 3 : 0, 1);
+  return json::array({name, json::array({1, 1, counter}), json::binary(entry), drives, bytes});
+}
+
+std::string answer(const std::vector<json>& records, const std::string& last = "") {
+  const json out{{"records", records}, {"more", !last.empty()}, {"last", last}};
+  std::string text;
+  json::to_msgpack(out, text);
+  return text;
+}
+
+cluster::ClusterState with_bucket(BucketId id, const std::string& name) {
+  cluster::ClusterState state;
+  cluster::BucketRecord bucket;
+  bucket.id = id;
+  bucket.name.name = name;
+  state.bmd.buckets.emplace(bucket.name, bucket);
+  return state;
+}
+
+RedundancyBoard::Counted counted_at(BootTime began) {
+  RedundancyBoard::Counted out;
+  out.redundancy.counts.add(2, 2, 100);
+  out.redundancy.counts.add(1, 2, 7);
+  out.redundancy.survives(0, 0);
+  out.began = began;
+  out.verified_ns = std::chrono::nanoseconds(1000s).count();
+  return out;
+}
+
+std::string shown(const RedundancyBoard& board, const cluster::ClusterState& state, BootTime now) {
+  return prometheus::TextSerializer().Serialize(board.gauges(state, now, WallTime(1500s)));
+}
+
+}  // namespace
+
+TEST_CASE("lost names: the first behind a name, and whether there are more", "[api]") {
+  api::LostNames lost("b", 2);
+  for (const char* name : {"e", "a", "c", "b"}) lost.add(name);
+  CHECK(lost.names() == Names{"c", "e"});
+  CHECK_FALSE(lost.more());
+  lost.add("d");
+  CHECK(lost.names() == Names{"c", "d"});
+  CHECK(lost.more());
+  const json told = lost;
+  CHECK(told == json{{"lost_names", {"c", "d"}}, {"lost_more", true}});
+  CHECK(told.get<api::LostNames>().names() == lost.names());
+  CHECK(json::object().get<api::LostNames>() == api::LostNames());
+  api::LostNames none("", 0);
+  none.add("a");
+  CHECK(none.names().empty());
+  CHECK(none.more());
+}
+
+TEST_CASE("lost names: behind the last that one target names nothing is known", "[api]") {
+  api::LostNames first("", 2);
+  for (const char* name : {"a", "d", "e"}) first.add(name);
+  api::LostNames second("", 2);
+  for (const char* name : {"b", "z"}) second.add(name);
+  const std::vector<std::pair<api::LostNames, api::LostNames>> orders{{first, second},
+                                                                      {second, first}};
+  for (const auto& [one, other] : orders) {
+    api::LostNames sum("", 10);
+    sum.add(json(one).get<api::LostNames>());
+    sum.add(json(other).get<api::LostNames>());
+    CHECK(sum.names() == Names{"a", "b", "d"});  // "e" may lie before "z"
+    CHECK(sum.more());
+  }
+}
+
+TEST_CASE("redundancy: a page counts up to where everybody has said all", "[proxy]") {
+  NamePage page;
+  REQUIRE(page.take("t1", answer({record("a", 1, 1, 10), record("c", 5, 2, 300)}, "c")));
+  REQUIRE(page.take("t2", answer({record("a", 1, 1, 10), record("b", 2, 1, 20),
+                                  record("c", 4, 1, 999), record("d", 1, 1, 4000)})));
+  CHECK(page.more());
+  CHECK(page.last() == "c");
+  Redundancy sum;
+  sum.wanted = 2;
+  add_page(page, {}, sum);
+  CHECK(sum.counts.full == 2);  // c: only who has the newest version counts, on both its drives
+  CHECK(sum.counts.full_bytes == 310);
+  CHECK(sum.counts.at_risk == 1);
+  CHECK(sum.counts.at_risk_bytes == 20);
+  CHECK(sum.survives_drives == 0U);
+  CHECK(sum.survives_nodes == 0U);
+  CHECK_FALSE(json(sum).contains("coded"));
+}
+
+TEST_CASE("redundancy: what is deleted is not counted, nor what nobody has", "[proxy]") {
+  NamePage page;
+  CHECK(page.last().empty());
+  CHECK_FALSE(page.more());
+  REQUIRE(page.take("t1", answer({record("a", 1, 1, 10)})));
+  REQUIRE(page.take("t2", answer({record("a", 2, 1, 0, false)})));
+  Redundancy sum;
+  add_page(page, {}, sum);
+  CHECK(sum.counts == api::CopyCounts());
+  CHECK_FALSE(sum.survives_drives);
+  CHECK(json(sum)["survives_nodes"].is_null());
+  CHECK(page.take("t3", "no").error().code == Errc::internal);
+}
+
+TEST_CASE("redundancy: of a coded object its copies and its slices count", "[proxy]") {
+  NamePage page;
+  for (const char* target : {"t1", "t2"})
+    REQUIRE(page.take(target, answer({record("full", 1, 1, 1), record("gone", 1, 1, 20),
+                                      record("short", 1, 1, 300)})));
+  Redundancy sum;
+  sum.wanted = 2;
+  sum.coded = 0;
+  sum.lost = {"", 10};
+  const api::SliceCounts slices{3, {{"gone", {0, 0, true}}, {"short", {0, 0, false}}}, 0, 0};
+  add_page(page, slices, sum);
+  CHECK(sum.counts.full_bytes == 1);
+  CHECK(sum.counts.at_risk_bytes == 300);
+  CHECK(sum.counts.lost_bytes == 20);
+  CHECK(sum.lost.names() == Names{"gone"});
+  CHECK(sum.coded == 3U);
+  CHECK(sum.survives_drives == 0U);
+  const json told = sum;
+  CHECK(told["full"] == 1);
+  CHECK(told["lost_bytes"] == 20);
+  CHECK(told["complete"] == true);
+  sum.targets_away = {"t3"};
+  CHECK_FALSE(sum.complete());
+}
+
+TEST_CASE("redundancy: targets of before say neither drives nor sizes", "[proxy]") {
+  json old = record("a", 1, 1, 10);
+  old.erase(4);
+  old.erase(3);
+  NamePage page;
+  REQUIRE(page.take("t1", answer({old})));
+  CHECK(page.names().at("a").drives == 1);
+  CHECK(page.names().at("a").bytes == 0);
+}
+
+TEST_CASE("scrub ages: a bucket that the present pass has behind it is as old as that", "[proxy]") {
+  const json one{{"running", true},
+                 {"at_bucket", 5},
+                 {"began_ns", 900},
+                 {"first_ns", 10},
+                 {"verified_ns", 400}};
+  json targets{{"t1", {{"drives", {{"/d1", one}}}}}};
+  CHECK(oldest_verified(targets, 1000) == 400);
+  CHECK(oldest_verified(targets, BucketId{4}, 1000) == 900);
+  CHECK(oldest_verified(targets, BucketId{5}, 1000) == 400);
+  json fresh = one;
+  fresh["verified_ns"] = 0;
+  targets["t2"] = {{"drives", {{"/d1", fresh}}}};
+  CHECK_FALSE(oldest_verified(targets, 1000));
+  CHECK(oldest_verified(targets, BucketId{4}, 1000) == 900);
+  CHECK_FALSE(oldest_verified(targets, BucketId{6}, 1000));
+  CHECK(unverified_since(targets, BucketId{6}, 1000) == 10);
+  targets["t3"] = {{"error", "away"}};
+  CHECK_FALSE(oldest_verified(targets, BucketId{4}, 1000));
+  CHECK_FALSE(unverified_since(targets, BucketId{4}, 1000));
+  CHECK(oldest_verified(json::object(), 1000) == 1000);
+}
+
+TEST_CASE("redundancy board: shows what was counted", "[proxy]") {
+  RedundancyBoard board;
+  const auto state = with_bucket(BucketId{7}, "pictures");
+  board.round_begins(BootTime(100s), 60s);
+  CHECK(shown(board, state, BootTime(100s)).empty());
+  board.put(BucketId{7}, counted_at(BootTime(100s)));
+  board.put(BucketId{8}, counted_at(BootTime(100s)));  // destroyed meanwhile
+  const std::string text = shown(board, state, BootTime(130s));
+  const auto has = [&](const std::string& line) {
+    INFO(text);
+    CHECK(text.find(line + "\n") != std::string::npos);
+  };
+  has(R"(tarn_bucket_objects{bucket="ais://pictures",state="full"} 1)");
+  has(R"(tarn_bucket_objects{bucket="ais://pictures",state="at_risk"} 1)");
+  has(R"(tarn_bucket_bytes{bucket="ais://pictures",state="full"} 100)");
+  has(R"(tarn_bucket_bytes{bucket="ais://pictures",state="reduced"} 7)");
+  has(R"(tarn_bucket_objects{bucket="ais://pictures",state="lost"} 0)");
+  has(R"(tarn_bucket_survives_drives{bucket="ais://pictures"} 0)");
+  has(R"(tarn_bucket_survives_nodes{bucket="ais://pictures"} 0)");
+  has(R"(tarn_bucket_counted_whole{bucket="ais://pictures"} 1)");
+  has(R"(tarn_bucket_counted_seconds{bucket="ais://pictures"} 30)");
+  has(R"(tarn_bucket_oldest_verified_seconds{bucket="ais://pictures"} 500)");
+  CHECK(text.find("TYPE tarn_bucket_objects gauge") != std::string::npos);
+}
+
+TEST_CASE("redundancy board: shows nothing that may be wrong by now", "[proxy]") {
+  RedundancyBoard board;
+  const BucketId id{7};
+  const auto state = with_bucket(id, "pictures");
+  const auto shows = [&](BootTime now) { return !shown(board, state, now).empty(); };
+  board.round_begins(BootTime(100s), 60s);
+  board.put(id, counted_at(BootTime(100s)));
+  CHECK(shows(BootTime(101s)));
+  SECTION("a count that failed") {
+    board.drop(id);
+    CHECK_FALSE(shows(BootTime(101s)));
+  }
+  SECTION("another one leads") {
+    board.clear();
+    CHECK_FALSE(shows(BootTime(101s)));
+  }
+  SECTION("a first round of an hour") { CHECK(shows(BootTime(3700s))); }
+  SECTION("nobody has counted for three rounds") {
+    board.round_ends(BootTime(110s));
+    CHECK(shows(BootTime(310s)));
+    CHECK_FALSE(shows(BootTime(311s)));
+    board.round_begins(BootTime(400s), 60s);
+    CHECK_FALSE(shows(BootTime(401s)));
+  }
+}

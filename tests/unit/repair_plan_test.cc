@@ -1,0 +1,298 @@
+#include "target/repair_plan.h"
+
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "common/api/copy_counts.h"
+#include "common/api/slice_counts.h"
+#include "target/bad_pieces.h"
+#include "target/drives_away.h"
+#include "target/piece_judge.h"
+#include "target/piece_seen.h"
+
+using namespace tarn;
+using namespace tarn::target;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t kName = 0x1234567890abcdef;
+
+cluster::NodeSet targets(int count) {
+  cluster::NodeSet out;
+  for (int i = 0; i < count; ++i)
+    out.add("t" + std::to_string(i), 1000003U * static_cast<std::uint64_t>(i + 1), 1.0, 2);
+  return out;
+}
+
+/// An object of 2 + 1 where a cluster of five would place it.
+struct Object {
+  cluster::NodeSet standing = targets(5);
+  io::Coding coding;
+  std::vector<PieceState> states{3, PieceState::good};
+  std::set<std::string> down;
+  PieceState whole = PieceState::missing;
+  std::string self = "t0";
+
+  Object() {
+    coding.k = 2;
+    coding.m = 1;
+    for (const auto& home : standing.homes(kName, 3))
+      coding.homes.push_back(standing.id(home.node));
+  }
+  [[nodiscard]] Repair plan() const {
+    return plan_repair(standing, kName, {coding, states, whole}, self,
+                       [&](const std::string& id) { return !down.contains(id); });
+  }
+  [[nodiscard]] bool is_home(const std::string& id) const {
+    return std::find(coding.homes.begin(), coding.homes.end(), id) != coding.homes.end();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("repair plan: an object that is whole needs nothing", "[target][repair]") {
+  const Object object;
+  CHECK(object.plan().empty());
+  CHECK(object.plan().good == 3);
+  CHECK_FALSE(object.plan().placed_worse);
+}
+
+TEST_CASE("repair plan: what is gone from a target that is there is made again in place",
+          "[target][repair]") {
+  Object object;
+  object.states[1] = PieceState::missing;
+  const Repair repair = object.plan();
+  REQUIRE(repair.anew.size() == 1);
+  CHECK(repair.moves.empty());
+  CHECK(repair.anew[0].index == 1);
+  CHECK(repair.anew[0].home == object.coding.homes[1]);
+  CHECK(repair.missing == 1);
+}
+
+TEST_CASE("repair plan: what a target that is out had is made again at another one",
+          "[target][repair]") {
+  Object object;
+  const std::string gone = object.coding.homes[0];
+  object.standing = {};
+  for (int i = 0; i < 5; ++i) {
+    const std::string id = "t" + std::to_string(i);
+    if (id != gone) object.standing.add(id, 1000003U * static_cast<std::uint64_t>(i + 1), 1.0, 2);
+  }
+  object.states[0] = PieceState::missing;
+  const Repair repair = object.plan();
+  REQUIRE(repair.anew.size() == 1);
+  CHECK_FALSE(object.is_home(repair.anew[0].home));
+  CHECK(object.standing.contains(repair.anew[0].home));
+  // The same target, that leaves and can be read: its slice is copied.
+  object.states[0] = PieceState::good;
+  CHECK(object.plan().anew.empty());
+  REQUIRE(object.plan().moves.size() == 1);
+  CHECK(object.plan().moves[0].index == 0);
+  // Neither while it is away and may be back.
+  object.states[0] = PieceState::waiting;
+  CHECK(object.plan().empty());
+  CHECK(object.plan().waiting == 1);
+}
+
+TEST_CASE("repair plan: with fewer than k slices nothing is done", "[target][repair]") {
+  Object object;
+  object.states = {PieceState::missing, PieceState::waiting, PieceState::good};
+  const Repair repair = object.plan();
+  CHECK(repair.empty());
+  CHECK(repair.good == 1);
+  CHECK(repair.missing == 1);
+}
+
+TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][repair]") {
+  Object object;
+  const auto order = object.standing.homes(kName, 4);
+  const auto id = [&](std::size_t i) { return object.standing.id(order[i].node); };
+  object.coding.layout = io::Coding::Layout::whole;
+  object.coding.homes = {id(1), id(2), id(3)};
+  object.coding.whole = object.self = id(0);
+  object.whole = PieceState::good;
+  CHECK(object.plan().empty());
+  CHECK(object.plan().missing == 0);
+  SECTION("gone from where it belongs") {
+    object.whole = PieceState::missing;
+    CHECK(object.plan().whole == id(0));
+    CHECK(object.plan().missing == 1);
+    CHECK(object.plan().pieces() == 1);
+    object.whole = PieceState::waiting;
+    CHECK(object.plan().empty());
+    CHECK(object.plan().waiting == 1);
+  }
+  SECTION("still with the owner of before, good or not") {
+    for (const auto state : {PieceState::good, PieceState::waiting, PieceState::missing}) {
+      object.coding.whole = "somebody";
+      object.whole = state;
+      CHECK(object.plan().whole == id(0));
+    }
+  }
+  SECTION("who owns the name for as long as the owner is down does not make it") {
+    object.self = id(1);
+    object.whole = PieceState::waiting;
+    CHECK(object.plan().empty());
+  }
+  SECTION("striped objects have none") {
+    object.coding.layout = io::Coding::Layout::striped;
+    object.coding.homes = {id(0), id(1), id(2)};
+    object.coding.whole = "";
+    object.whole = PieceState::missing;
+    CHECK(object.plan().empty());
+  }
+  SECTION("one that was acknowledged before the slices goes when they are there") {
+    object.coding.layout = io::Coding::Layout::striped;
+    object.coding.homes = {"", "", ""};
+    object.states = {3, PieceState::missing};
+    CHECK(object.plan().anew.size() == 3);
+    CHECK(object.plan().drop_whole);
+    object.down = {id(0), id(1), id(2), id(3), "t0", "t1", "t2", "t3", "t4"};
+    CHECK_FALSE(object.plan().drop_whole);
+    object.down.clear();
+    object.coding.homes = {id(0), id(1), id(2)};
+    object.states = {3, PieceState::good};
+    CHECK(object.plan().drop_whole);
+    CHECK_FALSE(object.plan().empty());
+    CHECK(object.plan().pieces() == 0);
+  }
+  SECTION("with fewer than k slices it is what they are made of") {
+    object.states = {PieceState::missing, PieceState::missing, PieceState::good};
+    CHECK(object.plan().anew.size() == 2);
+    object.whole = PieceState::missing;
+    CHECK(object.plan().empty());
+    object.whole = PieceState::good;
+    object.coding.whole = "another target";
+    CHECK(object.plan().anew.size() == 2);
+    CHECK(object.plan().whole == id(0));
+  }
+}
+
+TEST_CASE("repair plan: nobody that is down takes a slice", "[target][repair]") {
+  Object object;
+  object.states[2] = PieceState::missing;
+  object.down = {object.coding.homes[2]};
+  for (const auto& goal : object.plan().anew) CHECK_FALSE(object.down.contains(goal.home));
+}
+
+TEST_CASE("repair plan: what is left is counted with the whole, and without what waits",
+          "[target][repair]") {
+  Object object;
+  CHECK(object.plan().left == 1);
+  object.states[0] = PieceState::waiting;
+  CHECK(object.plan().left == 0);
+  object.whole = PieceState::good;
+  CHECK(object.plan().left == 1);
+  object.states = {3, PieceState::missing};
+  CHECK(object.plan().left == 0);
+  object.states = {3, PieceState::good};
+  CHECK(object.plan().left == 2);
+}
+
+TEST_CASE("piece judge: a whole is the object, as k slices are, and what waits may be",
+          "[target][repair]") {
+  LeftOfSet left;
+  CHECK_FALSE(left.may_be_the_object(2));
+  left.add(0, PieceState::good);
+  left.add(0, PieceState::good);  // at another target
+  left.add(1, PieceState::missing);
+  left.add(io::kWhole, PieceState::missing);
+  CHECK_FALSE(left.may_be_the_object(2));
+  SECTION("another slice") { left.add(4, PieceState::good); }
+  SECTION("a slice that may be back") { left.add(4, PieceState::waiting); }
+  SECTION("the whole") { left.add(io::kWhole, PieceState::good); }
+  SECTION("a whole that may be back") { left.add(io::kWhole, PieceState::waiting); }
+  CHECK(left.may_be_the_object(2));
+}
+
+TEST_CASE("piece lists: questions and answers arrive as they were meant", "[target][piece]") {
+  const PieceKey key{BucketId(7), std::string("a\xff/b"), 0xfedcba9876543210, 5};
+  const std::vector<PieceKey> keys{key};
+  CHECK(piece_keys_of(to_body(std::span(keys))).value() == keys);
+  const std::vector<PieceState> states{PieceState::good, PieceState::waiting, PieceState::missing};
+  CHECK(piece_states_of(to_body(std::span(states))).value() == states);
+  const std::vector<PieceSeen> seen{
+      {PieceState::good, ~0ULL}, {PieceState::waiting}, {PieceState::missing}};
+  const std::string body = to_body(std::span(seen));
+  CHECK(pieces_seen_in(body).value() == seen);
+  for (std::size_t cut = 0; cut < body.size(); ++cut)
+    CHECK_FALSE(pieces_seen_in(std::string_view(body).substr(0, cut)));
+  const std::vector<HeldPiece> held{{key, {3, 2, 1}}};
+  const auto got = held_pieces_of(to_body(std::span(held))).value();
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].key == key);
+  CHECK(got[0].generation == Generation{3, 2, 1});
+  const std::vector<PieceVerdict> verdicts{{PieceVerdict::Kind::keep},
+                                           {PieceVerdict::Kind::wait},
+                                           {PieceVerdict::Kind::drop, {4, 5, 6}}};
+  const auto said = piece_verdicts_of(to_body(std::span(verdicts))).value();
+  REQUIRE(said.size() == 3);
+  CHECK(said[0].kind == PieceVerdict::Kind::keep);
+  CHECK(said[1].kind == PieceVerdict::Kind::wait);
+  CHECK(said[2].kind == PieceVerdict::Kind::drop);
+  CHECK(said[2].up_to == Generation{4, 5, 6});
+  for (const char* bad : {"", "x", "\x93\x01\x02\x03"})
+    CHECK(piece_keys_of(bad).error().code == Errc::invalid_argument);
+  const std::vector<PieceKey> many(kPiecesAtOnce + 1, key);
+  CHECK(piece_keys_of(to_body(std::span(many))).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("drives away: one is expected back for a while", "[target][repair]") {
+  DrivesAway away;
+  CHECK_FALSE(away.any_expected(BootTime(1s)));
+  away.learn({"/a"}, BootTime(1s));
+  away.learn({"/a", "/b"}, BootTime(31s));
+  CHECK(away.any_expected(BootTime(60s)));
+  CHECK(away.any_expected(BootTime(90s)));
+  CHECK(away.believed_lost(BootTime(60s)) == 0);
+  const auto one = away.believed_lost(BootTime(61s));
+  CHECK(one != 0);
+  CHECK(away.believed_lost(BootTime(91s)) != one);
+  CHECK_FALSE(away.any_expected(BootTime(91s)));
+  away.learn({"/b"}, BootTime(92s));
+  away.learn({"/a", "/b"}, BootTime(93s));
+  CHECK(away.any_expected(BootTime(94s)));
+}
+
+TEST_CASE("bad pieces: an owner is told now and then until another one is there",
+          "[target][repair]") {
+  BadPieces bad;
+  const PieceKey key{BucketId(1), "a", 2, 3};
+  CHECK_FALSE(bad.contains(key));
+  bad.add(key);
+  bad.add(key);
+  CHECK(bad.contains(key));
+  CHECK(bad.to_tell(BootTime(1s)).size() == 1);
+  CHECK(bad.to_tell(BootTime(2s)).empty());
+  CHECK(bad.to_tell(BootTime(6s)).size() == 1);
+  bad.erase(key);
+  CHECK_FALSE(bad.contains(key));
+}
+
+TEST_CASE("slice counts: what owners say is put together", "[api][repair]") {
+  api::SliceCounts one{3, {{"a\xff", {1, 0, false}}}, 1, 1};
+  CHECK(api::slice_counts_from(encode(one)).value() == one);
+  CHECK(api::slice_counts_from("no").error().code == Errc::corrupt);
+  const api::SliceCounts none;
+  CHECK(api::slice_counts_from(encode(none)).value() == none);
+  one.add(none);
+  CHECK(one.survives_drives == 1U);
+  one.add({2, {{"b", {0, 0, true}}}, 0, 0});
+  CHECK(one.objects == 5);
+  CHECK(one.incomplete.size() == 2);
+  CHECK(one.survives_nodes == 0U);
+  api::CopyCounts counts;
+  counts.add_short(2, 1, false, 1);
+  counts.add_short(2, 0, false, 20);
+  CHECK(counts.survives() == 1U);  // as far as copies go
+  counts.add_short(2, 0, true, 300);
+  CHECK(counts.reduced == 2);
+  CHECK(counts.at_risk == 1);
+  CHECK(counts.lost == 1);
+  CHECK(counts.reduced_bytes == 21);
+  CHECK(counts.at_risk_bytes == 20);
+  CHECK(counts.lost_bytes == 300);
+  CHECK(counts.survives() == 0U);
+}
