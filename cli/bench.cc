@@ -19,20 +19,20 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1U << 20U;
+constexpr std::size_t kBenchPieceBytes = 1U << 20U;
 // Near enough to the limit to call it one: measuring itself costs a few percent.
 constexpr double kDriveShare = 0.90;
 constexpr double kNetworkShare = 0.85;
 constexpr double kProcessorShare = 0.85;
 
-Result<UniqueFd> open_file(const BenchFile& file) {
+Result<UniqueFd> bench_open_file(const BenchFile& file) {
   UniqueFd fd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME));
   if (!fd.valid() && errno == EPERM) fd = UniqueFd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return fail_errno(errno, fmt::format("open '{}'", file.path));
   return fd;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point then) {
+double bench_seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }
 
@@ -41,7 +41,7 @@ double seconds_since(std::chrono::steady_clock::time_point then) {
 Result<std::uint64_t> make_cold(const std::vector<BenchFile>& files) {
   std::uint64_t warm = 0;
   for (const BenchFile& file : files) {
-    TRY(const UniqueFd fd, open_file(file));
+    TRY(const UniqueFd fd, bench_open_file(file));
     const int failed = ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     if (failed != 0) return fail_errno(failed, fmt::format("posix_fadvise '{}'", file.path));
     const auto looked = std::min<std::uint64_t>(file.size, 1U << 16U);
@@ -52,10 +52,10 @@ Result<std::uint64_t> make_cold(const std::vector<BenchFile>& files) {
 
 Result<DriveRate> read_in_sequence(const std::vector<BenchFile>& files) {
   DriveRate out;
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> piece(kBenchPieceBytes);
   const auto start = std::chrono::steady_clock::now();
   for (const BenchFile& file : files) {
-    TRY(const UniqueFd fd, open_file(file));
+    TRY(const UniqueFd fd, bench_open_file(file));
     static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
     while (true) {
       const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
@@ -65,7 +65,7 @@ Result<DriveRate> read_in_sequence(const std::vector<BenchFile>& files) {
       out.bytes += static_cast<std::uint64_t>(got);
     }
   }
-  out.seconds = seconds_since(start);
+  out.seconds = bench_seconds_since(start);
   return out;
 }
 
@@ -84,7 +84,7 @@ Result<std::vector<DriveRate>> read_drives(const std::vector<std::vector<BenchFi
     else
       failed = fail(rate.error());
   }
-  seconds = seconds_since(start);
+  seconds = bench_seconds_since(start);
   TRY_OK(failed);
   return out;
 }

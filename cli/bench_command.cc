@@ -17,7 +17,7 @@
 namespace tarn::cli {
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   std::string where;  ///< BUCKET[/PREFIX]
   std::vector<std::string> drives;
   bool no_drives = false;
@@ -167,8 +167,8 @@ std::string explained(const std::string& binds) {
   return "none of drives, network port and processors of this machine alone: try more readers (-j)";
 }
 
-nlohmann::ordered_json json_of(const Arguments& arguments, const Measured& measured,
-                               unsigned jobs) {
+nlohmann::ordered_json bench_json_of(const BenchArguments& arguments, const Measured& measured,
+                                     unsigned jobs) {
   auto drives = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < measured.drives.size(); ++i)
     drives.push_back({{"drive", arguments.drives[i]},
@@ -194,7 +194,7 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Measured& measu
   return out;
 }
 
-void print_table(const Arguments& arguments, const Measured& measured, unsigned jobs) {
+void print_table(const BenchArguments& arguments, const Measured& measured, unsigned jobs) {
   Table table({"WHAT", "RATE", "READ", "READERS"});
   for (std::size_t i = 0; i < measured.drives.size(); ++i)
     table.add({printable(arguments.drives[i]),
@@ -222,7 +222,7 @@ void print_table(const Arguments& arguments, const Measured& measured, unsigned 
                measured.warm);
 }
 
-Result<std::vector<Subject>> choose(Session& session, const Arguments& arguments) {
+Result<std::vector<Subject>> choose(Session& session, const BenchArguments& arguments) {
   TRY(const std::uint64_t bytes, parse_amount(arguments.bytes));
   Place place;
   if (!arguments.where.empty()) {
@@ -241,7 +241,7 @@ Result<std::vector<Subject>> choose(Session& session, const Arguments& arguments
   return subjects;
 }
 
-Exit bench(Session& session, Arguments arguments, const GlobalOptions& options) {
+Exit bench(Session& session, BenchArguments arguments, const GlobalOptions& options) {
   for (std::string& drive : arguments.drives)
     while (drive.size() > 1 && drive.back() == '/') drive.pop_back();
   Measured measured;
@@ -263,7 +263,7 @@ Exit bench(Session& session, Arguments arguments, const GlobalOptions& options) 
   }
   measure_tarn(session, *subjects, jobs, options, measured);
   if (options.json)
-    print_json(json_of(arguments, measured, jobs));
+    print_json(bench_json_of(arguments, measured, jobs));
   else
     print_table(arguments, measured, jobs);
   return measured.through_tarn.exit();
@@ -279,7 +279,7 @@ void add_bench_command(const CommandLine& line) {
       "Examples:\n"
       "  tarn bench                  (on a machine of targets: their drives there)\n"
       "  tarn bench data/train-      (from elsewhere: through Tarn only)");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchArguments>();
   command->add_option("BUCKET[/PREFIX]", arguments->where, "only these objects");
   command
       ->add_option("--drive", arguments->drives,

@@ -20,8 +20,8 @@ std::string path_of(const std::string& bucket) {
   return "/v1/buckets/" + percent_encode(bucket) + "?provider=ais";
 }
 
-Exit act(Session& session, const char* command, http::Method method, const std::string& name,
-         const char* body, bool json) {
+Exit bucket_act(Session& session, const char* command, http::Method method, const std::string& name,
+                const char* body, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
   const auto answer = session.run(session.call(method, path_of(*bucket), body));
@@ -31,7 +31,7 @@ Exit act(Session& session, const char* command, http::Method method, const std::
 }
 
 /// Asks a person who sits at a terminal; scripts mean what they say.
-bool confirmed(const std::string& name) {
+bool bucket_confirmed(const std::string& name) {
   if (::isatty(STDIN_FILENO) == 0) return true;
   fmt::print(stderr, "destroy bucket {} with all its objects? [y/N] ", printable(name));
   std::string answer;
@@ -40,8 +40,10 @@ bool confirmed(const std::string& name) {
 }
 
 Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
-  if (!yes && !confirmed(name)) return complain("bucket rm", {Errc::cancelled, "not confirmed"});
-  return act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})", json);
+  if (!yes && !bucket_confirmed(name))
+    return complain("bucket rm", {Errc::cancelled, "not confirmed"});
+  return bucket_act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})",
+                    json);
 }
 
 /// "mirror.copies" and its kind, one a line.
@@ -54,7 +56,7 @@ void add_leaves(Table& table, const std::string& path, const ordered_json& value
     add_leaves(table, path.empty() ? key : path + "." + key, below);
 }
 
-Exit show(Session& session, const std::string& name, bool json) {
+Exit bucket_show(Session& session, const std::string& name, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain("bucket show", bucket.error());
   const auto answer = session.run(session.call(http::Method::head, path_of(*bucket)));
@@ -93,7 +95,7 @@ Result<std::string> begin_job(Session& session, const std::string& from, const s
   return answer.body;
 }
 
-Exit copy(Session& session, const CopyWords& words, const GlobalOptions& options) {
+Exit bucket_copy(Session& session, const CopyWords& words, const GlobalOptions& options) {
   const char* const command = "bucket cp";
   const ordered_json value{{"prefix", words.prefix},
                            {"prepend", words.prepend},
@@ -127,8 +129,8 @@ void add_bucket_commands(const CommandLine& line) {
   create->footer("Example:\n  tarn bucket create imagenet");
   create->add_option("BUCKET", *name)->required();
   line.on_session(create, "bucket create", [name, &options = line.options](Session& session) {
-    return act(session, "bucket create", http::Method::post, *name,
-               R"({"action":"create-bck","value":null})", options.json);
+    return bucket_act(session, "bucket create", http::Method::post, *name,
+                      R"({"action":"create-bck","value":null})", options.json);
   });
 
   auto* remove = group->add_subcommand("rm", "Destroy a bucket with all its objects");
@@ -150,7 +152,7 @@ void add_bucket_commands(const CommandLine& line) {
   copy_all->add_flag("--dry-run", words->dry_run, "count, and copy nothing");
   copy_all->add_flag("--no-wait", words->no_wait, "print the id of the job and go");
   line.on_session(copy_all, "bucket cp", [words, &options = line.options](Session& session) {
-    return copy(session, *words, options);
+    return bucket_copy(session, *words, options);
   });
 
   auto* move = group->add_subcommand("mv", "Give a bucket another name");
@@ -171,7 +173,7 @@ void add_bucket_commands(const CommandLine& line) {
   show_one->footer("Example:\n  tarn bucket show imagenet");
   show_one->add_option("BUCKET", *name)->required();
   line.on_session(show_one, "bucket show", [name, &options = line.options](Session& session) {
-    return show(session, *name, options.json);
+    return bucket_show(session, *name, options.json);
   });
 }
 

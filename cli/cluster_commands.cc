@@ -12,10 +12,10 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerLimit{2'000};
-constexpr std::chrono::milliseconds kPollEvery{200};
+constexpr std::chrono::milliseconds kClusterAnswerLimit{2'000};
+constexpr std::chrono::milliseconds kClusterPollEvery{200};
 
-nlohmann::ordered_json json_of(const ClusterHealth& health) {
+nlohmann::ordered_json cluster_json_of(const ClusterHealth& health) {
   auto nodes = nlohmann::ordered_json::array();
   for (const NodeHealth& node : health.nodes)
     nodes.push_back({{"id", node.id},
@@ -35,16 +35,16 @@ nlohmann::ordered_json json_of(const ClusterHealth& health) {
 /// Empty when the cluster is settled, else why it was not when `until` came.
 Task<std::string> wait_settled(Session& session, std::chrono::steady_clock::time_point until) {
   while (true) {
-    const auto health = co_await cluster_health(session, kAnswerLimit);
+    const auto health = co_await cluster_health(session, kClusterAnswerLimit);
     std::string complaint = health ? health->complaint() : health.error().message;
     if (complaint.empty()) co_return complaint;
-    if (std::chrono::steady_clock::now() + kPollEvery > until) co_return complaint;
-    asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
+    if (std::chrono::steady_clock::now() + kClusterPollEvery > until) co_return complaint;
+    asio::steady_timer timer(co_await asio::this_coro::executor, kClusterPollEvery);
     static_cast<void>(co_await timer.async_wait(kTuple));
   }
 }
 
-Exit wait(Session& session, const std::string& timeout, bool json) {
+Exit cluster_wait(Session& session, const std::string& timeout, bool json) {
   const auto limit = parse_duration(timeout);
   if (!limit)
     return complain("cluster wait",
@@ -62,10 +62,10 @@ Exit wait(Session& session, const std::string& timeout, bool json) {
 }  // namespace
 
 Exit print_nodes(Session& session, const std::string& name, bool json) {
-  const auto health = session.run(cluster_health(session, kAnswerLimit));
+  const auto health = session.run(cluster_health(session, kClusterAnswerLimit));
   if (!health) return complain(name, health.error());
   if (json) {
-    print_json(json_of(*health));
+    print_json(cluster_json_of(*health));
     return Exit::ok;
   }
   fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
@@ -99,7 +99,7 @@ void add_cluster_commands(const CommandLine& line) {
   settle->footer("Example:\n  tarn cluster wait --timeout 5m");
   settle->add_option("--timeout", *timeout, "how long at most (60s)");
   line.on_session(settle, "cluster wait", [timeout, &options = line.options](Session& session) {
-    return wait(session, *timeout, options.json);
+    return cluster_wait(session, *timeout, options.json);
   });
   add_config_commands(line, *group);
   add_node_commands(line, *group);

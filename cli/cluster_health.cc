@@ -52,7 +52,7 @@ Result<ClusterHealth> health_from(std::string_view body) {
 }
 
 /// Fills in what the node says of itself.
-Task<void> ask(Session& session, NodeHealth& node, std::chrono::milliseconds limit) {
+Task<void> cluster_health_ask(Session& session, NodeHealth& node, std::chrono::milliseconds limit) {
   const auto ready = co_await session.ask_node(node.url, "/readyz", limit);
   if (!ready) {
     node.reason = ready.error().message;
@@ -128,7 +128,7 @@ Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::millis
   if (answer->status >= 400) co_return fail(error_of(*answer));
   CO_TRY(ClusterHealth health, health_from(answer->body));
   for (NodeHealth& node : health.nodes) {
-    co_await ask(session, node, limit);
+    co_await cluster_health_ask(session, node, limit);
     health.map_version = std::max(health.map_version, node.map_version);
   }
   const auto rebalance = co_await session.ask_node(endpoint, kRebalancePath, limit);

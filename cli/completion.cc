@@ -41,8 +41,8 @@ struct Parts {
   std::string cases;
 };
 
-void collect(const CommandTree& command, const std::string& path,
-             const std::vector<std::string>& global, Parts& parts) {
+void completion_collect(const CommandTree& command, const std::string& path,
+                        const std::vector<std::string>& global, Parts& parts) {
   std::string words;
   for (const CommandTree& below : command.commands) words += below.name + " ";
   if (path == "completion") words += "bash zsh ";
@@ -53,7 +53,7 @@ void collect(const CommandTree& command, const std::string& path,
   for (const CommandTree& below : command.commands) {
     if (!parts.steps.empty()) parts.steps += "|";
     parts.steps += fmt::format("'{}:{}'", path, below.name);
-    collect(below, path.empty() ? below.name : path + " " + below.name, global, parts);
+    completion_collect(below, path.empty() ? below.name : path + " " + below.name, global, parts);
   }
 }
 
@@ -62,7 +62,7 @@ Parts parts_of(const CommandTree& tarn) {
   CommandTree top = tarn;
   const auto global = top.options;
   top.options.clear();
-  collect(top, "", global, parts);
+  completion_collect(top, "", global, parts);
   return parts;
 }
 

@@ -19,13 +19,13 @@ struct ConfigWords {
   bool transient = false;
 };
 
-void collect(const std::string& path, const ordered_json& value, ordered_json& flat) {
+void config_collect(const std::string& path, const ordered_json& value, ordered_json& flat) {
   if (!value.is_object()) {
     flat[path] = value;
     return;
   }
   for (const auto& [key, below] : value.items())
-    collect(path.empty() ? key : path + "." + key, below, flat);
+    config_collect(path.empty() ? key : path + "." + key, below, flat);
 }
 
 bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {
@@ -42,14 +42,14 @@ Task<Result<std::string>> read_config(Session& session, std::string node) {
   co_return answer.body;
 }
 
-Exit get(Session& session, const ConfigWords& words, bool json) {
+Exit config_get(Session& session, const ConfigWords& words, bool json) {
   const auto text = session.run(read_config(session, words.node));
   if (!text) return complain("cluster config get", text.error());
   const auto tree = ordered_json::parse(*text, nullptr, false);
   if (!tree.is_object())
     return complain("cluster config get", {Errc::io, "the answer is no configuration"});
   ordered_json flat = ordered_json::object();
-  collect("", tree, flat);
+  config_collect("", tree, flat);
   ordered_json shown = ordered_json::object();
   for (const auto& [name, value] : flat.items())
     if (is_wanted(name, words.names)) shown[name] = value;
@@ -130,7 +130,8 @@ void add_config_commands(const CommandLine& line, CLI::App& cluster_group) {
                     });
     return std::pair(command, words);
   };
-  const auto [show, shown] = add("get", "Show settings, all or those of a section", "get log", get);
+  const auto [show, shown] =
+      add("get", "Show settings, all or those of a section", "get log", config_get);
   show->add_option("NAME", shown->names, "settings or sections");
   const auto [change, changed] =
       add("set", "Change settings, at once and over restarts", "set log.level=debug", set);

@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kName = "cluster decommission";
-constexpr std::chrono::milliseconds kAnswerLimit{2'000};
-constexpr std::chrono::milliseconds kPollEvery{200};
+constexpr const char* kDecommissionName = "cluster decommission";
+constexpr std::chrono::milliseconds kDecommissionAnswerLimit{2'000};
+constexpr std::chrono::milliseconds kDecommissionPollEvery{200};
 
 struct EndWords {
   bool rm_user_data = false;
@@ -40,7 +40,7 @@ Status confirm(const EndWords& words) {
   return fail(Errc::cancelled, "not confirmed");
 }
 
-Task<Result<std::string>> ask(Session& session, EndWords words) {
+Task<Result<std::string>> decommission_ask(Session& session, EndWords words) {
   const ordered_json message{
       {"action", "decommission"}, {"name", ""}, {"value", {{"rm_user_data", words.rm_user_data}}}};
   const std::string path = words.force ? "/v1/cluster?frc=true" : "/v1/cluster";
@@ -52,15 +52,15 @@ Task<Result<std::string>> ask(Session& session, EndWords words) {
 
 Task<std::string> first_that_answers(Session& session, std::vector<NodeHealth> nodes) {
   for (const NodeHealth& node : nodes) {
-    const auto answer = co_await session.ask_node(node.url, "/healthz", kAnswerLimit);
+    const auto answer = co_await session.ask_node(node.url, "/healthz", kDecommissionAnswerLimit);
     if (answer) co_return fmt::format("{} {}", node.role, node.id);
   }
   co_return "";
 }
 
 /// The proxy that leads ends when all others have: nobody else needs to be believed.
-Task<Status> wait_gone(Session& session, std::vector<NodeHealth> nodes, std::string timeout,
-                       std::chrono::milliseconds limit) {
+Task<Status> decommission_wait_gone(Session& session, std::vector<NodeHealth> nodes,
+                                    std::string timeout, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
@@ -71,7 +71,7 @@ Task<Status> wait_gone(Session& session, std::vector<NodeHealth> nodes, std::str
                      "{} runs still after {}: the logs of the proxies say whom the cluster waits "
                      "for; ask again, with --force to leave out who is down",
                      runs, timeout);
-    timer.expires_after(kPollEvery);
+    timer.expires_after(kDecommissionPollEvery);
     static_cast<void>(co_await timer.async_wait(kTuple));
   }
 }
@@ -79,18 +79,19 @@ Task<Status> wait_gone(Session& session, std::vector<NodeHealth> nodes, std::str
 Exit end_cluster(Session& session, const EndWords& words, bool json) {
   const auto limit = parse_duration(words.timeout);
   if (!limit)
-    return complain(kName,
+    return complain(kDecommissionName,
                     {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
   const Status meant = confirm(words);
-  if (!meant) return complain(kName, meant.error());
-  auto health = session.run(cluster_health(session, kAnswerLimit));
-  if (!health) return complain(kName, health.error());
-  const auto said = session.run(ask(session, words));
-  if (!said) return complain(kName, said.error());
+  if (!meant) return complain(kDecommissionName, meant.error());
+  auto health = session.run(cluster_health(session, kDecommissionAnswerLimit));
+  if (!health) return complain(kDecommissionName, health.error());
+  const auto said = session.run(decommission_ask(session, words));
+  if (!said) return complain(kDecommissionName, said.error());
   std::erase_if(health->nodes,
                 [](const NodeHealth& node) { return node.state == NodeHealth::State::down; });
-  const Status gone = session.run(wait_gone(session, health->nodes, words.timeout, *limit));
-  if (!gone) return complain(kName, gone.error());
+  const Status gone =
+      session.run(decommission_wait_gone(session, health->nodes, words.timeout, *limit));
+  if (!gone) return complain(kDecommissionName, gone.error());
   if (json)
     print_json({{"cluster", health->uuid}, {"said", *said}});
   else if (!said->empty())
@@ -110,7 +111,7 @@ void add_decommission_command(const CommandLine& line, CLI::App& cluster_group) 
   command->add_flag("--force", words->force, "leave out nodes that are down");
   command->add_flag("-y,--yes", words->yes, "do not ask");
   command->add_option("--timeout", words->timeout, "how long to wait for the end at most (1h)");
-  line.on_session(command, kName, [words, &options = line.options](Session& session) {
+  line.on_session(command, kDecommissionName, [words, &options = line.options](Session& session) {
     return end_cluster(session, *words, options.json);
   });
 }

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::chrono::milliseconds kPollEvery{200};
+constexpr std::chrono::milliseconds kDrivePollEvery{200};
 constexpr std::chrono::seconds kCloseWait{60};
 constexpr std::chrono::seconds kEmptyWait{2};  // unless --wait is said
 
@@ -49,14 +49,14 @@ ordered_json errors_on(const ordered_json& lists, const ordered_json& path) {
 }
 
 /// "2 read, 1 sync"
-std::string text_of(const ordered_json& errors) {
+std::string drive_text_of(const ordered_json& errors) {
   std::string out;
   for (const auto& [kind, count] : errors.items())
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.dump(), kind);
   return out.empty() ? "-" : out;
 }
 
-Exit list(Session& session, bool json) {
+Exit drive_list(Session& session, bool json) {
   const auto nodes = session.run(all_drives(session));
   if (!nodes) return complain("drive ls", nodes.error());
   auto rows = ordered_json::array();
@@ -76,7 +76,7 @@ Exit list(Session& session, bool json) {
   for (const auto& row : rows)
     table.add({printable(row["node"].get<std::string>()),
                printable(row["drive"].get<std::string>()), row["state"].get<std::string>(),
-               printable(text_of(row["errors"])), printable(row["note"].get<std::string>())});
+               printable(drive_text_of(row["errors"])), printable(row["note"].get<std::string>())});
   table.print();
   return Exit::ok;
 }
@@ -116,7 +116,7 @@ Task<Result<bool>> is_leaving(Session& session, const DriveWords& words) {
 }
 
 /// Until the drive may be unmounted, or is out of use. True: it is still being emptied.
-Task<Result<bool>> wait_gone(Session& session, DriveWords words) {
+Task<Result<bool>> drive_wait_gone(Session& session, DriveWords words) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto begun = std::chrono::steady_clock::now();
   while (true) {
@@ -129,7 +129,7 @@ Task<Result<bool>> wait_gone(Session& session, DriveWords words) {
                      "drive {} is detached, but somebody reads there still: do not unmount it "
                      "before tarn drive ls shows it no more",
                      words.path);
-    timer.expires_after(kPollEvery);
+    timer.expires_after(kDrivePollEvery);
     static_cast<void>(co_await timer.async_wait(kTuple));
   }
 }
@@ -141,7 +141,7 @@ Task<Result<bool>> change_drive(Session& session, Change change, DriveWords word
   if (words.force) path += "?dntres=true";
   CO_TRY_OK(co_await call_node(session, change.method, words.node, path, message.dump()));
   if (!change.may_force) co_return false;
-  co_return co_await wait_gone(session, std::move(words));
+  co_return co_await drive_wait_gone(session, std::move(words));
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ void add_drive_commands(const CommandLine& line) {
   auto* show = group->add_subcommand("ls", "List all drives");
   show->footer("Example:\n  tarn drive ls");
   line.on_session(show, "drive ls", [&options = line.options](Session& session) {
-    return list(session, options.json);
+    return drive_list(session, options.json);
   });
   for (const Change& change : kChanges) {
     auto* command = group->add_subcommand(change.name, change.what);

@@ -29,7 +29,7 @@ std::string folder_of(const api::Bucket& bucket) {
   return bucket.provider + "@" + bucket.ns_uuid + "#" + bucket.ns_name + "@" + bucket.name;
 }
 
-std::optional<std::string> text_of(const std::string& path) {
+std::optional<std::string> drive_scan_text_of(const std::string& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
   std::ostringstream text;
@@ -49,7 +49,7 @@ bool is_enough(const FoundSet& set) {
 Result<DriveLabel> read_drive_label(const std::string& drive) {
   const std::string path = drive + "/.tarn/drive.json";
   errno = 0;
-  const auto text = text_of(path);
+  const auto text = drive_scan_text_of(path);
   if (!text && (errno == EACCES || errno == EPERM))
     return fail(Errc::forbidden, "{} may not be read", path);
   if (!text)
@@ -83,7 +83,7 @@ Status DriveScan::check_identity(const std::string& drive) {
 /// The document may be missing or torn: then the names in the files have to do.
 void DriveScan::learn_names(const std::string& drive) {
   const std::string path = drive + "/.tarn/cluster.json";
-  const auto text = text_of(path);
+  const auto text = drive_scan_text_of(path);
   if (!text) return;
   try {
     const auto bmd = nlohmann::json::parse(*text).at("bmd");

@@ -8,7 +8,7 @@
 namespace tarn::cli {
 namespace {
 
-struct Arguments {
+struct ExportArguments {
   std::vector<std::string> drives;
   std::string directory;
   std::string bucket;
@@ -52,7 +52,7 @@ void export_object(ExportDirectory& directory, const DriveScan::ObjectKey& key,
   for (const Error& error : errors) report.problem(error);
 }
 
-Exit finish(const Report& report, const Arguments& arguments, bool json) {
+Exit finish(const Report& report, const ExportArguments& arguments, bool json) {
   if (json)
     print_json({{"written", report.written},
                 {"already_there", report.already_there},
@@ -75,7 +75,7 @@ Exit finish(const Report& report, const Arguments& arguments, bool json) {
   return report.failed > 0 ? Exit::partial : Exit::ok;
 }
 
-Exit export_drives(const Arguments& arguments, bool json) {
+Exit export_drives(const ExportArguments& arguments, bool json) {
   Report report;
   DriveScan scan([&](const Error& error) { report.problem(error); });
   for (const std::string& drive : arguments.drives)
@@ -102,7 +102,7 @@ void add_export_command(const CommandLine& line) {
   auto* command = line.app.add_subcommand(
       "export", "Read drives without a cluster: every object becomes a file DIR/BUCKET/OBJECT");
   command->footer("Example:\n  tarn export /mnt/d1 /mnt/d2 --to /restored --bucket data");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExportArguments>();
   command->add_option("DRIVE", arguments->drives, "directories that targets had as --drive")
       ->required();
   command->add_option("--to", arguments->directory, "where to write")->required();

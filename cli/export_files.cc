@@ -16,12 +16,12 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1U << 20U;
+constexpr std::size_t kExportFilesBufferBytes = 1U << 20U;
 
 /// Counts what comes, and writes it to `out` (if 0 or more).
-class Copy {
+class ExportFilesCopy {
  public:
-  Copy(int out, const FoundFile& file) : out_(out), file_(file) {}
+  ExportFilesCopy(int out, const FoundFile& file) : out_(out), file_(file) {}
 
   Status take(std::span<const std::byte> piece) {
     hash_.update(piece);
@@ -47,8 +47,8 @@ class Copy {
 
 /// Reads `fd` to its end.
 Status copy_verified(int fd, int out, const FoundFile& file) {
-  std::vector<std::byte> buffer(kBufferBytes);
-  Copy copy(out, file);
+  std::vector<std::byte> buffer(kExportFilesBufferBytes);
+  ExportFilesCopy copy(out, file);
   while (true) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
@@ -59,12 +59,12 @@ Status copy_verified(int fd, int out, const FoundFile& file) {
 }
 
 Status copy_from_slices(int out, const FoundFile& file) {
-  Copy copy(out, file);
+  ExportFilesCopy copy(out, file);
   TRY_OK(read_slices(file, [&](std::span<const std::byte> piece) { return copy.take(piece); }));
   return copy.check();
 }
 
-Result<UniqueFd> open_file(const FoundFile& file) {
+Result<UniqueFd> export_files_open_file(const FoundFile& file) {
   UniqueFd fd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return fail_errno(errno, "open " + file.path);
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -136,7 +136,7 @@ Result<ExportDirectory::Outcome> ExportDirectory::write(const std::string& folde
                 folder + "/" + name, path_);
   UniqueFd source;
   if (file.slices == nullptr) {
-    TRY(source, open_file(file));
+    TRY(source, export_files_open_file(file));
   }
   TRY(UniqueFd directory, make_directories(folder, name));
   const std::string base = name.substr(name.rfind('/') + 1);  // npos + 1 is 0

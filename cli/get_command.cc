@@ -13,7 +13,7 @@
 namespace tarn::cli {
 namespace {
 
-struct Arguments {
+struct GetArguments {
   std::vector<std::string> words;  ///< objects, and where they go
   std::string directory;           ///< --to
   unsigned jobs = kJobsDefault;
@@ -85,7 +85,7 @@ Task<Result<ItemDone>> get_if_missing(Session& session, const Place& place, std:
 }
 
 Exit get_many(Session& session, const std::vector<Place>& places, const std::string& directory,
-              const Arguments& arguments, const GlobalOptions& options) {
+              const GetArguments& arguments, const GlobalOptions& options) {
   std::vector<std::string> names;
   for (const Place& place : places) names.push_back(base_name(place.object));
   if (const Status distinct = check_distinct(names, directory); !distinct)
@@ -118,7 +118,7 @@ Status make_directory(const std::string& path) {
   return {};
 }
 
-Exit get(Session& session, const Arguments& arguments, const GlobalOptions& options) {
+Exit get_get(Session& session, const GetArguments& arguments, const GlobalOptions& options) {
   auto words = arguments.words;
   std::string where = arguments.directory;
   if (where.empty() && words.size() > 1) {
@@ -159,7 +159,7 @@ void add_get_commands(const CommandLine& line) {
       "What came of a file before the end of the command is beside it, as .NAME.*.tarn-part, and "
       "is "
       "not\nfetched again.");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<GetArguments>();
   get_command
       ->add_option("BUCKET/OBJECT... [FILE]", arguments->words,
                    "objects; behind them a file or directory, or - for the standard output; else "
@@ -169,7 +169,7 @@ void add_get_commands(const CommandLine& line) {
                           "directory for all that is named; files that are the same are skipped");
   add_jobs_option(get_command, arguments->jobs);
   line.on_session(get_command, "get", [arguments, &options = line.options](Session& session) {
-    return get(session, *arguments, options);
+    return get_get(session, *arguments, options);
   });
 
   auto* cat_command =

@@ -16,13 +16,13 @@ namespace {
 using nlohmann::ordered_json;
 
 /// "2026-11-22 06:14:05"; "-" for a job that runs.
-std::string time_text(std::int64_t wall_ns) {
+std::string job_time_text(std::int64_t wall_ns) {
   if (wall_ns == 0) return "-";
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));
 }
 
-Exit list(Session& session, const std::string& kind, bool all, const GlobalOptions& options) {
+Exit job_list(Session& session, const std::string& kind, bool all, const GlobalOptions& options) {
   const auto jobs = session.run(list_jobs(session, kind, all));
   if (!jobs) return complain("job ls", jobs.error());
   if (options.json) {
@@ -39,13 +39,13 @@ Exit list(Session& session, const std::string& kind, bool all, const GlobalOptio
   if (jobs->empty() && options.quiet) return Exit::ok;
   Table table({"JOB", "KIND", "STATE", "ENDED (UTC)", ""});
   for (const JobStatus& job : *jobs)
-    table.add({printable(job.id), printable(job.kind), job.state(), time_text(job.ended_ns),
+    table.add({printable(job.id), printable(job.kind), job.state(), job_time_text(job.ended_ns),
                printable(job.error)});
   table.print();
   return Exit::ok;
 }
 
-ordered_json json_of(const JobDetails& job) {
+ordered_json job_json_of(const JobDetails& job) {
   auto targets = ordered_json::array();
   for (const JobFigures& part : job.targets)
     targets.push_back({{"target", part.target},
@@ -59,17 +59,18 @@ ordered_json json_of(const JobDetails& job) {
           {"bytes", job.sum.bytes},      {"targets", std::move(targets)}};
 }
 
-Exit show(Session& session, const std::string& id, bool json) {
+Exit job_show(Session& session, const std::string& id, bool json) {
   const auto job = session.run(job_details(session, id));
   if (!job) return complain("job show", job.error());
   if (json) {
-    print_json(json_of(*job));
+    print_json(job_json_of(*job));
     return Exit::ok;
   }
   fmt::print("job {}: {}, {}\n", printable(id), printable(job->status.kind), job->status.state());
   if (!job->about.empty()) fmt::print("{}\n", printable(job->about));
   if (!job->complaint().empty()) fmt::print("{}\n", printable(job->complaint()));
-  fmt::print("started {}, ended {}\n\n", printable(job->started), time_text(job->status.ended_ns));
+  fmt::print("started {}, ended {}\n\n", printable(job->started),
+             job_time_text(job->status.ended_ns));
   Table table({"TARGET", "STATE", "OBJECTS", "BYTES"});
   for (const JobFigures& part : job->targets)
     table.add({printable(part.target), part.ended ? "ended" : "running",
@@ -79,7 +80,7 @@ Exit show(Session& session, const std::string& id, bool json) {
   return Exit::ok;
 }
 
-Exit wait(Session& session, const std::string& id, const std::string& timeout, bool json) {
+Exit job_wait(Session& session, const std::string& id, const std::string& timeout, bool json) {
   std::optional<std::chrono::steady_clock::time_point> until;
   if (!timeout.empty()) {
     const auto limit = parse_duration(timeout);
@@ -92,11 +93,11 @@ Exit wait(Session& session, const std::string& id, const std::string& timeout, b
   if (!job) return complain("job wait", job.error());
   if (!job->complaint().empty())
     return complain("job wait", {Errc::io, fmt::format("job {}: {}", id, job->complaint())});
-  if (json) print_json(json_of(*job));
+  if (json) print_json(job_json_of(*job));
   return Exit::ok;
 }
 
-Exit stop(Session& session, const std::string& id) {
+Exit job_stop(Session& session, const std::string& id) {
   const ordered_json body{{"action", "stop"}, {"value", {{"ID", id}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("job stop", answer.error());
@@ -110,7 +111,7 @@ struct Order {
   bool wait = false;
 };
 
-Exit start(Session& session, const Order& order, const GlobalOptions& options) {
+Exit job_start(Session& session, const Order& order, const GlobalOptions& options) {
   auto buckets = ordered_json::array();
   for (const std::string& name : order.buckets)
     buckets.push_back({{"name", name}, {"provider", "ais"}});
@@ -134,7 +135,7 @@ void add_start(const CommandLine& line, CLI::App& group) {
   command->add_option("--target", order->target, "id of the target that does it (all)");
   command->add_flag("--wait", order->wait, "return when it has ended; 1 when that was not well");
   line.on_session(command, "job start", [order, &options = line.options](Session& session) {
-    return start(session, *order, options);
+    return job_start(session, *order, options);
   });
 }
 
@@ -154,14 +155,14 @@ void add_job_commands(const CommandLine& line) {
   ls->add_option("--kind", *kind, "only these: copy-bck, rebalance, summary-bck, ...");
   ls->add_flag("-a,--all", *all, "those that have ended, too");
   line.on_session(ls, "job ls", [kind, all, &options = line.options](Session& session) {
-    return list(session, *kind, *all, options);
+    return job_list(session, *kind, *all, options);
   });
 
   auto* details = group->add_subcommand("show", "Show what each target has done of a job");
   details->footer("Example:\n  tarn job show Zk3vQ9xPwA");
   details->add_option("JOB", *id, "its id")->required();
   line.on_session(details, "job show", [id, &options = line.options](Session& session) {
-    return show(session, *id, options.json);
+    return job_show(session, *id, options.json);
   });
 
   const auto timeout = std::make_shared<std::string>();
@@ -171,13 +172,13 @@ void add_job_commands(const CommandLine& line) {
   until_end->add_option("JOB", *id, "its id")->required();
   until_end->add_option("--timeout", *timeout, "how long at most (for ever)");
   line.on_session(until_end, "job wait", [id, timeout, &options = line.options](Session& session) {
-    return wait(session, *id, *timeout, options.json);
+    return job_wait(session, *id, *timeout, options.json);
   });
 
   auto* end = group->add_subcommand("stop", "Stop a job, and wait until it has ended");
   end->footer("Example:\n  tarn job stop Zk3vQ9xPwA");
   end->add_option("JOB", *id, "its id")->required();
-  line.on_session(end, "job stop", [id](Session& session) { return stop(session, *id); });
+  line.on_session(end, "job stop", [id](Session& session) { return job_stop(session, *id); });
 }
 
 }  // namespace tarn::cli

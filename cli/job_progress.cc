@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-Task<Result<json>> ask(Session& session, std::string what, json question) {
+Task<Result<json>> job_progress_ask(Session& session, std::string what, json question) {
   const std::string path = "/v1/cluster?what=" + what;
   const std::string body = question.dump();
   CO_TRY(const auto answer, co_await session.call(http::Method::get, path, body));
@@ -62,8 +62,8 @@ std::string JobDetails::complaint() const {
 }
 
 Task<Result<std::vector<JobStatus>>> list_jobs(Session& session, std::string kind, bool ended) {
-  CO_TRY(const json answer,
-         co_await ask(session, "status_all", {{"kind", kind}, {"show_active", !ended}}));
+  CO_TRY(const json answer, co_await job_progress_ask(session, "status_all",
+                                                      {{"kind", kind}, {"show_active", !ended}}));
   std::vector<JobStatus> out;
   try {
     for (const json& each : answer) out.push_back(status_from(each));
@@ -75,8 +75,8 @@ Task<Result<std::vector<JobStatus>>> list_jobs(Session& session, std::string kin
 
 /// Its state is asked for first: what its targets say then is no older.
 Task<Result<JobDetails>> job_details(Session& session, std::string id) {
-  CO_TRY(const json status, co_await ask(session, "status", {{"id", id}}));
-  CO_TRY(const json snaps, co_await ask(session, "qryxstats", {{"id", id}}));
+  CO_TRY(const json status, co_await job_progress_ask(session, "status", {{"id", id}}));
+  CO_TRY(const json snaps, co_await job_progress_ask(session, "qryxstats", {{"id", id}}));
   JobDetails out;
   try {
     out.status = status_from(status);

@@ -8,14 +8,14 @@
 namespace tarn::cli {
 namespace {
 
-struct Arguments {
+struct ListArguments {
   std::string where;
   bool readable = false;
   bool names_only = false;
   bool directories = false;
 };
 
-void print_line(const ListedObject& object, const Arguments& arguments) {
+void print_line(const ListedObject& object, const ListArguments& arguments) {
   if (arguments.names_only)
     fmt::print("{}\n", printable(object.name));
   else if (object.is_directory())
@@ -38,7 +38,7 @@ void print_element(const ListedObject& object, bool first) {
   fmt::print("{}{}", first ? "\n  " : ",\n  ", out.dump(-1, ' ', false, Handler::replace));
 }
 
-Exit list_objects(Session& session, const Place& place, const Arguments& arguments, bool json) {
+Exit list_objects(Session& session, const Place& place, const ListArguments& arguments, bool json) {
   const auto depth = arguments.directories ? Depth::one_level : Depth::all;
   Listing listing(session, place, depth);
   bool first = true;
@@ -58,7 +58,7 @@ Exit list_objects(Session& session, const Place& place, const Arguments& argumen
   return Exit::ok;
 }
 
-Exit list(Session& session, const Arguments& arguments, bool json) {
+Exit list_list(Session& session, const ListArguments& arguments, bool json) {
   if (arguments.where.empty()) return list_buckets(session, "ls", json);
   const auto place = parse_place(arguments.where);
   if (!place) return complain("ls", place.error());
@@ -71,14 +71,14 @@ void add_list_command(const CommandLine& line) {
   auto* command = line.app.add_subcommand("ls", "List buckets, or the objects of one");
   command->footer("Example:\n  tarn ls -h data/train-");
   command->set_help_flag("--help", "Print this help message and exit");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ListArguments>();
   command->add_option("BUCKET[/PREFIX]", arguments->where, "all buckets when left out");
   command->add_flag("-h,--human-readable", arguments->readable, "sizes as 4.2GiB");
   command->add_flag("-n,--names", arguments->names_only, "names only");
   command->add_flag("-d,--directories", arguments->directories,
                     "one level only: names up to the next / as directories");
   line.on_session(command, "ls", [arguments, &options = line.options](Session& session) {
-    return list(session, *arguments, options.json);
+    return list_list(session, *arguments, options.json);
   });
 }
 

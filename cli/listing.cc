@@ -15,7 +15,7 @@ using nlohmann::json;
 constexpr int kNoRecursion = 2048;
 
 /// AIStore writes sizes as strings; numbers are understood, too.
-std::uint64_t size_of(const json& entry) {
+std::uint64_t listing_size_of(const json& entry) {
   const auto found = entry.find("size");
   if (found == entry.end()) return 0;
   if (found->is_number_unsigned()) return found->get<std::uint64_t>();
@@ -23,7 +23,7 @@ std::uint64_t size_of(const json& entry) {
 }
 
 ListedObject object_from(const json& entry) {
-  return {entry.at("name").get<std::string>(), size_of(entry), entry.value("checksum", ""),
+  return {entry.at("name").get<std::string>(), listing_size_of(entry), entry.value("checksum", ""),
           entry.value("version", "")};
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::chrono::milliseconds kAnswerLimit{2'000};
-constexpr std::chrono::milliseconds kPollEvery{200};
+constexpr std::chrono::milliseconds kMemberAnswerLimit{2'000};
+constexpr std::chrono::milliseconds kMemberPollEvery{200};
 
 /// What a change of members was told.
 struct MemberWords {
@@ -40,7 +40,7 @@ struct MemberCommand {
   bool asks = false;  ///< before it does what cannot be taken back
 };
 
-bool confirmed(const MemberCommand& command, const MemberWords& words) {
+bool member_confirmed(const MemberCommand& command, const MemberWords& words) {
   if (!command.asks || words.yes || ::isatty(STDIN_FILENO) == 0) return true;
   fmt::print(stderr, "{} {}? [y/N] ", command.name, fmt::join(words.nodes, ", "));
   std::string answer;
@@ -71,7 +71,7 @@ Task<std::vector<std::string>> who_will_end(Session& session, MemberCommand comm
                                             MemberWords words) {
   std::vector<std::string> urls;
   if (command.done != MemberCommand::Done::ended || words.no_shutdown) co_return urls;
-  const auto health = co_await cluster_health(session, kAnswerLimit);
+  const auto health = co_await cluster_health(session, kMemberAnswerLimit);
   if (!health) co_return urls;
   for (const NodeHealth& node : health->nodes)
     if (std::find(words.nodes.begin(), words.nodes.end(), node.id) != words.nodes.end())
@@ -81,7 +81,7 @@ Task<std::vector<std::string>> who_will_end(Session& session, MemberCommand comm
 
 Task<std::string> first_that_runs(Session& session, std::vector<std::string> urls) {
   for (const std::string& url : urls) {
-    const auto answer = co_await session.ask_node(url, "/healthz", kAnswerLimit);
+    const auto answer = co_await session.ask_node(url, "/healthz", kMemberAnswerLimit);
     if (answer) co_return fmt::format("the process at {} runs still", url);
   }
   co_return "";
@@ -92,13 +92,13 @@ Task<Status> wait_done(Session& session, MemberCommand command, MemberWords word
   const auto until = std::chrono::steady_clock::now() + limit;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    const auto health = co_await cluster_health(session, kAnswerLimit);
+    const auto health = co_await cluster_health(session, kMemberAnswerLimit);
     std::string complaint = health ? missing(command, words, *health) : health.error().message;
     if (complaint.empty()) complaint = co_await first_that_runs(session, ends);
     if (complaint.empty()) co_return Status();
     if (std::chrono::steady_clock::now() > until)
       co_return fail(Errc::timeout, "not done within {}: {}", words.timeout, complaint);
-    timer.expires_after(kPollEvery);
+    timer.expires_after(kMemberPollEvery);
     static_cast<void>(co_await timer.async_wait(kTuple));
   }
 }
@@ -124,7 +124,7 @@ Exit run(Session& session, const MemberCommand& command, const MemberWords& word
   if (!limit)
     return complain(name,
                     {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
-  if (!confirmed(command, words)) return complain(name, {Errc::cancelled, "not confirmed"});
+  if (!member_confirmed(command, words)) return complain(name, {Errc::cancelled, "not confirmed"});
   std::vector<std::string> ends;
   if (words.wait) ends = session.run(who_will_end(session, command, words));
   const auto rebalance = session.run(change(session, command, words));

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct MetadataArguments {
   std::string from;
   std::string to;
   std::string secret_file;
@@ -46,7 +46,7 @@ Result<std::unique_ptr<cluster::EmbeddedStore>> open_embedded(const fs::path& di
   return opened;
 }
 
-Result<std::unique_ptr<cluster::MetaStore>> open_destination(const Arguments& arguments) {
+Result<std::unique_ptr<cluster::MetaStore>> open_destination(const MetadataArguments& arguments) {
   if (is_url(arguments.to)) {
     auto etcd = arguments.etcd;
     TRY(etcd.endpoints, cluster::parse_endpoints(arguments.to));
@@ -62,7 +62,7 @@ Result<std::string> fingerprint_of(const fs::path& secret_file) {
 }
 
 /// Runs `work` on a loop of its own with the store that --to names.
-Result<cluster::Moved> with_destination(const Arguments& arguments, const Work& work) {
+Result<cluster::Moved> with_destination(const MetadataArguments& arguments, const Work& work) {
   std::signal(SIGPIPE, SIG_IGN);  // for TLS: a connection that has ended is an error of the write
   http::Loops loops(1);
   TRY(const auto to, open_destination(arguments));
@@ -71,8 +71,8 @@ Result<cluster::Moved> with_destination(const Arguments& arguments, const Work& 
   return moved;
 }
 
-Exit tell(const std::string& command, const Result<cluster::Moved>& moved, bool json,
-          const std::string& next) {
+Exit metadata_tell(const std::string& command, const Result<cluster::Moved>& moved, bool json,
+                   const std::string& next) {
   if (!moved) return complain(command, moved.error());
   if (json)
     print_json({{"uuid", moved->uuid},
@@ -85,7 +85,7 @@ Exit tell(const std::string& command, const Result<cluster::Moved>& moved, bool 
   return Exit::ok;
 }
 
-Result<cluster::Moved> move(const Arguments& arguments) {
+Result<cluster::Moved> move(const MetadataArguments& arguments) {
   const fs::path dir = arguments.from;
   if (!is_url(arguments.to))
     return fail(Errc::invalid_argument,
@@ -114,7 +114,7 @@ Result<cluster::ClusterState> read_seen(const std::string& place) {
   return seen;
 }
 
-Result<cluster::Moved> recover(const Arguments& arguments) {
+Result<cluster::Moved> recover(const MetadataArguments& arguments) {
   std::vector<cluster::ClusterState> seen;
   for (const std::string& place : arguments.drives) {
     TRY(auto one, read_seen(place));
@@ -138,7 +138,7 @@ void add_move(const CommandLine& line, CLI::App& group) {
       "move-metadata", "Take the cluster's state from the one stopped proxy to etcd");
   command->footer(
       "Example:\n  tarn cluster move-metadata --from /var/lib/tarn/proxy --to http://etcd1:2379");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MetadataArguments>();
   command->add_option("--from", arguments->from, "the proxy's --dir")->required();
   command->add_option("--to", arguments->to, "etcd's URLs")->required();
   command->add_option("--secret-file", arguments->secret_file,
@@ -147,7 +147,7 @@ void add_move(const CommandLine& line, CLI::App& group) {
   command->callback([arguments, &options = line.options, &chosen = line.chosen] {
     chosen = [arguments, &options] {
       const std::string next = "start proxies and targets with --meta " + arguments->to;
-      return tell("cluster move-metadata", move(*arguments), options.json, next);
+      return metadata_tell("cluster move-metadata", move(*arguments), options.json, next);
     };
   });
 }
@@ -158,7 +158,7 @@ void add_recover(const CommandLine& line, CLI::App& group) {
   command->footer(
       "Example:\n  tarn cluster recover --to http://etcd1:2379 --secret-file cluster.secret "
       "/mnt/d1 /mnt/d2");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MetadataArguments>();
   command->add_option("--to", arguments->to, "etcd's URLs, or the --dir of the one proxy")
       ->required();
   command->add_option("--secret-file", arguments->secret_file, "the cluster's secret")->required();
@@ -172,7 +172,7 @@ void add_recover(const CommandLine& line, CLI::App& group) {
       const std::string next = is_url(arguments->to)
                                    ? "start proxies and targets with --meta " + arguments->to
                                    : "start the proxy with --dir " + arguments->to;
-      return tell("cluster recover", recover(*arguments), options.json, next);
+      return metadata_tell("cluster recover", recover(*arguments), options.json, next);
     };
   });
 }

@@ -20,7 +20,7 @@ Exit set_primary(Session& session, const std::string& node, bool json) {
   return Exit::ok;
 }
 
-bool confirmed(const std::string& what) {
+bool node_confirmed(const std::string& what) {
   if (::isatty(STDIN_FILENO) == 0) return true;
   fmt::print(stderr, "shut down {}? [y/N] ", what);
   std::string answer;
@@ -31,7 +31,7 @@ bool confirmed(const std::string& what) {
 Exit shut_down(Session& session, const std::vector<std::string>& nodes, bool yes, bool json) {
   std::string what = nodes.empty() ? "the whole cluster" : "";
   for (const std::string& node : nodes) what += (what.empty() ? "" : ", ") + printable(node);
-  if (!yes && !confirmed(what))
+  if (!yes && !node_confirmed(what))
     return complain("cluster shutdown", {Errc::cancelled, "not confirmed"});
   ordered_json message{{"action", "shutdown"}, {"name", ""}, {"value", nullptr}};
   if (!nodes.empty()) {

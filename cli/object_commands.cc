@@ -95,7 +95,7 @@ bool is_framing(std::string_view name) {
   return false;
 }
 
-nlohmann::ordered_json json_of(const Place& place, const ObjectHead& head) {
+nlohmann::ordered_json object_json_of(const Place& place, const ObjectHead& head) {
   auto fields = nlohmann::ordered_json::object();
   for (const http::Field& field : head.fields)
     if (!is_framing(field.name)) fields[field.name] = field.value;
@@ -132,7 +132,7 @@ void print_many(const std::vector<nlohmann::ordered_json>& all) {
 Task<Result<ItemDone>> stat_one(Session& session, const Place& place,
                                 nlohmann::ordered_json& told) {
   CO_TRY(const ObjectHead head, co_await head_object(session, place));
-  told = json_of(place, head);
+  told = object_json_of(place, head);
   co_return ItemDone{};
 }
 
@@ -196,13 +196,13 @@ Exit copy_many(Session& session, const CopyArguments& arguments, const GlobalOpt
                     {{"action", "copy-listrange"}, {"value", *value}}, words, options);
 }
 
-struct Copy {
+struct ObjectCopy {
   Place from;
   Place to;
 };
 
-Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arguments,
-                                      bool literal) {
+Result<std::vector<ObjectCopy>> plan_copies(Session& session, const CopyArguments& arguments,
+                                            bool literal) {
   const auto& words = arguments.words;
   if (words.size() < 2)
     return fail(Errc::invalid_argument, "where to? Write: tarn cp BUCKET/OBJECT... BUCKET/OBJECT");
@@ -210,7 +210,7 @@ Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arg
   std::vector<std::string> names;
   for (const Place& place : from) names.push_back(base_name(place.object));
   TRY(auto to, destinations(names, words.back(), literal));
-  std::vector<Copy> copies;
+  std::vector<ObjectCopy> copies;
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (from[i].display() == to[i].display())
       return fail(Errc::invalid_argument, "'{}' would be copied to itself", from[i].display());
@@ -219,7 +219,7 @@ Result<std::vector<Copy>> plan_copies(Session& session, const CopyArguments& arg
   return copies;
 }
 
-Task<Result<ItemDone>> copy_one(Session& session, const Copy& copy, Overwrite overwrite,
+Task<Result<ItemDone>> copy_one(Session& session, const ObjectCopy& copy, Overwrite overwrite,
                                 Meter& meter) {
   const auto stored = co_await copy_object(session, copy.from, copy.to, overwrite, &meter);
   if (!stored)
@@ -228,7 +228,7 @@ Task<Result<ItemDone>> copy_one(Session& session, const Copy& copy, Overwrite ov
   co_return ItemDone{ItemDone::Outcome::done, stored->size};
 }
 
-Exit copy(Session& session, const CopyArguments& arguments, const GlobalOptions& options) {
+Exit object_copy(Session& session, const CopyArguments& arguments, const GlobalOptions& options) {
   const auto copies = plan_copies(session, arguments, options.literal);
   if (!copies) return complain("cp", copies.error());
   const auto overwrite = arguments.if_absent ? Overwrite::only_if_absent : Overwrite::allowed;
@@ -267,7 +267,7 @@ void add_cp(const CommandLine& line) {
   command->add_option("--prepend", arguments->prepend, "goes before each new name of such a job");
   line.on_session(command, "cp", [arguments, &options = line.options](Session& session) {
     if (arguments->many.given()) return copy_many(session, *arguments, options);
-    return copy(session, *arguments, options);
+    return object_copy(session, *arguments, options);
   });
 }
 

@@ -12,7 +12,7 @@ namespace tarn::cli {
 namespace {
 
 /// As people write them; numbers whose units stand in the option's help.
-struct Arguments {
+struct PlanArguments {
   std::uint64_t gpus = 8;
   double rate = 0.3;
   std::string size = "100TB";
@@ -25,7 +25,7 @@ struct Arguments {
   std::string shard_size = "1GiB";
 };
 
-Result<PlanWish> wish_of(const Arguments& arguments) {
+Result<PlanWish> wish_of(const PlanArguments& arguments) {
   PlanWish wish;
   wish.gpus = arguments.gpus;
   wish.gpu_rate = arguments.rate * 1e9;
@@ -40,7 +40,7 @@ Result<PlanWish> wish_of(const Arguments& arguments) {
   return wish;
 }
 
-nlohmann::ordered_json json_of(const PlanWish& wish, const Plan& plan) {
+nlohmann::ordered_json plan_json_of(const PlanWish& wish, const Plan& plan) {
   return {{"gpus", wish.gpus},
           {"gpu_rate", wish.gpu_rate},
           {"total_rate", plan.total_rate},
@@ -61,7 +61,7 @@ nlohmann::ordered_json json_of(const PlanWish& wish, const Plan& plan) {
           {"advice", plan.advice}};
 }
 
-void print_plan(const Arguments& arguments, const Plan& plan) {
+void print_plan(const PlanArguments& arguments, const Plan& plan) {
   fmt::print("{} GPUs at {:g} GB/s: {:g} GB/s together; {} of data, {} {}\n\n", arguments.gpus,
              arguments.rate, plan.total_rate / 1e9, arguments.size, arguments.copies,
              arguments.copies == 1 ? "copy" : "copies");
@@ -89,13 +89,13 @@ void print_plan(const Arguments& arguments, const Plan& plan) {
   if (!plan.advice.empty()) fmt::print("\n");
 }
 
-Exit run_plan(const Arguments& arguments, bool json) {
+Exit run_plan(const PlanArguments& arguments, bool json) {
   const auto wish = wish_of(arguments);
   if (!wish) return complain("plan", wish.error());
   const auto plan = make_plan(*wish);
   if (!plan) return complain("plan", plan.error());
   if (json)
-    print_json(json_of(*wish, *plan));
+    print_json(plan_json_of(*wish, *plan));
   else
     print_plan(arguments, *plan);
   return Exit::ok;
@@ -107,7 +107,7 @@ void add_plan_command(const CommandLine& line) {
   auto* command = line.app.add_subcommand(
       "plan", "Say how many drives, nodes, network ports and shards a training needs");
   command->footer("Example:\n  tarn plan --gpus 64 --rate 0.3 --size 200TB");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanArguments>();
   command->add_option("--gpus", arguments->gpus, "how many GPUs read (8)");
   command->add_option("--rate", arguments->rate, "GB/s that each of them reads (0.3)");
   command->add_option("--size", arguments->size, "of the data set: 100TB, 50TiB (100TB)");

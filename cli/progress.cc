@@ -29,7 +29,7 @@ Screen screen() {
   return {size.ws_col, size.ws_row};
 }
 
-double seconds_since(std::chrono::steady_clock::time_point then) {
+double progress_seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }
 
@@ -148,7 +148,7 @@ ProgressFigures Progress::total_figures() const {
   ProgressFigures figures{bytes_done_, bytes_, 0};
   for (const Line* line : lines_) figures.done += line->meter_.done();
   if (items_ == 1 && bytes_ == 0 && !lines_.empty()) figures.total = lines_.front()->meter_.total();
-  const double seconds = seconds_since(since_);
+  const double seconds = progress_seconds_since(since_);
   if (seconds > 0) figures.rate = static_cast<double>(figures.done) / seconds;
   return figures;
 }
@@ -174,7 +174,7 @@ void Progress::draw() {
   const std::size_t lines_max = std::min(kLinesMax, now.rows > 3 ? now.rows - 2 : 1);
   for (const Line* line : lines_) {
     if (drawn_ == lines_max) break;
-    const double seconds = seconds_since(line->since_);
+    const double seconds = progress_seconds_since(line->since_);
     const std::uint64_t done = line->meter_.done();
     const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
     out += progress_line(line->name_, {done, line->meter_.total(), rate}, columns) + "\n";

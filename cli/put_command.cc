@@ -16,7 +16,7 @@
 namespace tarn::cli {
 namespace {
 
-struct Arguments {
+struct PutArguments {
   std::vector<std::string> words;  ///< files, and where they go
   bool if_absent = false;
   bool recursive = false;
@@ -39,7 +39,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
-std::uint64_t size_of(const std::string& path) {
+std::uint64_t put_size_of(const std::string& path) {
   struct stat info{};
   const bool regular = ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
   return regular ? static_cast<std::uint64_t>(info.st_size) : 0;
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& words,
   return files;
 }
 
-Result<std::vector<Item>> plan_files(const Arguments& arguments, bool literal) {
+Result<std::vector<Item>> plan_files(const PutArguments& arguments, bool literal) {
   const auto& words = arguments.words;
   TRY(const auto files, files_of({words.begin(), words.end() - 1}, literal));
   const std::string& where = words.back();
@@ -79,11 +79,11 @@ Result<std::vector<Item>> plan_files(const Arguments& arguments, bool literal) {
   TRY(const auto places, destinations(names, where, literal));
   std::vector<Item> items;
   for (std::size_t i = 0; i < files.size(); ++i)
-    items.push_back({files[i], files[i], places[i], size_of(files[i])});
+    items.push_back({files[i], files[i], places[i], put_size_of(files[i])});
   return items;
 }
 
-Exit put_one(Session& session, const Item& item, const Arguments& arguments,
+Exit put_one(Session& session, const Item& item, const PutArguments& arguments,
              const GlobalOptions& options) {
   auto source = Source::open(item.path);
   if (!source) return complain("put", source.error());
@@ -131,7 +131,7 @@ Task<Result<ItemDone>> put_verified(Session& session, const Item& item, const Pr
 }
 
 BatchResult send_all(Session& session, Progress& progress, const std::vector<Item>& items,
-                     const Present& present, const Arguments& arguments) {
+                     const Present& present, const PutArguments& arguments) {
   std::uint64_t bytes = 0;
   for (const Item& item : items) bytes += item.size;
   progress.expect(items.size(), bytes);
@@ -143,7 +143,7 @@ BatchResult send_all(Session& session, Progress& progress, const std::vector<Ite
       });
 }
 
-Exit put_files(Session& session, const Arguments& arguments, const GlobalOptions& options) {
+Exit put_files(Session& session, const PutArguments& arguments, const GlobalOptions& options) {
   if (arguments.words.size() < 2)
     return complain("put", {Errc::invalid_argument,
                             "where to? Write: tarn put FILE... BUCKET/ (or -r DIRECTORY)"});
@@ -176,7 +176,7 @@ Task<Result<Present>> list_present(Session& session, Place prefix) {
 
 /// "DIR" alone goes into the bucket of the directory's name; "BUCKET/PREFIX" means
 /// "BUCKET/PREFIX/".
-Result<Place> tree_place(const Arguments& arguments) {
+Result<Place> tree_place(const PutArguments& arguments) {
   std::string directory = arguments.words.front();
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   TRY(Place place,
@@ -201,7 +201,7 @@ std::vector<Item> plan_tree(const Tree& tree, const Place& prefix,
   return items;
 }
 
-Exit put_tree(Session& session, const Arguments& arguments, const GlobalOptions& options) {
+Exit put_tree(Session& session, const PutArguments& arguments, const GlobalOptions& options) {
   if (arguments.words.size() > 2)
     return complain("put",
                     {Errc::invalid_argument, "-r takes one directory: tarn put -r DIR BUCKET/"});
@@ -245,7 +245,7 @@ void add_put_command(const CommandLine& line) {
       "  tarn put shard-000000.tar data/\n"
       "  tarn put *.tar data/train-%06d.tar\n"
       "  tarn put -r /mnt/nfs/imagenet data/imagenet/   (again: sends only what is missing)");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PutArguments>();
   command
       ->add_option(
           "FILE... BUCKET/OBJECT", arguments->words,

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-Task<Result<std::string>> act(Session& session, std::string action) {
+Task<Result<std::string>> rebalance_act(Session& session, std::string action) {
   const ordered_json message{
       {"action", action}, {"name", ""}, {"value", {{"ID", ""}, {"Kind", "rebalance"}}}};
   CO_TRY(const auto answer,
@@ -17,8 +17,8 @@ Task<Result<std::string>> act(Session& session, std::string action) {
   co_return answer.body;
 }
 
-Exit start(Session& session, bool json) {
-  const auto id = session.run(act(session, "start"));
+Exit rebalance_start(Session& session, bool json) {
+  const auto id = session.run(rebalance_act(session, "start"));
   if (!id) return complain("cluster rebalance start", id.error());
   if (json)
     print_json({{"id", *id}});
@@ -27,21 +27,21 @@ Exit start(Session& session, bool json) {
   return Exit::ok;
 }
 
-Exit stop(Session& session, bool json) {
-  const auto done = session.run(act(session, "stop"));
+Exit rebalance_stop(Session& session, bool json) {
+  const auto done = session.run(rebalance_act(session, "stop"));
   if (!done) return complain("cluster rebalance stop", done.error());
   if (json) print_json({{"stopped", true}});
   return Exit::ok;
 }
 
-std::string time_text(const ordered_json& seconds) {
+std::string rebalance_time_text(const ordered_json& seconds) {
   if (!seconds.is_number()) return "-";
   return duration_text(
       std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
 }
 
 /// A row of what a target tells (MoveReport); an error stands in the last column.
-std::vector<std::string> row_of(const std::string& target, const ordered_json& report) {
+std::vector<std::string> rebalance_row_of(const std::string& target, const ordered_json& report) {
   if (report.contains("error"))
     return {printable(target),
             "?",
@@ -58,11 +58,11 @@ std::vector<std::string> row_of(const std::string& target, const ordered_json& r
           readable_size(walk.at("bytes").get<std::uint64_t>()),
           std::to_string(walk.at("left_names").get<std::uint64_t>()),
           readable_size(report.at("rate").get<std::uint64_t>()) + "/s",
-          time_text(report.at("seconds_left")),
+          rebalance_time_text(report.at("seconds_left")),
           printable(walk.value("error", ""))};
 }
 
-Exit show(Session& session, bool json) {
+Exit rebalance_show(Session& session, bool json) {
   const auto answer = session.run(session.call(http::Method::get, "/v1/cluster?what=rebalance"));
   if (!answer) return complain("cluster rebalance show", answer.error());
   const auto told = ordered_json::parse(answer->body, nullptr, false);
@@ -72,7 +72,8 @@ Exit show(Session& session, bool json) {
       return Exit::ok;
     }
     Table table({"TARGET", "STATE", "MOVED", "BYTES", "LEFT", "RATE", "TIME LEFT", ""});
-    for (const auto& [id, report] : told.at("targets").items()) table.add(row_of(id, report));
+    for (const auto& [id, report] : told.at("targets").items())
+      table.add(rebalance_row_of(id, report));
     table.print();
     const bool home = told.at("past") == 0;
     fmt::print("\nmap {}: {}\n", told.at("map").get<std::uint64_t>(),
@@ -100,9 +101,10 @@ void add_rebalance_commands(const CommandLine& line, CLI::App& cluster_group) {
         command, std::string("cluster rebalance ") + name,
         [run, &options = line.options](Session& session) { return run(session, options.json); });
   };
-  add("start", "Have every target look through all it has and move what belongs elsewhere", start);
-  add("stop", "Move nothing until start, or until nodes come or go", stop);
-  add("show", "What each target has moved, what is left, how long it takes", show);
+  add("start", "Have every target look through all it has and move what belongs elsewhere",
+      rebalance_start);
+  add("stop", "Move nothing until start, or until nodes come or go", rebalance_stop);
+  add("show", "What each target has moved, what is left, how long it takes", rebalance_show);
 }
 
 }  // namespace tarn::cli

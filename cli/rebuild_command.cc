@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string time_text(const ordered_json& seconds) {
+std::string rebuild_time_text(const ordered_json& seconds) {
   if (!seconds.is_number()) return "-";
   return duration_text(
       std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
@@ -28,7 +28,8 @@ std::string number_at(const ordered_json& of, const char* key) {
 
 /// What the cluster answers, shown by `show`, or as JSON.
 template <class Show>
-Exit tell(Session& session, const std::string& name, const char* what, bool json, Show show) {
+Exit rebuild_tell(Session& session, const std::string& name, const char* what, bool json,
+                  Show show) {
   const auto answer =
       session.run(session.call(http::Method::get, std::string("/v1/cluster?what=") + what));
   if (!answer) return complain(name, answer.error());
@@ -51,8 +52,8 @@ std::vector<std::string> row_of_loss(std::string what, const ordered_json& loss)
           number_at(loss, "objects"),
           size_at(loss, "bytes"),
           least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
-          time_text(loss.at("seconds_least")),
-          time_text(loss.at("seconds_most")),
+          rebuild_time_text(loss.at("seconds_least")),
+          rebuild_time_text(loss.at("seconds_most")),
           number_at(loss, "at_risk"),
           number_at(loss, "lost")};
 }
@@ -90,7 +91,7 @@ void show_status(const ordered_json& told) {
       table.add({printable(id), report.at("state").get<std::string>(), number_at(report, "objects"),
                  size_at(report, "bytes"), number_at(report, "left_objects"),
                  size_at(report, "left_bytes"), endangered(report), number_at(report, "incomplete"),
-                 size_at(report, "rate") + "/s", time_text(report.at("seconds_left"))});
+                 size_at(report, "rate") + "/s", rebuild_time_text(report.at("seconds_left"))});
     else
       table.add({printable(id), "?", "-", "-", "-", "-", "-", "-", "-",
                  printable(report.value("error", ""))});
@@ -98,7 +99,7 @@ void show_status(const ordered_json& told) {
   table.print();
 }
 
-Exit start(Session& session, bool wait, const GlobalOptions& options) {
+Exit rebuild_start(Session& session, bool wait, const GlobalOptions& options) {
   const ordered_json body{{"action", "start"}, {"value", {{"Kind", "rebuild"}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("rebuild start", answer.error());
@@ -106,7 +107,7 @@ Exit start(Session& session, bool wait, const GlobalOptions& options) {
   return tell_of_job(session, "rebuild start", answer->body, words, options);
 }
 
-Exit stop(Session& session) {
+Exit rebuild_stop(Session& session) {
   const ordered_json body{{"action", "stop"}, {"value", {{"Kind", "rebuild"}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("rebuild stop", answer.error());
@@ -122,24 +123,24 @@ void add_rebuild_commands(const CommandLine& line) {
   auto* plan = group->add_subcommand("plan", "What the loss of each target and drive would cost");
   plan->footer("Example:\n  tarn rebuild plan");
   line.on_session(plan, "rebuild plan", [&options = line.options](Session& session) {
-    return tell(session, "rebuild plan", "rebuild_plan", options.json, show_plan);
+    return rebuild_tell(session, "rebuild plan", "rebuild_plan", options.json, show_plan);
   });
   auto* status = group->add_subcommand("status", "What each target makes again, and how long yet");
   status->footer("Example:\n  tarn rebuild status");
   line.on_session(status, "rebuild status", [&options = line.options](Session& session) {
-    return tell(session, "rebuild status", "rebuild", options.json, show_status);
+    return rebuild_tell(session, "rebuild status", "rebuild", options.json, show_status);
   });
   const auto wait = std::make_shared<bool>(false);
   auto* begin = group->add_subcommand("start", "Look now for what is missing, and make it again");
   begin->footer("Example:\n  tarn rebuild start --wait");
   begin->add_flag("--wait", *wait, "return when nothing is missing that can be made");
   line.on_session(begin, "rebuild start", [wait, &options = line.options](Session& session) {
-    return start(session, *wait, options);
+    return rebuild_start(session, *wait, options);
   });
   auto* end =
       group->add_subcommand("stop", "Make nothing again until more is lost, or until start");
   end->footer("Example:\n  tarn rebuild stop");
-  line.on_session(end, "rebuild stop", [](Session& session) { return stop(session); });
+  line.on_session(end, "rebuild stop", [](Session& session) { return rebuild_stop(session); });
 }
 
 }  // namespace tarn::cli

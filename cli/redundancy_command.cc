@@ -24,7 +24,7 @@ struct Asked {
   std::string lost_after;
 };
 
-std::string number_of(const ordered_json& bucket, const char* key) {
+std::string redundancy_number_of(const ordered_json& bucket, const char* key) {
   return std::to_string(bucket.value(key, std::uint64_t{0}));
 }
 
@@ -78,7 +78,7 @@ Exit complain_of_gaps(const ordered_json& counted) {
     std::string away;
     for (const auto& target : each.value("targets_away", ordered_json::array()))
       away += (away.empty() ? "" : ", ") + printable(target.get<std::string>());
-    if (away.empty()) away = "none, but " + number_of(each, "drives_away") + " drives";
+    if (away.empty()) away = "none, but " + redundancy_number_of(each, "drives_away") + " drives";
     complain("redundancy",
              {Errc::unavailable, fmt::format("the counts of {} are incomplete: targets away: {}",
                                              printable(each.value("name", "")), away)});
@@ -105,11 +105,12 @@ Exit redundancy(Session& session, const Asked& asked, bool as_json) {
   Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "SURVIVES", "VERIFIED",
                "DRIVES AWAY", "COUNTED"});
   for (const auto& each : counted["buckets"])
-    table.add({printable(each.value("name", "")), number_of(each, "copies"),
+    table.add({printable(each.value("name", "")), redundancy_number_of(each, "copies"),
                objects_and_bytes(each, "full"), objects_and_bytes(each, "reduced"),
                objects_and_bytes(each, "at_risk"), objects_and_bytes(each, "lost"),
                what_it_survives(each), age_text(each.value("oldest_verified_ns", ordered_json())),
-               number_of(each, "drives_away"), each.value("complete", true) ? "all" : "in part"});
+               redundancy_number_of(each, "drives_away"),
+               each.value("complete", true) ? "all" : "in part"});
   table.print();
   for (const auto& each : counted["buckets"]) print_lost(each);
   return complain_of_gaps(counted);

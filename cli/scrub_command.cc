@@ -13,15 +13,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string time_text(const ordered_json& wall_ns) {
+std::string scrub_time_text(const ordered_json& wall_ns) {
   if (!wall_ns.is_number() || wall_ns.get<std::int64_t>() == 0) return "never";
   return fmt::format(
       "{:%Y-%m-%d %H:%M:%S}",
       fmt::gmtime(static_cast<std::time_t>(wall_ns.get<std::int64_t>() / 1'000'000'000)));
 }
 
-std::vector<std::string> row_of(const std::string& target, const std::string& path,
-                                const ordered_json& drive) {
+std::vector<std::string> scrub_row_of(const std::string& target, const std::string& path,
+                                      const ordered_json& drive) {
   const bool running = drive.at("running").get<bool>();
   const auto& seconds = drive.at("seconds_left");
   return {
@@ -34,13 +34,13 @@ std::vector<std::string> row_of(const std::string& target, const std::string& pa
           ? duration_text(std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>())))
           : "-",
       std::to_string(drive.at("bad_ever").get<std::uint64_t>()),
-      time_text(drive.at("verified_ns"))};
+      scrub_time_text(drive.at("verified_ns"))};
 }
 
 void add_findings(const std::string& path, const ordered_json& drive, Table& table) {
   for (const auto& each : drive.at("found")) {
     const auto& piece = each.at("piece");
-    table.add({time_text(each.at("found_ns")), printable(path),
+    table.add({scrub_time_text(each.at("found_ns")), printable(path),
                printable(each.at("file").get<std::string>()),
                printable(each.at("bucket").get<std::string>() + "/" +
                          each.at("object").get<std::string>()),
@@ -49,7 +49,7 @@ void add_findings(const std::string& path, const ordered_json& drive, Table& tab
   }
 }
 
-void show(const ordered_json& told) {
+void scrub_show(const ordered_json& told) {
   Table drives({"TARGET", "DRIVE", "STATE", "READ", "RATE", "TIME LEFT", "BAD", "VERIFIED (UTC)"});
   Table found({"FOUND (UTC)", "DRIVE", "FILE", "OBJECT", "SLICE", "OUTCOME"});
   for (const auto& [id, target] : told.at("targets").items()) {
@@ -59,7 +59,7 @@ void show(const ordered_json& told) {
       continue;
     }
     for (const auto& [path, drive] : target.at("drives").items()) {
-      drives.add(row_of(id, path, drive));
+      drives.add(scrub_row_of(id, path, drive));
       add_findings(path, drive, found);
     }
   }
@@ -77,7 +77,7 @@ Exit status(Session& session, bool json) {
     if (json)
       print_json(told);
     else
-      show(told);
+      scrub_show(told);
     return Exit::ok;
   } catch (const ordered_json::exception& problem) {
     return complain("scrub status",
@@ -85,7 +85,8 @@ Exit status(Session& session, bool json) {
   }
 }
 
-Exit start(Session& session, const std::string& target, bool wait, const GlobalOptions& options) {
+Exit scrub_start(Session& session, const std::string& target, bool wait,
+                 const GlobalOptions& options) {
   const ordered_json body{{"action", "start"},
                           {"value", {{"Kind", "scrub"}, {"DaemonID", target}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
@@ -94,7 +95,7 @@ Exit start(Session& session, const std::string& target, bool wait, const GlobalO
   return tell_of_job(session, "scrub start", answer->body, words, options);
 }
 
-Exit stop(Session& session) {
+Exit scrub_stop(Session& session) {
   const ordered_json body{{"action", "stop"}, {"value", {{"Kind", "scrub"}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("scrub stop", answer.error());
@@ -115,7 +116,7 @@ void add_scrub_commands(const CommandLine& line) {
   begin->add_option("--target", *target, "id of the target whose drives are read (all)");
   begin->add_flag("--wait", *wait, "return when it has ended; 1 when that was not well");
   line.on_session(begin, "scrub start", [target, wait, &options = line.options](Session& session) {
-    return start(session, *target, *wait, options);
+    return scrub_start(session, *target, *wait, options);
   });
   auto* show_all = group->add_subcommand(
       "status", "How far each drive is, when all of it was last read, and what was bad");
@@ -126,7 +127,7 @@ void add_scrub_commands(const CommandLine& line) {
   auto* end = group->add_subcommand(
       "stop", "Go on only so fast that all has been read within scrub.period");
   end->footer("Example:\n  tarn scrub stop");
-  line.on_session(end, "scrub stop", [](Session& session) { return stop(session); });
+  line.on_session(end, "scrub stop", [](Session& session) { return scrub_stop(session); });
 }
 
 }  // namespace tarn::cli

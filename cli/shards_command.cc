@@ -21,10 +21,10 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1U << 20U;
+constexpr std::size_t kShardsPieceBytes = 1U << 20U;
 constexpr const char* kRetryFor = "5m";
 
-struct Arguments {
+struct ShardsArguments {
   std::string where;
   std::string input = "-";
   std::string size = "1GiB";
@@ -114,7 +114,7 @@ void ShardRun::fail_with(Error error) {
 }
 
 Status ShardRun::spool_data(TarReader& reader) {
-  std::string piece(kPieceBytes, '\0');
+  std::string piece(kShardsPieceBytes, '\0');
   const auto bytes = std::as_writable_bytes(std::span(piece));
   while (true) {
     TRY(const std::size_t got, reader.read_data(bytes));
@@ -248,7 +248,7 @@ Exit report(Session& session, const ShardNames& names, const ShardRun& run, doub
   return none_behind ? Exit::ok : complain("shards", none_behind.error());
 }
 
-Result<CutLimits> limits_of(const Arguments& arguments, const Spool& spool) {
+Result<CutLimits> limits_of(const ShardsArguments& arguments, const Spool& spool) {
   CutLimits limits;
   TRY(limits.shard_bytes_max, parse_amount(arguments.size));
   TRY(limits.hold_bytes, parse_amount(arguments.hold));
@@ -264,7 +264,7 @@ Result<CutLimits> limits_of(const Arguments& arguments, const Spool& spool) {
   return limits;
 }
 
-Exit cut_and_send(Session& session, const ShardNames& names, const Arguments& arguments,
+Exit cut_and_send(Session& session, const ShardNames& names, const ShardsArguments& arguments,
                   const GlobalOptions& options) {
   if (arguments.input == "-" && ::isatty(STDIN_FILENO) != 0)
     return complain("shards", {Errc::invalid_argument,
@@ -286,7 +286,7 @@ Exit cut_and_send(Session& session, const ShardNames& names, const Arguments& ar
   return report(session, names, run, seconds, options);
 }
 
-Exit shards(const Arguments& arguments, GlobalOptions options) {
+Exit shards(const ShardsArguments& arguments, GlobalOptions options) {
   const auto names = ShardNames::parse(arguments.where);
   if (!names) return complain("shards", names.error());
   if (!names->endpoint().empty()) options.endpoint = names->endpoint();
@@ -308,7 +308,7 @@ void add_shards_command(const CommandLine& line) {
       "Examples:\n"
       "  tar --sort=name -cf - dataset | tarshards http://host:8080/data/train-%06d.tar\n"
       "  tarn shards data/train-%06d.tar dataset.tar --size 256MiB");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ShardsArguments>();
   command
       ->add_option("URL", arguments->where,
                    "http://HOST:PORT/BUCKET/NAME-%06d.tar, or BUCKET/NAME-%06d.tar at --endpoint")

@@ -19,7 +19,7 @@ struct Field {
   std::size_t at;
   std::size_t bytes;
 };
-constexpr Field kName{0, 100};
+constexpr Field kTarStreamName{0, 100};
 constexpr Field kSize{124, 12};
 constexpr Field kChecksum{148, 8};
 constexpr Field kType{156, 1};
@@ -69,7 +69,7 @@ bool checksum_matches(std::span<const char> block) {
   return sum == unsigned_sum || sum == signed_sum;
 }
 
-std::optional<std::uint64_t> padded(std::uint64_t bytes) {
+std::optional<std::uint64_t> tar_stream_padded(std::uint64_t bytes) {
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     return std::nullopt;
   return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock;
@@ -96,7 +96,7 @@ Result<std::map<std::string, std::string>> parse_pax(std::string_view text) {
 }
 
 std::string name_in(std::span<const char> block) {
-  const auto name = field(block, kName);
+  const auto name = field(block, kTarStreamName);
   const bool posix = std::memcmp(block.data() + kMagic.at, "ustar\0", kMagic.bytes) == 0;
   const auto prefix = posix ? field(block, kPrefix) : std::string_view();
   return prefix.empty() ? std::string(name) : fmt::format("{}/{}", prefix, name);
@@ -202,7 +202,7 @@ Status TarReader::finish_member(const Block& block, std::uint64_t size, TarMembe
     return fail(Errc::unsupported,
                 "member '{}' goes on from another volume: a multi-volume archive cannot be cut",
                 member.name);
-  const auto data = padded(has_data(member.type) ? size : 0);
+  const auto data = tar_stream_padded(has_data(member.type) ? size : 0);
   if (!data) return fail(Errc::corrupt, "member '{}': a size of {}", member.name, size);
   member.head.append(block.data(), block.size());
   if (member.type == 'S') {

@@ -17,7 +17,7 @@ std::size_t digits_at(std::string_view text, std::size_t from) {
   return end - from;
 }
 
-std::string padded(std::uint64_t number, std::size_t width) {
+std::string templates_padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
 
@@ -37,7 +37,7 @@ struct Found {
   Range range;
 };
 
-Result<std::uint64_t> number_of(std::string_view whole, std::string_view digits) {
+Result<std::uint64_t> templates_number_of(std::string_view whole, std::string_view digits) {
   const auto number = parse_u64(digits);
   if (number && digits.size() <= kWidthMax) return *number;
   return fail(Errc::invalid_argument,
@@ -58,9 +58,9 @@ Result<Range> parse_braces(std::string_view whole) {
     last = last.substr(0, more);
   }
   Range range;
-  TRY(range.first, number_of(whole, first));
-  TRY(range.last, number_of(whole, last));
-  TRY(range.step, number_of(whole, step));
+  TRY(range.first, templates_number_of(whole, first));
+  TRY(range.last, templates_number_of(whole, last));
+  TRY(range.step, templates_number_of(whole, step));
   if (range.first > range.last)
     return fail(Errc::invalid_argument, "template '{}' counts down: write the smaller number first",
                 whole);
@@ -87,7 +87,7 @@ Result<std::optional<Found>> find_braces(std::string_view text, std::size_t open
 
 Result<Found> take_at(std::string_view text, std::size_t at, std::size_t digits) {
   const auto whole = text.substr(at, digits + 1);
-  TRY(const std::uint64_t count, number_of(whole, whole.substr(1)));
+  TRY(const std::uint64_t count, templates_number_of(whole, whole.substr(1)));
   if (count == 0)
     return fail(Errc::invalid_argument,
                 "template '{}' stands for no name at all: @001000 stands for 000000 to 000999",
@@ -114,7 +114,7 @@ std::vector<std::string> combine(const std::vector<std::string>& heads, const Ra
   out.reserve(heads.size() * range.count());
   for (const std::string& head : heads)
     for (std::uint64_t i = 0; i < range.count(); ++i)
-      out.push_back(head + padded(range.first + i * range.step, range.width));
+      out.push_back(head + templates_padded(range.first + i * range.step, range.width));
   return out;
 }
 
@@ -149,8 +149,8 @@ Result<std::string> cluster_template(std::string_view text) {
     if (!found) break;
     is_template = true;
     const Range& range = found->range;
-    out += fmt::format("{{{}..{}..{}}}", padded(range.first, range.width),
-                       padded(range.last, range.width), range.step);
+    out += fmt::format("{{{}..{}..{}}}", templates_padded(range.first, range.width),
+                       templates_padded(range.last, range.width), range.step);
     at = found->end;
   }
   TRY(const auto numbered, find_numbering(text));
@@ -161,7 +161,7 @@ Result<std::string> cluster_template(std::string_view text) {
 }
 
 std::string NumberedName::name(std::uint64_t number) const {
-  return before + padded(number, width) + after;
+  return before + templates_padded(number, width) + after;
 }
 
 std::optional<std::uint64_t> NumberedName::number_in(std::string_view name) const {
@@ -170,7 +170,7 @@ std::optional<std::uint64_t> NumberedName::number_in(std::string_view name) cons
     return std::nullopt;
   const auto digits = name.substr(before.size(), name.size() - before.size() - after.size());
   const auto number = parse_u64(digits);
-  if (!number || digits != padded(*number, width)) return std::nullopt;
+  if (!number || digits != templates_padded(*number, width)) return std::nullopt;
   return number;
 }
 

@@ -10,7 +10,7 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1U << 20U;
+constexpr std::size_t kTransferBufferBytes = 1U << 20U;
 constexpr int kRestartsMax = 5;
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
@@ -38,7 +38,7 @@ Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Pa
                                     Meter* meter) {
   Xxh64Stream hash;
   if (meter != nullptr) meter->at(0);
-  std::string buffer(kBufferBytes, '\0');
+  std::string buffer(kTransferBufferBytes, '\0');
   while (true) {
     CO_TRY(const std::size_t got, source.read(bytes_of(buffer)));
     if (got == 0) break;
@@ -81,7 +81,7 @@ void announce(http::ClientRequest& request, const UploadOptions& options, bool e
 }
 
 /// `stored`, when its checksum is that of what was sent.
-Result<Stored> confirmed(const Place& place, Stored stored, const std::string& checksum) {
+Result<Stored> transfer_confirmed(const Place& place, Stored stored, const std::string& checksum) {
   if (stored.checksum == checksum) return stored;
   return fail(Errc::corrupt,
               "{}: the cluster stored bytes with the XXH64 '{}', '{}' was sent: put it again",
@@ -108,7 +108,7 @@ Task<Result<Stored>> upload_once(Session& session, const Place& place, Body& sou
   } else if (!empty) {
     co_return fail(nothing_stored(opened.head.status));
   }
-  co_return confirmed(place, stored_by(opened.head, length.value_or(0)), checksum);
+  co_return transfer_confirmed(place, stored_by(opened.head, length.value_or(0)), checksum);
 }
 
 Task<Result<ObjectHead>> head_once(Session& session, const Place& place, Patience& patience) {
@@ -219,7 +219,7 @@ Task<Status> download_rest(Session& session, const Place& place, Destination& si
   CO_TRY(Opened opened, co_await session.open(std::move(request), std::nullopt, patience));
   CO_TRY_OK(begin_or_resume(opened, place, sink, partial));
   if (meter != nullptr) meter->begin(partial.size, partial.got);
-  std::string buffer(kBufferBytes, '\0');
+  std::string buffer(kTransferBufferBytes, '\0');
   while (partial.got < partial.size) {
     CO_TRY(const std::size_t got, co_await opened.stream.read_some(bytes_of(buffer)));
     if (got == 0) co_return fail(Errc::disconnected, "{}: cut short", place.display());

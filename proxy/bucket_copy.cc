@@ -20,12 +20,12 @@ using nlohmann::json;
 constexpr const char* kCopy = "copy-bck";
 constexpr const char* kRename = "move-bck";
 constexpr const char* kMakeCopies = "make-n-copies";
-constexpr std::string_view kPath = "/v1/internal/copy";
+constexpr std::string_view kBucketCopyPath = "/v1/internal/copy";
 constexpr std::string_view kMirrorPath = "/v1/internal/mirror";
 const std::vector<const cluster::Node*> kNone;
 constexpr std::chrono::milliseconds kStoreAgain{500};
 /// Longer than a lease: a target that does not acknowledge has lost its own by then.
-constexpr std::chrono::seconds kAcknowledgeWait{15};
+constexpr std::chrono::seconds kBucketCopyAcknowledgeWait{15};
 
 /// The bucket in bck_to=, which must be one of ours.
 Result<api::Bucket> destination_of(const http::Request& request) {
@@ -86,8 +86,8 @@ std::string about_copy(const api::Bucket& from, const api::Bucket& to,
                      part(what.prepend), what.dry_run ? " (dry run)" : "");
 }
 
-Job new_job(const char* kind, const api::Bucket& from, const api::Bucket& to, std::string about,
-            const cluster::ClusterState& state) {
+Job bucket_copy_new_job(const char* kind, const api::Bucket& from, const api::Bucket& to,
+                        std::string about, const cluster::ClusterState& state) {
   Job job;
   job.kind = kind;
   job.bucket = from;
@@ -138,7 +138,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));
   const auto& state = *goal.state;
-  Job job = new_job(kCopy, from, to, about_copy(from, to, what), state);
+  Job job = bucket_copy_new_job(kCopy, from, to, about_copy(from, to, what), state);
   job.order =
       json{{"from", raw(source.record->id)}, {"to", raw(goal.record->id)}, {"what", what}}.dump();
   Jobs::Refusal refuse;
@@ -157,7 +157,8 @@ Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket
   const bool on_nodes = bucket.record->pieces().many();
   const int copies =
       on_nodes ? api::node_copies_of(bucket.record->props) : api::copies_of(bucket.record->props);
-  Job job = new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
+  Job job =
+      bucket_copy_new_job(kMakeCopies, name, name, fmt::format("copies:{}", copies), *bucket.state);
   job.to.reset();
   json order{{"bucket", raw(bucket.record->id)}};
   if (on_nodes) order["since"] = bucket.record->pieces_since();
@@ -176,8 +177,8 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
                    "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
                    from.display());
   const auto state = services.view.state();
-  Job job =
-      new_job(kRename, from, to, fmt::format("mv {}=>{}", from.display(), to.display()), *state);
+  Job job = bucket_copy_new_job(kRename, from, to,
+                                fmt::format("mv {}=>{}", from.display(), to.display()), *state);
   const auto* record = state->bmd.find(from);
   CO_TRY(const std::string given_by, co_await cluster::name_given_by(services.store, from));
   job.order =
@@ -199,7 +200,7 @@ Task<Status> drive_bucket_copy(const Services& services, Job job) {
     CO_TRY(const auto state, co_await newest_state(services, job.id));
     CO_TRY_OK(check_buckets(*state, {from, to}));
     CO_TRY_OK(targets_that_may_hold(*state));
-    TargetWork work = work_for(*state, kPath, order);
+    TargetWork work = work_for(*state, kBucketCopyPath, order);
     work.continue_on_error = what.continue_on_error;
     work.order["again"] = again;
     const Status worked = co_await work_on_targets(services, job, std::move(work));
@@ -251,8 +252,8 @@ Task<Status> drive_bucket_rename(const Services& services, Job job) {
     CO_TRY_OK(renamed);
   }
   const std::uint64_t version = services.view.state()->bmd.version;
-  const Status seen =
-      co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
+  const Status seen = co_await cluster::wait_acknowledged(services.store, services.view, version,
+                                                          kBucketCopyAcknowledgeWait);
   CO_FAIL_POINT("rename_bucket.before_reply");
   if (!seen)
     co_return fail(Errc::unavailable,

@@ -29,7 +29,7 @@ using nlohmann::json;
 
 constexpr std::string_view kMsgpack = "application/msgpack";
 /// Longer than a lease: a target that does not acknowledge has lost its own by then.
-constexpr std::chrono::seconds kAcknowledgeWait{15};
+constexpr std::chrono::seconds kBucketsAcknowledgeWait{15};
 constexpr std::chrono::seconds kLookAtEnding{2};
 constexpr std::size_t kListingIdLength = 12;
 
@@ -43,7 +43,7 @@ Error not_yet(const std::string& action) {
   return {Errc::unsupported, fmt::format("action '{}' on a bucket belongs to later work", action)};
 }
 
-Task<Status> answer_empty(http::Exchange& exchange) {
+Task<Status> answer_done(http::Exchange& exchange) {
   const Status sent = co_await exchange.respond(http::Response(200));
   co_return sent;
 }
@@ -60,13 +60,13 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
                                                             std::move(props), services.clock));
   obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
                          name.display(), raw(record.id), services.view.state()->bmd.version);
-  const Status sent = co_await answer_empty(exchange);
+  const Status sent = co_await answer_done(exchange);
   co_return sent;
 }
 
 Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, api::Bucket name) {
-  const Status destroyed =
-      co_await cluster::destroy_bucket(services.store, services.view, name, kAcknowledgeWait);
+  const Status destroyed = co_await cluster::destroy_bucket(services.store, services.view, name,
+                                                            kBucketsAcknowledgeWait);
   if (!destroyed && destroyed.error().code == Errc::bucket_not_found)
     co_return fail(bucket_not_found(name));
   if (!destroyed && destroyed.error().code == Errc::timeout)
@@ -76,7 +76,7 @@ Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, 
   CO_TRY_OK(destroyed);
   obs::log("proxy").info("bucket destroyed req={} bucket={} bmd={}", exchange.request_id(),
                          name.display(), services.view.state()->bmd.version);
-  const Status sent = co_await answer_empty(exchange);
+  const Status sent = co_await answer_done(exchange);
   co_return sent;
 }
 
@@ -117,8 +117,8 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
     co_return fail(bucket_not_found(name));
   CO_TRY_OK(changed);
   const std::uint64_t version = services.view.state()->bmd.version;
-  const Status seen =
-      co_await cluster::wait_acknowledged(services.store, services.view, version, kAcknowledgeWait);
+  const Status seen = co_await cluster::wait_acknowledged(services.store, services.view, version,
+                                                          kBucketsAcknowledgeWait);
   if (!seen)
     co_return fail(Errc::unavailable,
                    "the properties of bucket \"{}\" are set, but not all nodes know yet: {}",
@@ -127,7 +127,7 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
                          name.display(), version);
   const bool recodes = other_coding || follows == Follows::coding;
   if (!other_copies && !recodes) {
-    const Status sent = co_await answer_empty(exchange);
+    const Status sent = co_await answer_done(exchange);
     co_return sent;
   }
   CO_TRY(const std::string job, recodes ? co_await start_recode(services, name, other_coding)
@@ -363,8 +363,9 @@ Task<void> finish_destroying(const Services& services) {
       if (!bucket.ending) continue;
       ending.insert(bucket.id);
       if (!seen.contains(bucket.id) || !services.membership.lease().valid()) continue;
-      const Status done = co_await cluster::finish_destroy(
-          services.store, services.view, name, bucket.id, state->bmd.version, kAcknowledgeWait);
+      const Status done =
+          co_await cluster::finish_destroy(services.store, services.view, name, bucket.id,
+                                           state->bmd.version, kBucketsAcknowledgeWait);
       obs::log("proxy").info("destroy of a bucket gone on with bucket={} err={}", name.display(),
                              done ? "" : done.error().message);
     }

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::milliseconds kClusterEndLookEvery{200};
 constexpr std::chrono::seconds kBucketsWait{10};
 
 spdlog::logger& log() { return obs::log("proxy"); }
@@ -129,7 +129,7 @@ Task<void> carry_out_cluster_end(const Services& services) {
   std::string waits;
   std::string problem;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kClusterEndLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = services.view.state();
     if (!cluster::is_ending(state->map) || !leads(services, *state)) continue;

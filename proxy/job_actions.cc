@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStopWait = 10s;
-constexpr auto kLookEvery = 20ms;
+constexpr auto kJobActionsLookEvery = 20ms;
 
 /// Waits until a job has ended that was told to stop.
 Task<Status> wait_ended(const Services& services, std::string id,
@@ -33,7 +33,7 @@ Task<Status> wait_ended(const Services& services, std::string id,
     if (std::chrono::steady_clock::now() > deadline)
       co_return fail(Errc::unavailable, "job {}[{}] was told to stop and has not ended yet",
                      job->kind, id);
-    co_await pause(kLookEvery);
+    co_await pause(kJobActionsLookEvery);
   }
 }
 

@@ -18,8 +18,8 @@ using cluster::Revision;
 using cluster::Transaction;
 
 constexpr std::size_t kIdLength = 10;  // AIStore's clients want nine at least
-constexpr int kAttemptsMax = 50;
-constexpr auto kLookEvery = 200ms;
+constexpr int kJobsAttemptsMax = 50;
+constexpr auto kJobsLookEvery = 200ms;
 
 std::string id_in(const std::string& key) { return key.substr(cluster::keys::kJobs.size()); }
 
@@ -163,7 +163,7 @@ Task<Result<std::string>> Jobs::begin(Job& job, Refusal refuse) {
   job.id = random_id(kIdLength);
   job.started_ns = node_.clock.wall_time().count();
   (void)take(job, node_.self);
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kJobsAttemptsMax; ++attempt) {
     if (refuse) CO_TRY_OK(co_await catch_up());
     Revision last = 0;
     {
@@ -221,7 +221,7 @@ Task<bool> Jobs::is_ours(std::string id) {
   while (true) {
     const Status fetched = co_await fetch(id);
     if (fetched && node_.holds_lease()) break;
-    co_await pause(kLookEvery);
+    co_await pause(kJobsLookEvery);
   }
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(id);
@@ -282,7 +282,7 @@ Task<void> Jobs::finish(std::string id, Status result) {
   while (true) {
     const auto done = co_await change(id, edit);
     if (done || done.error().code == Errc::not_found) break;
-    co_await pause(kLookEvery);
+    co_await pause(kJobsLookEvery);
   }
   release(id);
 }

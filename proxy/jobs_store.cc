@@ -13,7 +13,7 @@ using cluster::Compare;
 using cluster::Revision;
 using cluster::Transaction;
 
-constexpr int kAttemptsMax = 50;
+constexpr int kJobsStoreAttemptsMax = 50;
 
 }  // namespace
 
@@ -111,7 +111,7 @@ Task<Result<bool>> Jobs::write(Job next, Revision revision, std::string gone) {
 /// By compare-and-swap, until it is so. `edit` may be asked several times; when it says false
 /// nothing is written. Returns the job as it is then.
 Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kJobsStoreAttemptsMax; ++attempt) {
     std::optional<Held> base;
     {
       const std::lock_guard lock(mutex_);

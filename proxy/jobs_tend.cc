@@ -21,7 +21,7 @@ using cluster::Compare;
 using cluster::Revision;
 using cluster::Transaction;
 
-constexpr auto kLookEvery = 200ms;
+constexpr auto kJobsTendLookEvery = 200ms;
 constexpr auto kForgetEvery = 10s;
 constexpr auto kReloadEvery = 30s;  // whatever a watch may have missed
 constexpr std::size_t kForgottenAtOnce = 50;
@@ -61,7 +61,7 @@ Task<void> Jobs::follow() {
     if (co_await is_cancelled()) co_return;
     if (loaded) co_await first_of(watch(*loaded + 1), doze(kReloadEvery));
     if (co_await is_cancelled()) co_return;
-    co_await pause(kLookEvery);
+    co_await pause(kJobsTendLookEvery);
   }
 }
 
@@ -148,7 +148,7 @@ Task<void> Jobs::tend() {
   co_await asio::this_coro::throw_if_cancelled(false);
   BootTime forgot = node_.clock.boot_time();
   while (!co_await is_cancelled()) {
-    co_await pause(kLookEvery);
+    co_await pause(kJobsTendLookEvery);
     if (co_await is_cancelled()) co_return;
     if (!node_.holds_lease()) continue;
     co_await take_orphans();

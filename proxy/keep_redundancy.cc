@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::milliseconds kLookEvery = 500ms;
+constexpr std::chrono::milliseconds kKeepRedundancyLookEvery = 500ms;
 /// How soon after it began to lead, at most: nobody else shows anything meanwhile.
 constexpr std::chrono::nanoseconds kFirstAfter = 5s;
 constexpr unsigned kRests = 3;
@@ -75,7 +75,7 @@ Task<void> keep_redundancy(const Services& services, RedundancyBoard& board,
       last = services.clock.boot_time();
       wait = std::chrono::nanoseconds::max();
     }
-    co_await pause(kLookEvery);
+    co_await pause(kKeepRedundancyLookEvery);
   }
 }
 

@@ -14,9 +14,9 @@
 namespace tarn::proxy {
 namespace {
 
-constexpr std::string_view kPath = "/v1/internal/list";
-constexpr int kAttemptsMax = 5;
-constexpr http::CallLimits kLimits{.total = std::chrono::seconds(30)};
+constexpr std::string_view kListPath = "/v1/internal/list";
+constexpr int kListAttemptsMax = 5;
+constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
 constexpr std::chrono::milliseconds kPause{50};
 
 /// The targets that a complete list needs. unavailable when one of them does not answer now.
@@ -55,7 +55,7 @@ Task<Result<api::MergedPage>> list_at_rest(const Services& services, const Known
   const auto path_for = [&](const std::string& after, std::size_t limit) {
     api::Query query = list_query(state, *bucket.record, request, after, limit);
     query.set("delimiter", request.recursive ? "" : "/");
-    return std::string(kPath) + "?" + query.encode();
+    return std::string(kListPath) + "?" + query.encode();
   };
   api::ListMerge merge(targets.size(), request.limit, request.after);
   for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
@@ -156,7 +156,8 @@ Task<Result<std::string>> ask_for_list(const Services& services, const cluster::
                                        std::string path, ListSources& sources) {
   // Without a lease our own answer is marked as stale, and a target without one will do.
   if (services.membership.lease().valid()) path += "&fresh=1";
-  auto answer = co_await call_node(services, target, http::Method::get, std::move(path), kLimits);
+  auto answer =
+      co_await call_node(services, target, http::Method::get, std::move(path), kListLimits);
   if (!answer)
     co_return fail(Errc::unavailable, "the list would be incomplete: {}", answer.error().message);
   if (answer->status == 421)
@@ -175,7 +176,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
   const api::Bucket name = bucket.record->name;
   std::optional<Error> incomplete;  // what somebody said who cannot tell all that it has
   ListSources sources;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
     const auto answering = services.suspects.answering();
     sources.answering.suspects = answering->suspects;
     sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kPath = "/v1/internal/list-moving";
+constexpr std::string_view kListMovingPath = "/v1/internal/list-moving";
 
 struct Row {
   Generation generation;
@@ -84,8 +84,8 @@ Task<Status> MovingList::round(std::vector<const cluster::Node*> targets, bool o
     api::Query query =
         list_query(*bucket_.state, *bucket_.record, request_, after_, request_.limit);
     query.set("own", own ? "1" : "0");
-    calls.push_back(
-        ask_for_list(services_, *target, std::string(kPath) + "?" + query.encode(), sources_));
+    calls.push_back(ask_for_list(services_, *target,
+                                 std::string(kListMovingPath) + "?" + query.encode(), sources_));
   }
   const auto answers = co_await gather(std::move(calls));
   for (std::size_t i = 0; i < answers.size(); ++i) {

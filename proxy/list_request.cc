@@ -36,7 +36,7 @@ constexpr std::uint64_t kFlagsEnd = 1ULL << 16U;
 constexpr std::uint64_t kNotCached = 512;
 
 /// A text of the message; absent and null are "".
-Result<std::string> text_of(const json& value, const char* key) {
+Result<std::string> list_request_text_of(const json& value, const char* key) {
   const auto found = value.find(key);
   if (found == value.end() || found->is_null()) return "";
   if (!found->is_string())
@@ -83,23 +83,23 @@ Result<ListRequest> parse_list_request(const json& value) {
   ListRequest out;
   if (value.is_null()) return out;
   if (!value.is_object()) return fail(Errc::invalid_argument, "list: value is no JSON object");
-  TRY(out.prefix, text_of(value, "prefix"));
+  TRY(out.prefix, list_request_text_of(value, "prefix"));
   if (out.prefix.ends_with('*')) out.prefix.pop_back();
   TRY_OK(api::check_prefix(out.prefix));
-  TRY(const auto start_after, text_of(value, "start_after"));
-  TRY(const auto token, text_of(value, "continuation_token"));
+  TRY(const auto start_after, list_request_text_of(value, "start_after"));
+  TRY(const auto token, list_request_text_of(value, "continuation_token"));
   out.after = std::max(start_after, token);
-  TRY(out.uuid, text_of(value, "uuid"));
+  TRY(out.uuid, list_request_text_of(value, "uuid"));
   TRY(const auto limit, number_of(value, "pagesize"));
   if (limit > 0) out.limit = std::min<std::uint64_t>(limit, ListRequest::kLimitMax);
-  TRY(const auto format, text_of(value, "time_format"));
+  TRY(const auto format, list_request_text_of(value, "time_format"));
   TRY(out.time_format, api::parse_time_format(format));
-  TRY(out.target, text_of(value, "target"));
+  TRY(out.target, list_request_text_of(value, "target"));
 
   TRY(const auto flags, number_of(value, "flags"));
   TRY_OK(check_flags(flags));
   out.recursive = (flags & kNoRecursion) == 0;
-  TRY(const auto props, text_of(value, "props"));
+  TRY(const auto props, list_request_text_of(value, "props"));
   if (!props.empty()) {
     TRY(out.fields, api::parse_list_fields(props));
   } else if ((flags & kCached) != 0) {

@@ -10,11 +10,11 @@
 namespace tarn::proxy {
 namespace {
 
-constexpr std::string_view kEvict = "evict-listrange";
+constexpr std::string_view kMultiObjectEvict = "evict-listrange";
 constexpr std::string_view kPrefetch = "prefetch-listrange";
 
-Result<Job> new_job(const Action& action, const api::Bucket& from, const api::MultiObject& what,
-                    const cluster::ClusterState& state) {
+Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
+                                 const api::MultiObject& what, const cluster::ClusterState& state) {
   Job job;
   job.kind = action.action;
   job.bucket = from;
@@ -31,22 +31,22 @@ Result<Job> new_job(const Action& action, const api::Bucket& from, const api::Mu
 }  // namespace
 
 bool is_multi_object(const std::string& action) {
-  return action == api::kDeleteObjects || action == api::kCopyObjects || action == kEvict ||
-         action == kPrefetch;
+  return action == api::kDeleteObjects || action == api::kCopyObjects ||
+         action == kMultiObjectEvict || action == kPrefetch;
 }
 
 Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
                             Action action) {
-  const bool removes = action.action == api::kDeleteObjects || action.action == kEvict;
+  const bool removes = action.action == api::kDeleteObjects || action.action == kMultiObjectEvict;
   if (removes != (request.head().method == http::Method::del))
     co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
                    removes ? "DELETE" : "POST");
   CO_TRY(const KnownBucket source, co_await find_bucket(services, bucket));
-  if (action.action == kEvict || action.action == kPrefetch) {
+  if (action.action == kMultiObjectEvict || action.action == kPrefetch) {
     const Error why{Errc::invalid_argument,
                     fmt::format("{}: bucket \"{}\" has nothing upstream that could be fetched{}",
                                 action.action, bucket.display(),
-                                action.action == kEvict
+                                action.action == kMultiObjectEvict
                                     ? " again: its objects can be deleted (delete-listrange)"
                                     : "")};
     const Status sent = co_await refuse_as(services, request, why, kInvalidProvider);
@@ -61,7 +61,7 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, *what.to, *source.record));
     to = goal.record->id;
   }
-  CO_TRY(Job job, new_job(action, bucket, what, *services.view.state()));
+  CO_TRY(Job job, multi_object_new_job(action, bucket, what, *services.view.state()));
   job.order = order_of_objects(action.value, source.record->id, to);
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,

@@ -20,12 +20,12 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr std::string_view kPath = "/v1/internal/objects";
+constexpr std::string_view kObjectJobPath = "/v1/internal/objects";
 /// Names that are handed out at once; all of them are done before the next ones are.
 constexpr std::size_t kNamesOfTarget = 256;
 constexpr std::size_t kNamesMax = 32'768;
 /// How long nothing at all may be done: longer than a lease and a restart.
-constexpr auto kPatience = 30s;
+constexpr auto kObjectJobPatience = 30s;
 /// The same when it was so long once, and the job goes on with what can be done.
 constexpr auto kPatienceLater = 2s;
 constexpr std::chrono::milliseconds kPauseMin{50};
@@ -231,7 +231,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
     batch.names.push_back(item.name);
     batch.again = batch.again || item.again;
   }
-  const TargetJob order{std::string(kPath), job_.id, json(batch).dump()};
+  const TargetJob order{std::string(kObjectJobPath), job_.id, json(batch).dump()};
   const JobPart before = parts_[target.id];
   api::BatchProgress progress;
   const auto take = [&](const std::string& line) {
@@ -255,7 +255,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
     left_.push_back(std::move(item));
   }
   if (runs_another) {
-    const std::string path = fmt::format("{}?job={}", kPath, job_.id);
+    const std::string path = fmt::format("{}?job={}", kObjectJobPath, job_.id);
     static_cast<void>(co_await call_node(services_, target, http::Method::del, path));
   }
   co_return Status();
@@ -300,9 +300,9 @@ void ObjectRun::note_missing(const Item& item, const std::string& target) {
 Task<Status> ObjectRun::pause() {
   const auto now = std::chrono::steady_clock::now();
   if (!stuck_since_) stuck_since_ = now;
-  if (now - *stuck_since_ > (given_up_once_ ? kPatienceLater : kPatience))
+  if (now - *stuck_since_ > (given_up_once_ ? kPatienceLater : kObjectJobPatience))
     co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
-                   std::chrono::seconds(kPatience).count(), why_later_);
+                   std::chrono::seconds(kObjectJobPatience).count(), why_later_);
   obs::log("proxy").debug("job waits job={} why={}", job_.id, why_later_);
   const auto until = now + pause_;
   pause_ = std::min(pause_ * 2, kPauseMax);

@@ -16,15 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kPath = "/v1/internal/jobs";
-constexpr http::CallLimits kLimits{.total = std::chrono::seconds(2)};
+constexpr std::string_view kPeerJobsPath = "/v1/internal/jobs";
+constexpr http::CallLimits kPeerJobsLimits{.total = std::chrono::seconds(2)};
 
 /// The jobs that one proxy drives, by their ids.
 using Driven = std::map<std::string, Job>;
 
-Task<Result<Driven>> ask(const Services& services, const cluster::Node& proxy) {
-  CO_TRY(const auto answer,
-         co_await call_node(services, proxy, http::Method::get, std::string(kPath), kLimits));
+Task<Result<Driven>> peer_jobs_ask(const Services& services, const cluster::Node& proxy) {
+  CO_TRY(const auto answer, co_await call_node(services, proxy, http::Method::get,
+                                               std::string(kPeerJobsPath), kPeerJobsLimits));
   if (answer.status != 200)
     co_return fail(Errc::unavailable, "proxy {} answers {}", proxy.id, answer.status);
   const json records = json::parse(answer.body, nullptr, false);
@@ -55,7 +55,8 @@ Task<void> ask_drivers(const Services& services, std::vector<Job>& jobs) {
         state->live.contains(job.driver.proxy) && state->map.find(job.driver.proxy) != nullptr)
       drivers.insert(job.driver.proxy);
   std::vector<Task<Result<Driven>>> calls;
-  for (const std::string& id : drivers) calls.push_back(ask(services, *state->map.find(id)));
+  for (const std::string& id : drivers)
+    calls.push_back(peer_jobs_ask(services, *state->map.find(id)));
   const auto answers = co_await gather(std::move(calls));
   auto answer = answers.begin();
   for (const std::string& id : drivers) {
@@ -96,7 +97,7 @@ Task<Result<std::vector<Job>>> matching_jobs(const Services& services, JobQuery 
 }
 
 std::vector<http::Route> peer_job_routes(const Services& services) {
-  return {{"GET", kPath, "the jobs that this proxy drives, for the others",
+  return {{"GET", kPeerJobsPath, "the jobs that this proxy drives, for the others",
            [&services](http::Request& request) { return tell(services, request); }},
           {"POST", "/v1/internal/resilver", "a target wants objects moved between its drives",
            [&services](http::Request& request) { return note_resilver(services, request); }},

@@ -28,9 +28,9 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr const char* kKind = "rebalance";
-constexpr auto kLookEvery = 500ms;
-constexpr http::CallLimits kLimits{.total = 2s};
+constexpr const char* kRebalanceJobKind = "rebalance";
+constexpr auto kRebalanceJobLookEvery = 500ms;
+constexpr http::CallLimits kRebalanceJobLimits{.total = 2s};
 
 /// What a target says of the names that it brings home.
 struct Report {
@@ -41,9 +41,9 @@ struct Report {
   api::CopyProgress walk;
 };
 
-Task<Report> ask(const Services& services, const cluster::Node& target) {
-  const auto answer =
-      co_await call_node(services, target, http::Method::get, "/v1/internal/rebalance", kLimits);
+Task<Report> rebalance_job_ask(const Services& services, const cluster::Node& target) {
+  const auto answer = co_await call_node(services, target, http::Method::get,
+                                         "/v1/internal/rebalance", kRebalanceJobLimits);
   Report out;
   if (!answer || answer->status != 200) co_return out;
   try {
@@ -86,10 +86,10 @@ struct Walks {
 };
 
 /// One rebalance as it is watched.
-class Watched {
+class RebalanceJobWatched {
  public:
   /// `version`: of the map that began it.
-  Watched(const Services& services, Job job, std::uint64_t version)
+  RebalanceJobWatched(const Services& services, Job job, std::uint64_t version)
       : services_(services), job_(std::move(job)), version_(version) {}
 
   /// Whether it has ended, as far as it does not depend on what the targets say.
@@ -108,7 +108,7 @@ class Watched {
   bool held_ = false;
 };
 
-Task<void> Watched::look(const cluster::ClusterState& state) {
+Task<void> RebalanceJobWatched::look(const cluster::ClusterState& state) {
   all_home_ = true;
   held_ = false;
   const auto has_moved = [&](const std::string& id) {
@@ -123,7 +123,8 @@ Task<void> Watched::look(const cluster::ClusterState& state) {
       all_home_ = all_home_ && has_moved(id);
   }
   std::vector<Task<Report>> calls;
-  for (const cluster::Node* target : targets) calls.push_back(ask(services_, *target));
+  for (const cluster::Node* target : targets)
+    calls.push_back(rebalance_job_ask(services_, *target));
   const auto reports = co_await gather(std::move(calls));
   const std::int64_t now = services_.clock.wall_time().count();
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -144,20 +145,20 @@ Task<void> Watched::look(const cluster::ClusterState& state) {
   }
 }
 
-Task<Status> Watched::follow(End end) {
+Task<Status> RebalanceJobWatched::follow(End end) {
   while (true) {
     if (services_.jobs.should_stop(job_.id))
       co_return fail(Errc::cancelled, "the job was told to stop");
     const auto state = services_.view.state();
     if (state->map.version < version_) {  // another proxy has noted it, we have not heard yet
-      co_await pause(kLookEvery);
+      co_await pause(kRebalanceJobLookEvery);
       continue;
     }
     co_await look(*state);
     CO_TRY(const bool ended, end(*state));
     if (ended && all_home_) co_return Status();
     if (held_) co_return fail(Errc::cancelled, "stopped: names stay where they are for now");
-    co_await pause(kLookEvery);
+    co_await pause(kRebalanceJobLookEvery);
   }
 }
 
@@ -168,7 +169,7 @@ std::string owners_of(const Job& job) {
 bool is_running(const Services& services, const Job& job) {
   const auto jobs = services.jobs.all();
   return std::any_of(jobs.begin(), jobs.end(), [&](const Job& each) {
-    return each.kind == kKind && each.is_running() && owners_of(each) == owners_of(job);
+    return each.kind == kRebalanceJobKind && each.is_running() && owners_of(each) == owners_of(job);
   });
 }
 
@@ -176,7 +177,7 @@ bool is_running(const Services& services, const Job& job) {
 Job job_of(const cluster::ClusterState& state) {
   Job job;
   job.id = cluster::rebalance_id(state.map.version);
-  job.kind = kKind;
+  job.kind = kRebalanceJobKind;
   job.about = fmt::format("map version {}", state.map.version);
   job.order = json{{"owners", owners_mark(*state.ownership->map)}}.dump();
   for (const std::string& id : cluster::may_hold_any(*state.ownership->map)) job.parts[id] = {};
@@ -250,7 +251,7 @@ Task<void> note_rebalances(const Services& services) {
       if (!noted)
         obs::log("proxy").warn("rebalance not noted job={} err={}", job->id, noted.error().message);
     }
-    co_await pause(kLookEvery);
+    co_await pause(kRebalanceJobLookEvery);
   }
 }
 
@@ -261,7 +262,7 @@ Task<Status> drive_rebalance(const Services& services, Job job) {
     if (owners_mark(*state.ownership->map) == owners) return false;
     return fail(Errc::cancelled, "overtaken by map version {}", state.map.version);
   };
-  Watched watched(services, std::move(job), version);
+  RebalanceJobWatched watched(services, std::move(job), version);
   co_return co_await watched.follow(end);
 }
 
@@ -276,7 +277,7 @@ Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId b
     return std::all_of(state.map.past.begin(), state.map.past.end(),
                        [](const auto& set) { return !set.only_for.empty(); });
   };
-  Watched watched(services, std::move(job), since);
+  RebalanceJobWatched watched(services, std::move(job), since);
   co_return co_await watched.follow(end);
 }
 

@@ -19,18 +19,18 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr const char* kKind = "rebuild";
-constexpr const char* kPath = "/v1/internal/rebuild";
+constexpr const char* kRebuildJobKind = "rebuild";
+constexpr const char* kRebuildJobPath = "/v1/internal/rebuild";
 /// Who was told to stop stays so: what a target says of itself takes back no order of an operator.
 constexpr const char* kPathUnlessStopped = "/v1/internal/rebuild?unless=stopped";
 /// Job::order of a job that a target wants to be shown.
 constexpr const char* kByItself = R"({"by_itself":true})";
-constexpr auto kLookEvery = 500ms;
-constexpr http::CallLimits kLimits{.total = 2s};
+constexpr auto kRebuildJobLookEvery = 500ms;
+constexpr http::CallLimits kRebuildJobLimits{.total = 2s};
 
 Job rebuild_job(const cluster::ClusterState& state, std::string about) {
   Job job;
-  job.kind = kKind;
+  job.kind = kRebuildJobKind;
   job.about = std::move(about);
   for (const auto& [id, node] : state.map.nodes)
     if (node.role == cluster::Role::target) job.parts[id] = {};
@@ -38,12 +38,12 @@ Job rebuild_job(const cluster::ClusterState& state, std::string about) {
 }
 
 std::string refuse_second(const Job& running) {
-  if (running.kind != kKind) return "";
+  if (running.kind != kRebuildJobKind) return "";
   return fmt::format("rebuild[{}] is currently running", running.id);
 }
 
 /// What one target has done for the job, and whether it is done with it.
-struct Part {
+struct RebuildJobPart {
   std::uint64_t incarnation = 0;  // that was asked
   std::uint64_t look = 0;         // that it will have made
   std::int64_t started_ns = 0;    // of what `now` counts
@@ -76,9 +76,10 @@ struct Part {
 };
 
 /// One rebuild as it is watched.
-class Watched {
+class RebuildJobWatched {
  public:
-  Watched(const Services& services, Job job) : services_(services), job_(std::move(job)) {}
+  RebuildJobWatched(const Services& services, Job job)
+      : services_(services), job_(std::move(job)) {}
   Task<Status> follow();
 
  private:
@@ -88,21 +89,23 @@ class Watched {
 
   const Services& services_;
   const Job job_;
-  std::map<std::string, Part> parts_;
+  std::map<std::string, RebuildJobPart> parts_;
 };
 
 /// Whether the target is done.
-Task<bool> Watched::look_at(const cluster::Node& target) {
-  Part& part = parts_[target.id];
+Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
+  RebuildJobPart& part = parts_[target.id];
   try {
-    const auto told = co_await call_node(services_, target, http::Method::get, kPath, kLimits);
+    const auto told = co_await call_node(services_, target, http::Method::get, kRebuildJobPath,
+                                         kRebuildJobLimits);
     if (!told || told->status != 200) co_return false;
     const json report = json::parse(told->body);
     const auto incarnation = report.at("incarnation").get<std::uint64_t>();
     if (incarnation != part.incarnation) {
       if (!co_await services_.jobs.is_ours(job_.id)) co_return false;
-      const char* path = job_.order == kByItself ? kPathUnlessStopped : kPath;
-      const auto asked = co_await call_node(services_, target, http::Method::post, path, kLimits);
+      const char* path = job_.order == kByItself ? kPathUnlessStopped : kRebuildJobPath;
+      const auto asked =
+          co_await call_node(services_, target, http::Method::post, path, kRebuildJobLimits);
       if (!asked || asked->status != 200) co_return false;
       const json answer = json::parse(asked->body);
       answer.at("look").get_to(part.look);
@@ -125,7 +128,7 @@ Task<bool> Watched::look_at(const cluster::Node& target) {
 
 /// Whether all targets that own names are done. Those that are down, and not out, may have work to
 /// do: they are waited for.
-Task<bool> Watched::look() {
+Task<bool> RebuildJobWatched::look() {
   const auto state = services_.view.state();
   std::vector<Task<bool>> looks;
   bool all = true;
@@ -140,18 +143,19 @@ Task<bool> Watched::look() {
   co_return all;
 }
 
-Task<void> Watched::stop_targets() {
+Task<void> RebuildJobWatched::stop_targets() {
   const auto state = services_.view.state();
   Nodes targets;
   for (const auto& [id, node] : state->map.nodes)
     if (node.role == cluster::Role::target && state->live.contains(id)) targets.push_back(&node);
   std::vector<Task<Result<http::ClientResponse>>> calls;
   for (const cluster::Node* target : targets)
-    calls.push_back(call_node(services_, *target, http::Method::del, kPath, kLimits));
+    calls.push_back(
+        call_node(services_, *target, http::Method::del, kRebuildJobPath, kRebuildJobLimits));
   static_cast<void>(co_await gather(std::move(calls)));
 }
 
-Task<Status> Watched::follow() {
+Task<Status> RebuildJobWatched::follow() {
   while (true) {
     if (services_.jobs.should_stop(job_.id)) {
       co_await stop_targets();
@@ -161,7 +165,7 @@ Task<Status> Watched::follow() {
     if (all) co_return Status();
     if (!co_await services_.jobs.is_ours(job_.id))
       co_return fail(Errc::cancelled, "another proxy goes on with it");
-    co_await pause(kLookEvery);
+    co_await pause(kRebuildJobLookEvery);
   }
 }
 
@@ -187,12 +191,12 @@ Task<Status> note_rebuild(const Services& services, http::Request& request) {
 }
 
 Task<Status> drive_rebuild(const Services& services, Job job) {
-  Watched watched(services, std::move(job));
+  RebuildJobWatched watched(services, std::move(job));
   co_return co_await watched.follow();
 }
 
 Task<Result<http::Response>> tell_rebuild(const Services& services) {
-  json targets = co_await ask_targets_for(services, kPath);
+  json targets = co_await ask_targets_for(services, kRebuildJobPath);
   co_return cluster::json_response({{"targets", std::move(targets)}});
 }
 

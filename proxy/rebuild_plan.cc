@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPatience{600};
+constexpr std::chrono::seconds kRebuildPlanPatience{600};
 
 /// What all targets but one may take together. One without a ceiling makes the sum have none.
 api::RebuildRates rates_without(const std::map<std::string, api::RebuildRates>& all,
@@ -46,7 +46,7 @@ json plan_of(const std::string& id, const json& told,
 }  // namespace
 
 Task<Result<http::Response>> tell_rebuild_plan(const Services& services) {
-  const json told = co_await ask_targets_for(services, "/v1/internal/stakes", kPatience);
+  const json told = co_await ask_targets_for(services, "/v1/internal/stakes", kRebuildPlanPatience);
   json targets = json::object();
   bool complete = true;
   try {

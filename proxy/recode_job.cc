@@ -15,14 +15,14 @@ namespace {
 
 using nlohmann::json;
 
-std::string about(const api::BucketProps& props) {
+std::string recode_job_about(const api::BucketProps& props) {
   const auto coding = api::coding_of(props);
   if (!coding) return "whole objects again";
   return fmt::format("data:{} parity:{} layout:{} above:{}", coding->k, coding->m,
                      coding->whole ? "whole" : "striped", coding->size_limit);
 }
 
-std::vector<std::string> targets_of(const cluster::ClusterState& state) {
+std::vector<std::string> recode_job_targets_of(const cluster::ClusterState& state) {
   std::vector<std::string> out;
   for (const auto& [id, node] : state.map.nodes)
     if (node.role == cluster::Role::target && (node.flags & cluster::kOut) == 0) out.push_back(id);
@@ -34,7 +34,8 @@ Task<Status> have_all_recode(const Services& services, const Job& job) {
   const json order = json::parse(job.order);
   if (state->bmd.find(BucketId{order.at("bucket").get<std::uint64_t>()}) == nullptr)
     co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
-  TargetWork work{.path = "/v1/internal/recode", .order = order, .targets = targets_of(*state)};
+  TargetWork work{
+      .path = "/v1/internal/recode", .order = order, .targets = recode_job_targets_of(*state)};
   const Status done = co_await work_on_targets(services, job, std::move(work));
   co_return done;
 }
@@ -46,12 +47,12 @@ Task<Result<std::string>> start_recode(const Services& services, api::Bucket nam
   Job job;
   job.kind = "ec-encode";
   job.bucket = name;
-  job.about = about(bucket.record->props);
+  job.about = recode_job_about(bucket.record->props);
   job.order = json{{"bucket", raw(bucket.record->id)}, {"changed", changed}}.dump();
-  for (const std::string& target : targets_of(*bucket.state)) job.parts[target] = {};
+  for (const std::string& target : recode_job_targets_of(*bucket.state)) job.parts[target] = {};
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("bucket is to be recoded job={} bucket={} as={}", id, name.display(),
-                         about(bucket.record->props));
+                         recode_job_about(bucket.record->props));
   co_return id;
 }
 

@@ -184,7 +184,7 @@ Redundancy nothing_of(const Count& count, Away away) {
   return out;
 }
 
-Task<Result<Redundancy>> count_bucket(const Count& count) {
+Task<Result<Redundancy>> redundancy_count_count_bucket(const Count& count) {
   Redundancy out = nothing_of(count, silent_targets(count.services, count.state));
   // Also when the bucket is not coded any more: some objects may be still, or cannot be otherwise.
   const bool with_slices = api::was_ever_coded(count.bucket.props);
@@ -209,7 +209,7 @@ Task<Result<Redundancy>> count_redundancy(const Services& services,
     const auto* record = state->bmd.find(bucket);
     if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
     const Count count{services, *state, *record, order};
-    auto counted = co_await count_bucket(count);
+    auto counted = co_await redundancy_count_count_bucket(count);
     if (counted || counted.error().code != Errc::conflict) co_return counted;
     CO_TRY(state, co_await services.view.fresh());
   }

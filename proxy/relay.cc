@@ -69,7 +69,7 @@ constexpr std::chrono::seconds kGoOnMax{8};
 constexpr std::chrono::milliseconds kGoOnEvery{100};
 constexpr int kHopsMax = 4;  // as often as targets send a client on (target/send_on.cc)
 /// A target may sync for long before it acknowledges.
-constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(60)};
+constexpr http::CallLimits kRelayLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.
 constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
 
@@ -77,7 +77,7 @@ constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
 const http::CallLimits& limits_for(const http::RequestHead& head) {
   const bool may_copy =
       head.method == http::Method::post || (head.method == http::Method::put && !head.has_body());
-  return may_copy ? kCopyLimits : kLimits;
+  return may_copy ? kCopyLimits : kRelayLimits;
 }
 
 http::ClientRequest request_to_target(const http::RequestHead& head, std::string path_and_query) {
@@ -148,8 +148,8 @@ struct Asked {
 };
 /// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
 /// of a body has been taken.
-Task<Result<Asked>> ask(const Services& services, const http::RequestHead& head, std::string url,
-                        const std::string& owner) {
+Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
+                              std::string url, const std::string& owner) {
   for (int hop = 0;; ++hop) {
     CO_TRY(http::Url address, http::parse_url(url));
     http::ClientRequest ours = request_to_target(head, address.path);
@@ -220,7 +220,7 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
   head.fields.push_back({"Range", fmt::format("bytes={}-{}", rest.from, rest.behind - 1)});
   head.fields.push_back({"If-Match", rest.etag});
   const std::string owner = fmt::format("target t[{}]", assignment.target->id);
-  CO_TRY(Asked asked, co_await ask(services, head, assignment.url, owner));
+  CO_TRY(Asked asked, co_await relay_ask(services, head, assignment.url, owner));
   if (asked.answer.status != 206)
     co_return fail(Errc::unavailable, "{}, does not have the same version ({})", owner,
                    asked.answer.status);
@@ -234,7 +234,7 @@ Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
-  co_return co_await ask(services, request.head(), assignment.url, owner);
+  co_return co_await relay_ask(services, request.head(), assignment.url, owner);
 }
 
 /// Another home goes on where one has failed: tried until those who are gone are known to be.
@@ -289,7 +289,7 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   const auto* record = assignment.state->bmd.find(wanted.bucket);
   const bool has_other_homes =
       access_of(head.method) == Access::read && record != nullptr && record->pieces().many();
-  auto asked = co_await ask(services, head, assignment.url, owner);
+  auto asked = co_await relay_ask(services, head, assignment.url, owner);
   if (!asked && has_other_homes)
     asked = co_await go_on_elsewhere(services, request, wanted, nullptr);
   if (!asked) co_return fail(asked.error());

@@ -13,15 +13,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKind = "scrub";
-constexpr const char* kPath = "/v1/internal/scrub";
+constexpr const char* kScrubJobKind = "scrub";
+constexpr const char* kScrubJobPath = "/v1/internal/scrub";
 
 }  // namespace
 
 Task<Result<std::string>> start_scrub(const Services& services, std::string node) {
   const auto state = services.view.state();
   Job job;
-  job.kind = kKind;
+  job.kind = kScrubJobKind;
   for (const auto& [id, each] : state->map.nodes)
     if (each.role == cluster::Role::target &&
         (node.empty() ? state->live.contains(id) : id == node))
@@ -33,26 +33,26 @@ Task<Result<std::string>> start_scrub(const Services& services, std::string node
     const bool shared = std::any_of(job.parts.begin(), job.parts.end(), [&](const auto& part) {
       return running.parts.contains(part.first);
     });
-    if (running.kind != kKind || !shared) return "";
+    if (running.kind != kScrubJobKind || !shared) return "";
     return fmt::format("scrub[{}] is currently running", running.id);
   };
   co_return co_await services.jobs.start(job, refuse);
 }
 
 Task<Status> drive_scrub(const Services& services, Job job) {
-  TargetWork work{.path = kPath, .continue_on_error = true};
+  TargetWork work{.path = kScrubJobPath, .continue_on_error = true};
   for (const auto& [target, part] : job.parts) work.targets.push_back(target);
   const Status end = co_await work_on_targets(services, job, std::move(work));
   co_return end;
 }
 
 Task<json> scrubs_told(const Services& services) {
-  json targets = co_await ask_targets_for(services, kPath);
+  json targets = co_await ask_targets_for(services, kScrubJobPath);
   co_return targets;
 }
 
 Task<Result<http::Response>> tell_scrub(const Services& services) {
-  json targets = co_await ask_targets_for(services, kPath);
+  json targets = co_await ask_targets_for(services, kScrubJobPath);
   const auto oldest = oldest_verified(targets, services.clock.wall_time().count());
   std::uint64_t bad = 0;
   std::uint64_t open = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kEvict = "lru";
+constexpr std::string_view kStoreJobsEvict = "lru";
 constexpr std::string_view kCleanUp = "cleanup-store";
 constexpr std::string_view kLoad = "load-lom-cache";
 
@@ -22,8 +22,8 @@ bool has_upstream(const api::Bucket& bucket) {
   return bucket.provider != "ais" || !bucket.ns_uuid.empty();
 }
 
-std::string about(const std::string& kind, const std::vector<api::Bucket>& buckets) {
-  if (kind == kEvict)
+std::string store_jobs_about(const std::string& kind, const std::vector<api::Bucket>& buckets) {
+  if (kind == kStoreJobsEvict)
     return fmt::format("{} of {} buckets have an upstream, of others nothing is evicted",
                        std::count_if(buckets.begin(), buckets.end(), has_upstream), buckets.size());
   if (kind == kLoad) return fmt::format("records of {}", buckets.front().display());
@@ -32,7 +32,8 @@ std::string about(const std::string& kind, const std::vector<api::Bucket>& bucke
 }
 
 /// The targets that do the work, when they are asked: `node` alone, or all that are up.
-std::vector<std::string> targets_of(const cluster::ClusterState& state, const std::string& node) {
+std::vector<std::string> store_jobs_targets_of(const cluster::ClusterState& state,
+                                               const std::string& node) {
   std::vector<std::string> out;
   for (const auto& [id, each] : state.map.nodes)
     if (each.role == cluster::Role::target && (node.empty() ? state.live.contains(id) : id == node))
@@ -53,7 +54,7 @@ Task<Status> work(const Services& services, const Job& job, std::string path) {
   const json order = json::parse(job.order);
   const auto state = services.view.state();
   TargetWork work{.path = std::move(path), .order = {{"buckets", order.at("buckets")}}};
-  work.targets = targets_of(*state, order.at("node").get<std::string>());
+  work.targets = store_jobs_targets_of(*state, order.at("node").get<std::string>());
   const Status end = co_await work_on_targets(services, job, std::move(work));
   co_return end;
 }
@@ -61,7 +62,7 @@ Task<Status> work(const Services& services, const Job& job, std::string path) {
 }  // namespace
 
 bool is_store_job(const std::string& kind) {
-  return kind == kEvict || kind == kCleanUp || kind == kLoad;
+  return kind == kStoreJobsEvict || kind == kCleanUp || kind == kLoad;
 }
 
 Task<Result<std::string>> start_store_job(const Services& services, JobQuery query) {
@@ -77,11 +78,12 @@ Task<Result<std::string>> start_store_job(const Services& services, JobQuery que
   Job job;
   job.kind = query.kind;
   if (query.buckets.size() == 1) job.bucket = query.buckets.front();
-  if (query.kind == kEvict && query.buckets.empty())
+  if (query.kind == kStoreJobsEvict && query.buckets.empty())
     for (const auto& [name, record] : state->bmd.buckets) query.buckets.push_back(name);
-  job.about = about(query.kind, query.buckets);
+  job.about = store_jobs_about(query.kind, query.buckets);
   job.order = json{{"buckets", std::move(ids)}, {"node", query.node}}.dump();
-  for (const std::string& target : targets_of(*state, query.node)) job.parts[target] = {};
+  for (const std::string& target : store_jobs_targets_of(*state, query.node))
+    job.parts[target] = {};
   co_return co_await services.jobs.start(std::move(job));
 }
 

@@ -20,14 +20,15 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
+constexpr auto kSummaryLookEvery = 100ms;
 
-constexpr const char* kKind = "summary-bck";
+constexpr const char* kSummaryKind = "summary-bck";
 /// All targets' counts of one bucket together; each shows in the job as soon as it is there.
-Task<Result<api::BucketSummary>> count_bucket(const Services& services,
-                                              const cluster::ClusterState& state,
-                                              const cluster::BucketRecord& bucket,
-                                              const std::string& prefix, const std::string& job) {
+Task<Result<api::BucketSummary>> summary_count_bucket(const Services& services,
+                                                      const cluster::ClusterState& state,
+                                                      const cluster::BucketRecord& bucket,
+                                                      const std::string& prefix,
+                                                      const std::string& job) {
   // While names move, one that was written anew at its new home counts twice.
   CO_TRY(const auto targets, targets_that_may_hold(state));
   api::Query query;
@@ -55,14 +56,15 @@ Task<Result<api::BucketSummary>> count_bucket(const Services& services,
 /// Ends when a user stops the job: a count may take minutes.
 Task<void> wait_stopped(const Services& services, std::string job) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  while (!services.jobs.should_stop(job) && !co_await is_cancelled()) co_await pause(kLookEvery);
+  while (!services.jobs.should_stop(job) && !co_await is_cancelled())
+    co_await pause(kSummaryLookEvery);
 }
 
 Task<Result<std::string>> start(const Services& services,
                                 std::shared_ptr<const cluster::ClusterState> state,
                                 std::vector<api::Bucket> buckets, std::string prefix) {
   Job job;
-  job.kind = kKind;
+  job.kind = kSummaryKind;
   if (buckets.size() == 1) job.bucket = buckets.front();
   if (!prefix.empty()) job.about = "prefix:" + prefix;
   job.order = json{{"buckets", buckets}, {"prefix", prefix}}.dump();
@@ -74,7 +76,7 @@ Task<Result<std::string>> start(const Services& services,
 Task<Result<Job>> find_job(const Services& services, std::string id) {
   auto job = co_await services.jobs.look_up(id);
   if (!job && job.error().code != Errc::not_found) co_return job;
-  if (!job || job->kind != kKind)
+  if (!job || job->kind != kSummaryKind)
     co_return fail(Errc::not_found, "there is no summary with the id '{}'", id);
   if (job->aborted) co_return fail(Errc::conflict, "summary {} was stopped by a user", id);
   if (!job->error.empty()) co_return fail(Errc::unavailable, "summary {}: {}", id, job->error);
@@ -89,7 +91,7 @@ http::Response results_answer(const Job& job) {
 }
 
 /// A text of the message, its key in any case; absent and null are "".
-Result<std::string> text_of(const json& message, std::string_view key) {
+Result<std::string> summary_text_of(const json& message, std::string_view key) {
   if (message.is_null()) return "";
   if (!message.is_object())
     return fail(Errc::invalid_argument, "summary: \"value\" is no JSON object");
@@ -105,8 +107,8 @@ Result<std::string> text_of(const json& message, std::string_view key) {
 
 Task<Status> summarize(const Services& services, http::Request& request, std::string bucket,
                        const json& message) {
-  CO_TRY(const std::string id, text_of(message, "uuid"));
-  CO_TRY(const std::string prefix, text_of(message, "prefix"));
+  CO_TRY(const std::string id, summary_text_of(message, "uuid"));
+  CO_TRY(const std::string prefix, summary_text_of(message, "prefix"));
   CO_TRY_OK(api::check_prefix(prefix));
   http::Response response(202);
   if (id.empty()) {
@@ -165,7 +167,7 @@ Task<Status> drive_summary(const Services& services, Job job) {
     if (record == nullptr)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed meanwhile",
                      name.display());
-    auto ended = co_await first_of(count_bucket(services, *state, *record, prefix, job.id),
+    auto ended = co_await first_of(summary_count_bucket(services, *state, *record, prefix, job.id),
                                    wait_stopped(services, job.id));
     if (ended.index() == 1) co_return fail(Errc::cancelled, "stopped");
     const auto& sum = std::get<0>(ended);

@@ -12,10 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kPath = "/v1/internal/heartbeat";
+constexpr std::string_view kSuspectsPath = "/v1/internal/heartbeat";
 constexpr milliseconds kSilenceMax{2'000};
 constexpr milliseconds kReconnect{50};
-constexpr std::size_t kLineBytesMax = 64U << 10U;  // some 30 for each drive
+constexpr std::size_t kSuspectsLineBytesMax = 64U << 10U;  // some 30 for each drive
 
 Task<void> pause_before_reconnect() {
   const milliseconds jitter(random_u64() % 25);
@@ -81,8 +81,9 @@ Task<void> Suspects::follow(std::string id) {
 Task<Status> Suspects::listen(std::string id, std::string url) {
   CO_TRY(http::Url address, http::parse_url(url));
   http::ClientRequest request;
-  request.target = kPath;
-  request.fields.push_back({std::string(security::NodeAuth::kHeader), auth_.sign("GET", kPath)});
+  request.target = kSuspectsPath;
+  request.fields.push_back(
+      {std::string(security::NodeAuth::kHeader), auth_.sign("GET", kSuspectsPath)});
   const http::CallLimits limits{.connect = kSilenceMax, .stall = kSilenceMax};
   CO_TRY(http::ClientStream stream,
          co_await client_.open(std::move(address), std::move(request), std::nullopt, limits));
@@ -102,8 +103,9 @@ Task<Status> Suspects::listen(std::string id, std::string url) {
       set_answering(id, said->ready, said->ready ? "" : "it is not ready");
       line.erase(0, end + 1);
     }
-    if (line.size() > kLineBytesMax)
-      co_return fail(Errc::corrupt, "a heartbeat line of more than {} bytes", kLineBytesMax);
+    if (line.size() > kSuspectsLineBytesMax)
+      co_return fail(Errc::corrupt, "a heartbeat line of more than {} bytes",
+                     kSuspectsLineBytesMax);
   }
 }
 

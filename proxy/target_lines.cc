@@ -10,8 +10,8 @@ namespace tarn::proxy {
 namespace {
 
 /// A target sends a line four times a second, whatever its drives do.
-constexpr http::CallLimits kLimits{.stall = std::chrono::seconds(20)};
-constexpr std::size_t kLineBytesMax = 4U << 20U;
+constexpr http::CallLimits kTargetLinesLimits{.stall = std::chrono::seconds(20)};
+constexpr std::size_t kTargetLinesLineBytesMax = 4U << 20U;
 
 Task<Result<http::ClientStream>> begin_on(const Services& services, const cluster::Node& target,
                                           const TargetJob& job) {
@@ -22,7 +22,7 @@ Task<Result<http::ClientStream>> begin_on(const Services& services, const cluste
   request.fields.push_back(
       {std::string(security::NodeAuth::kHeader), services.auth.sign("POST", job.path)});
   CO_TRY(auto stream, co_await services.client.open(std::move(address), std::move(request),
-                                                    job.order.size(), kLimits));
+                                                    job.order.size(), kTargetLinesLimits));
   CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(job.order))));
   CO_TRY_OK(co_await stream.finish());
   co_return stream;
@@ -52,8 +52,8 @@ Task<Status> follow_lines(const Services& services, const cluster::Node& target,
       co_return fail(api::errc_of_answer(head.status, text), "{}", api::error_message_of(text));
     if (got == 0) co_return fail(Errc::unavailable, "it ended before its part was done");
     text.append(reinterpret_cast<const char*>(piece.data()), got);
-    if (text.size() > kLineBytesMax)
-      co_return fail(Errc::internal, "an answer of more than {} bytes", kLineBytesMax);
+    if (text.size() > kTargetLinesLineBytesMax)
+      co_return fail(Errc::internal, "an answer of more than {} bytes", kTargetLinesLineBytesMax);
     if (head.status != 200) continue;
     for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       CO_TRY(const bool last, take(text.substr(0, end)));

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 /// A target sends a line four times a second, whatever its drives do.
-constexpr http::CallLimits kLimits{.stall = 20s};
-constexpr std::size_t kLineBytesMax = 1U << 20U;
+constexpr http::CallLimits kTargetWorkLimits{.stall = 20s};
+constexpr std::size_t kTargetWorkLineBytesMax = 1U << 20U;
 constexpr auto kAgainAfter = 500ms;
 
 /// What is shared by those that follow the targets of one job; they run on one loop.
@@ -31,9 +31,9 @@ struct Watch {
 Error told_to_stop() { return {Errc::cancelled, "the job was told to stop"}; }
 
 /// Follows one target.
-class Part {
+class TargetWorkPart {
  public:
-  Part(const Services& services, Watch& watch, std::string target)
+  TargetWorkPart(const Services& services, Watch& watch, std::string target)
       : services_(services), watch_(watch), target_(std::move(target)) {}
 
   /// To its good end, or an error that no repetition mends.
@@ -65,7 +65,7 @@ class Part {
   bool asked_before_ = false;
 };
 
-Error Part::lost_patience() const {
+Error TargetWorkPart::lost_patience() const {
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(services_.options.job_patience);
   return {Errc::unavailable,
@@ -74,7 +74,7 @@ Error Part::lost_patience() const {
                       target_, seconds.count(), problem_)};
 }
 
-Task<Status> Part::follow() {
+Task<Status> TargetWorkPart::follow() {
   last_advance_ = services_.clock.boot_time();
   while (!is_to_stop()) {
     const auto done = co_await attempt();
@@ -94,7 +94,7 @@ Task<Status> Part::follow() {
 }
 
 /// True: its part is done. False: to be asked again.
-Task<Result<bool>> Part::attempt() {
+Task<Result<bool>> TargetWorkPart::attempt() {
   const auto state = services_.view.state();
   const cluster::Node* node = state->map.find(target_);
   if (node == nullptr)
@@ -107,7 +107,7 @@ Task<Result<bool>> Part::attempt() {
   co_return co_await read_lines(*node, *stream);
 }
 
-Task<Result<http::ClientStream>> Part::begin(const cluster::Node& node) {
+Task<Result<http::ClientStream>> TargetWorkPart::begin(const cluster::Node& node) {
   CO_TRY(http::Url address, http::parse_url(node.internal_url));
   json order = watch_.work.order;
   order["job"] = watch_.job;
@@ -119,7 +119,7 @@ Task<Result<http::ClientStream>> Part::begin(const cluster::Node& node) {
   request.fields.push_back(
       {std::string(security::NodeAuth::kHeader), services_.auth.sign("POST", watch_.work.path)});
   CO_TRY(auto stream, co_await services_.client.open(std::move(address), std::move(request),
-                                                     body.size(), kLimits));
+                                                     body.size(), kTargetWorkLimits));
   CO_TRY_OK(co_await stream.write(std::as_bytes(std::span(body))));
   CO_TRY_OK(co_await stream.finish());
   co_return stream;
@@ -127,11 +127,11 @@ Task<Result<http::ClientStream>> Part::begin(const cluster::Node& node) {
 
 /// An answer that is no stream of lines. A part of this job that still runs there is that of an
 /// attempt that nobody follows any more: it has to end first.
-Task<Result<bool>> Part::not_begun(const cluster::Node& node, unsigned status,
-                                   http::ClientStream& stream) {
+Task<Result<bool>> TargetWorkPart::not_begun(const cluster::Node& node, unsigned status,
+                                             http::ClientStream& stream) {
   std::string text;
   std::array<std::byte, 4096> piece{};
-  while (text.size() < kLineBytesMax) {
+  while (text.size() < kTargetWorkLineBytesMax) {
     const auto got = co_await stream.read_some(piece);
     if (!got || *got == 0) break;
     text.append(reinterpret_cast<const char*>(piece.data()), *got);
@@ -144,7 +144,8 @@ Task<Result<bool>> Part::not_begun(const cluster::Node& node, unsigned status,
   co_return fail(code, "target t[{}]: {}", target_, why);
 }
 
-Task<Result<bool>> Part::read_lines(const cluster::Node& node, http::ClientStream& stream) {
+Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
+                                              http::ClientStream& stream) {
   std::string text;
   std::array<std::byte, 4096> piece{};
   for (bool told = false;;) {
@@ -152,9 +153,9 @@ Task<Result<bool>> Part::read_lines(const cluster::Node& node, http::ClientStrea
     if (!got) co_return again(got.error().message);
     if (*got == 0) co_return again("it ended before its part was done");
     text.append(reinterpret_cast<const char*>(piece.data()), *got);
-    if (text.size() > kLineBytesMax)
+    if (text.size() > kTargetWorkLineBytesMax)
       co_return fail(Errc::internal, "target t[{}]: a line of more than {} bytes", target_,
-                     kLineBytesMax);
+                     kTargetWorkLineBytesMax);
     for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       CO_TRY(const bool done, take_line(text.substr(0, end)));
       if (done) co_return problem_.empty();
@@ -169,7 +170,7 @@ Task<Result<bool>> Part::read_lines(const cluster::Node& node, http::ClientStrea
 }
 
 /// True behind its last line; `problem_` says then whether it has to be asked again.
-Result<bool> Part::take_line(const std::string& line) {
+Result<bool> TargetWorkPart::take_line(const std::string& line) {
   api::CopyProgress progress;
   try {
     json::parse(line).get_to(progress);
@@ -189,7 +190,7 @@ Result<bool> Part::take_line(const std::string& line) {
   return fail(Errc::io, "target t[{}]: {}", target_, progress.error);
 }
 
-Task<void> Part::stop(const cluster::Node& node) {
+Task<void> TargetWorkPart::stop(const cluster::Node& node) {
   const std::string path = watch_.work.path + "?job=" + watch_.job;
   const auto answer = co_await call_node(services_, node, http::Method::del, path);
   if (!answer)
@@ -221,12 +222,12 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
   });
   const bool again = job.runs > 1 || work.order.value("again", false);
   Watch watch{job.id, std::move(work), again};
-  std::vector<Part> parts;
+  std::vector<TargetWorkPart> parts;
   parts.reserve(watch.work.targets.size());
   for (const std::string& target : watch.work.targets) parts.emplace_back(services, watch, target);
   std::vector<Task<Status>> follows;
   follows.reserve(parts.size());
-  for (Part& part : parts) follows.push_back(part.follow());
+  for (TargetWorkPart& part : parts) follows.push_back(part.follow());
   const auto ends = co_await gather(std::move(follows));
   // That some were told to stop is no reason when another one has failed.
   Status out;

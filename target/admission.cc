@@ -67,7 +67,7 @@ void read_at_home(const TargetNode& node, ObjectRequest& out) {
 }
 
 /// What admit_now() could not do without asking the meta store.
-Task<Status> catch_up(TargetNode& node, ObjectRequest& out) {
+Task<Status> admission_catch_up(TargetNode& node, ObjectRequest& out) {
   if (out.claim) {
     // The proxy acted on a newer map or a newer bucket than we know: catch up before acting.
     auto newer = co_await node.view.at_least(out.claim->map_version, out.claim->bmd_version);
@@ -127,7 +127,7 @@ Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequ
 }
 
 Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out) {
-  CO_TRY_OK(co_await catch_up(node, out));
+  CO_TRY_OK(co_await admission_catch_up(node, out));
   read_at_home(node, out);
   co_return check_freshness(node, request, out);
 }
@@ -149,7 +149,7 @@ Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string&
 Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request) {
   ObjectRequest wanted;
   CO_TRY(const bool admitted, admit_now(node, request, wanted));
-  if (!admitted) CO_TRY_OK(co_await catch_up(node, wanted));
+  if (!admitted) CO_TRY_OK(co_await admission_catch_up(node, wanted));
   if (!wanted.claim)
     co_return fail(Errc::invalid_argument,
                    "a target takes {} only as a proxy redirects it: send it to a proxy and follow "

@@ -3,7 +3,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kAtOnce = 20'000;
+constexpr std::size_t kAllFilesAtOnce = 20'000;
 
 Task<Status> objects(Drive& drive, const cluster::BucketRecord& bucket, const FileVisitor& visit) {
   std::string after;
@@ -13,7 +13,7 @@ Task<Status> objects(Drive& drive, const cluster::BucketRecord& bucket, const Fi
     const auto each = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
       after = std::string(name);
       if (record.kind == io::ObjectRecord::Kind::object) visit(bucket, record);
-      more = ++seen == kAtOnce;
+      more = ++seen == kAllFilesAtOnce;
       return {.stop = more, .skip_to = {}};
     };
     CO_TRY_OK(co_await drive.walk(bucket.id, "", after, each));
@@ -29,7 +29,7 @@ Task<Status> pieces(Drive& drive, const cluster::BucketRecord& bucket, const Fil
     const auto each = [&](const PieceKey& key, const io::ObjectRecord& record) {
       after = key;
       visit(bucket, record);
-      more = ++seen == kAtOnce;
+      more = ++seen == kAllFilesAtOnce;
       return !more;
     };
     CO_TRY_OK(co_await drive.walk_pieces(bucket.id, after, each));

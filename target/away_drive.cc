@@ -10,7 +10,8 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kSlice = 10'000;  // records that one visit to a drive's thread looks at
+constexpr std::size_t kAwayDriveSlice =
+    10'000;  // records that one visit to a drive's thread looks at
 
 bool others_know(const TargetNode& node, const ObjectName& name) {
   const auto version = node.view.state()->map.version;
@@ -96,7 +97,7 @@ Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketR
     std::vector<std::string> names;
     const auto visit = [&](std::string_view name, const io::ObjectRecord&) -> Index::Step {
       names.emplace_back(name);
-      more = names.size() == kSlice;
+      more = names.size() == kAwayDriveSlice;
       return {.stop = more, .skip_to = {}};
     };
     const std::string from = after;

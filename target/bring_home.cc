@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kAttemptsMax = 3;
+constexpr int kBringHomeAttemptsMax = 3;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Task<Status> fetch_from(TargetNode& node, const ObjectName& name, const cluster:
 }
 
 Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted) {
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBringHomeAttemptsMax; ++attempt) {
     CO_TRY(auto newest, co_await find_settled(node, wanted));
     if (newest.holder == nullptr || !newest.exists()) co_return newest;
     CO_TRY_OK(co_await fetch_from(node, wanted.name, *newest.holder, newest.state->map.version,

@@ -26,9 +26,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kPageEntries = 1000;
-constexpr std::size_t kOrderBytesMax = 1U << 20U;
-constexpr std::size_t kWorkersOfSolidDrive = 4;
+constexpr std::size_t kBucketCopyPageEntries = 1000;
+constexpr std::size_t kBucketCopyOrderBytesMax = 1U << 20U;
+constexpr std::size_t kBucketCopyWorkersOfSolidDrive = 4;
 constexpr std::size_t kWorkersMax = 32;
 
 /// What the proxy asks for.
@@ -41,7 +41,7 @@ struct CopyOrder {
   api::BucketCopy what;
 };
 
-Result<CopyOrder> parse_order(const std::string& body) {
+Result<CopyOrder> bucket_copy_parse_order(const std::string& body) {
   try {
     const json in = json::parse(body);
     CopyOrder order;
@@ -58,7 +58,7 @@ Result<CopyOrder> parse_order(const std::string& body) {
 }
 
 /// Whether a copy that ended with such an error may do better when it is asked for again.
-bool may_pass(Errc code) {
+bool bucket_copy_may_pass(Errc code) {
   return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
          code == Errc::cancelled;
 }
@@ -107,7 +107,7 @@ Task<Status> CopyRun::run() {
                   first_error_);
   if (!result) {
     progress_.error = result.error().message;
-    progress_.again = may_pass(result.error().code);
+    progress_.again = bucket_copy_may_pass(result.error().code);
   }
   progress_.done = true;
   lines_.end();
@@ -123,7 +123,7 @@ std::size_t CopyRun::workers() const {
   // A rotational drive's head would be moved between them.
   std::size_t sum = 0;
   for (const auto& drive : node_.store.drives())
-    sum += drive->kind() == io::DriveKind::rotational ? 1 : kWorkersOfSolidDrive;
+    sum += drive->kind() == io::DriveKind::rotational ? 1 : kBucketCopyWorkersOfSolidDrive;
   return std::clamp<std::size_t>(sum, 1, kWorkersMax);
 }
 
@@ -152,8 +152,8 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
     const auto state = node_.view.state();
     const auto* record = state->bmd.find(bucket);
     const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
-    auto page = co_await node_.store.list(bucket, copies, order_.what.prefix, after, kPageEntries,
-                                          !order_.what.recursive);
+    auto page = co_await node_.store.list(bucket, copies, order_.what.prefix, after,
+                                          kBucketCopyPageEntries, !order_.what.recursive);
     if (page) co_return page;
     const bool again = co_await try_again(page.error(), attempts, stop_);
     if (!again) co_return page;
@@ -228,8 +228,8 @@ Task<Status> CopyRun::delete_if_gone(const ObjectStore::Listed& entry) {
 }  // namespace
 
 Task<Status> copy_bucket(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(const CopyOrder order, parse_order(body));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kBucketCopyOrderBytesMax));
+  CO_TRY(const CopyOrder order, bucket_copy_parse_order(body));
   CO_TRY(const auto state, co_await node.view.at_least(0, order.bmd_version));
   for (const BucketId bucket : {order.from, order.to})
     if (state->bmd.find(bucket) == nullptr)

@@ -24,14 +24,14 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kPageNames = 1000;
+constexpr std::size_t kBucketMirrorPageNames = 1000;
 constexpr std::size_t kWorkers = 4;
-constexpr std::size_t kOrderBytesMax = 64U << 10U;
-constexpr auto kLookEvery = 500ms;
-constexpr auto kTryAgainAfter = 5s;
+constexpr std::size_t kBucketMirrorOrderBytesMax = 64U << 10U;
+constexpr auto kBucketMirrorLookEvery = 500ms;
+constexpr auto kBucketMirrorTryAgainAfter = 5s;
 constexpr auto kHangPatience = 60s;  // a drive that hangs mostly comes back
 
-spdlog::logger& log() { return obs::log("mirror"); }
+spdlog::logger& mirror_log() { return obs::log("mirror"); }
 
 /// Names with what each drive says of them, in the order of the drives.
 struct NamePage {
@@ -55,10 +55,11 @@ struct NamePage {
 Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::string after) {
   if (!drive->in_service())
     co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
-  co_return co_await drive->list(bucket, "", std::move(after), kPageNames);
+  co_return co_await drive->list(bucket, "", std::move(after), kBucketMirrorPageNames);
 }
 
-Task<NamePage> next_page(ObjectStore& store, BucketId bucket, const std::string& after) {
+Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
+                                       const std::string& after) {
   std::vector<Task<Result<Drive::Listing>>> lists;
   const auto drives = store.drives();
   for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
@@ -140,7 +141,7 @@ Task<Status> take_names(TargetNode& node, Work& work, std::stop_token stop,
       if (done->added + done->removed > 0) ++progress.changed;
       continue;
     }
-    log().warn("copies not put right object={} err={}", object, done.error().message);
+    mirror_log().warn("copies not put right object={} err={}", object, done.error().message);
     if (progress.failed++ == 0) progress.first_error = done.error().message;
   }
   co_return Status();
@@ -199,7 +200,7 @@ struct Passed {
 };
 
 /// All mirrored buckets once.
-Task<Passed> pass(TargetNode& node) {
+Task<Passed> bucket_mirror_pass(TargetNode& node) {
   Passed passed;
   const auto state = node.view.state();
   for (const auto& [name, bucket] : state->bmd.buckets) {
@@ -212,9 +213,10 @@ Task<Passed> pass(TargetNode& node) {
     passed.good = passed.good && good;
     passed.unknown += progress.unknown;
     if (progress.changed > 0 || progress.missing > 0 || progress.failed > 0)
-      log().info("pass over bucket={} objects={} changed={} bytes={} missing={} failed={} err={}",
-                 name.display(), progress.objects, progress.changed, progress.bytes,
-                 progress.missing, progress.failed, ended ? "" : ended.error().message);
+      mirror_log().info(
+          "pass over bucket={} objects={} changed={} bytes={} missing={} failed={} err={}",
+          name.display(), progress.objects, progress.changed, progress.bytes, progress.missing,
+          progress.failed, ended ? "" : ended.error().message);
   }
   co_return passed;
 }
@@ -263,10 +265,11 @@ Task<void> mend_bad_copies(TargetNode& node) {
       continue;
     }
     if (mended)
-      log().info("bad copy made anew object={} drive={}", bad.name.object, bad.drive->path());
+      mirror_log().info("bad copy made anew object={} drive={}", bad.name.object,
+                        bad.drive->path());
     else
-      log().error("bad copy stays object={} drive={} err={}", bad.name.object, bad.drive->path(),
-                  mended.error().message);
+      mirror_log().error("bad copy stays object={} drive={} err={}", bad.name.object,
+                         bad.drive->path(), mended.error().message);
   }
 }
 
@@ -280,7 +283,7 @@ Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::s
     const auto state = node.view.state();
     const auto* now = state->bmd.find(bucket.id);
     if (now == nullptr) co_return Status();  // destroyed meanwhile
-    const NamePage page = co_await next_page(node.store, bucket.id, after);
+    const NamePage page = co_await bucket_mirror_next_page(node.store, bucket.id, after);
     if (!page.complete) co_return fail(Errc::unavailable, "a drive does not say what it holds");
     Work work{bucket, api::copies_of(now->props), {}, 0};
     if (work.copies == 0) co_return Status();
@@ -297,7 +300,7 @@ Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::s
 }
 
 Task<Status> mirror_bucket(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kBucketMirrorOrderBytesMax));
   const json order = json::parse(body, nullptr, false);
   if (!order.is_object() || !order.contains("job") || !order.contains("bucket") ||
       !order.contains("bmd"))
@@ -325,7 +328,7 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
   counted.lost = {std::string(request.query().get("lost_after")), lost_max.value_or(0)};
   std::string after;
   for (bool more = true; more;) {
-    const NamePage page = co_await next_page(node.store, BucketId{*bucket}, after);
+    const NamePage page = co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after);
     for (const auto& each : page.names) count_name(page, each.first, wanted, counted);
     more = page.more;
     after = page.next;
@@ -345,7 +348,7 @@ Task<void> keep_mirrors(TargetNode& node) {
   HangPatience patience;
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kBucketMirrorLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     co_await mend_bad_copies(node);
     const auto now = std::chrono::steady_clock::now();
@@ -354,10 +357,10 @@ Task<void> keep_mirrors(TargetNode& node) {
     if (due == passed || now < not_before || patience.waits(node.store, now)) continue;
     const auto behind = mirror.behind();
     const bool all_there = all_in_use(node.store);
-    Passed done = co_await pass(node);
+    Passed done = co_await bucket_mirror_pass(node);
     const auto then = std::chrono::steady_clock::now();
     // A tenth of the time at most, however often writes have to do with fewer copies.
-    not_before = then + (done.good ? 10 * (then - now) : kTryAgainAfter);
+    not_before = then + (done.good ? 10 * (then - now) : kBucketMirrorTryAgainAfter);
     if (!done.good) continue;
     passed = due;
     // With a drive away nobody knows of names that lie there alone.
@@ -367,7 +370,7 @@ Task<void> keep_mirrors(TargetNode& node) {
     // Whatever came in between leads to another pass.
     if (mirror.disturbances() != due || mirror.behind() != behind) continue;
     if (done.unknown > 0) {
-      log().warn("drives stay behind until all are there names={}", done.unknown);
+      mirror_log().warn("drives stay behind until all are there names={}", done.unknown);
       continue;
     }
     const bool dropped = co_await drop_overtaken(node);

@@ -48,7 +48,7 @@ std::uint64_t drives_to_spare(const Together& pieces, std::uint64_t left) {
   return losses_borne(std::move(each), left);
 }
 
-void count(const CodedObject& object, api::SliceCounts& counts) {
+void coded_counts_count(const CodedObject& object, api::SliceCounts& counts) {
   const io::Coding& coding = *object.record.coding;
   const auto number = [&](PieceState state) {
     return static_cast<std::uint64_t>(
@@ -87,7 +87,7 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const NameRange range{std::string(request.query().get("after")),
                         std::string(request.query().get("last"))};
   const auto visit = [&](const std::vector<CodedObject>& objects) {
-    for (const CodedObject& object : objects) count(object, counts);
+    for (const CodedObject& object : objects) coded_counts_count(object, counts);
   };
   if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
   // By another map others own some of the names: nobody, or two, would have counted these.

@@ -70,7 +70,7 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
 }
 
 /// Until a repair may write so many bytes.
-Task<Status> pass(TargetNode& node, std::uint64_t bytes) {
+Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
@@ -86,7 +86,7 @@ Task<Status> pass(TargetNode& node, std::uint64_t bytes) {
 Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& repair,
                      Written& out) {
   const io::ObjectRecord version = readable(object);
-  const Toll toll = [&node](std::uint64_t bytes) { return pass(node, bytes); };
+  const Toll toll = [&node](std::uint64_t bytes) { return coded_repair_pass(node, bytes); };
   if (!repair.anew.empty()) {
     auto made = co_await make_anew(node, object, repair, version, toll);
     if (made)

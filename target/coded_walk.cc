@@ -10,9 +10,9 @@ namespace tarn::target {
 namespace {
 
 /// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kRecordsAtOnce = 50'000;
+constexpr std::size_t kCodedWalkRecordsAtOnce = 50'000;
 
-struct Page {
+struct CodedWalkPage {
   std::vector<CodedObject> objects;
   std::string last;
   bool more = false;
@@ -32,7 +32,7 @@ Task<Result<std::vector<Located>>> seen_of(TargetNode& node, ObjectName name) {
 
 /// Of objects whose records lie on several drives, those stay of which `drive` is the first to have
 /// the newest.
-Task<Status> keep_first_of(TargetNode& node, const Drive& drive, Page& page) {
+Task<Status> keep_first_of(TargetNode& node, const Drive& drive, CodedWalkPage& page) {
   std::vector<CodedObject> first;
   for (CodedObject& object : page.objects) {
     auto found = co_await seen_of(node, object.name);
@@ -49,10 +49,11 @@ Task<Status> keep_first_of(TargetNode& node, const Drive& drive, Page& page) {
 }
 
 /// Coded objects of a drive that this target owns.
-Task<Result<Page>> next_page(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket,
-                             std::string after, const std::string& up_to) {
+Task<Result<CodedWalkPage>> coded_walk_next_page(TargetNode& node, Drive& drive,
+                                                 const cluster::BucketRecord& bucket,
+                                                 std::string after, const std::string& up_to) {
   const auto map = node.view.state()->ownership->map;
-  Page page;
+  CodedWalkPage page;
   std::size_t seen = 0;
   const auto visit = [&](std::string_view object, io::ObjectRecord record) -> Index::Step {
     if (!up_to.empty() && object > up_to) {
@@ -65,7 +66,7 @@ Task<Result<Page>> next_page(TargetNode& node, Drive& drive, const cluster::Buck
       if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
         page.objects.push_back({std::move(name), std::move(record)});
     }
-    page.more = ++seen == kRecordsAtOnce || page.objects.size() == kPiecesAtOnce;
+    page.more = ++seen == kCodedWalkRecordsAtOnce || page.objects.size() == kPiecesAtOnce;
     return {.stop = page.more, .skip_to = {}};
   };
   CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
@@ -83,7 +84,8 @@ Task<Status> walk_coded(TargetNode& node, cluster::BucketRecord bucket,
     if (!drive->in_service()) continue;
     std::string after = range.after;
     for (bool more = true; more;) {
-      CO_TRY(Page page, co_await next_page(node, *drive, bucket, after, range.last));
+      CO_TRY(CodedWalkPage page,
+             co_await coded_walk_next_page(node, *drive, bucket, after, range.last));
       more = page.more;
       after = page.last;
       std::move(page.objects.begin(), page.objects.end(), std::back_inserter(gathered));

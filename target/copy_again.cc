@@ -17,9 +17,11 @@ namespace {
 
 constexpr const char* kAgainPath = "/v1/internal/copies/again";
 
-spdlog::logger& log() { return obs::log("copies"); }
+spdlog::logger& copy_again_log() { return obs::log("copies"); }
 
-bool is_bad(const Error& error) { return error.code == Errc::corrupt || error.code == Errc::io; }
+bool copy_again_is_bad(const Error& error) {
+  return error.code == Errc::corrupt || error.code == Errc::io;
+}
 
 /// corrupt or io when what is here is not what was stored, or cannot be read. Null: nothing is
 /// here.
@@ -62,7 +64,7 @@ Task<Status> ask_for_copy(TargetNode& node, const ObjectName& name, std::string 
 Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
   const auto whole = co_await read_through(node, name);
   if (whole) co_return false;
-  if (!is_bad(whole.error())) co_return fail(whole.error());
+  if (!copy_again_is_bad(whole.error())) co_return fail(whole.error());
   CO_TRY(const auto found, co_await node.store.find_all(name));
   if (found.empty() || found.front().record.kind != io::ObjectRecord::Kind::object) co_return false;
   const std::uint64_t size = found.front().record.file_bytes();
@@ -85,9 +87,9 @@ Task<void> mend_from_others(TargetNode& node, ObjectName name) {
   if (home == nullptr || !home->in_service()) co_return;  // it is the drive that is bad
   const auto mended = co_await mend(node, name);
   if (!mended)
-    log().warn("bad copy stays object={} err={}", name.object, mended.error().message);
+    copy_again_log().warn("bad copy stays object={} err={}", name.object, mended.error().message);
   else if (*mended)
-    log().info("bad copy made anew object={}", name.object);
+    copy_again_log().info("bad copy made anew object={}", name.object);
 }
 
 Task<Status> give_again(TargetNode& node, http::Request& request) {

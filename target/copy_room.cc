@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr http::CallLimits kAskLimits{.connect = 1s, .total = 2s};
+constexpr http::CallLimits kCopyRoomAskLimits{.connect = 1s, .total = 2s};
 /// Who looks whether a home answers looks at the map as well, between two such questions.
 constexpr http::CallLimits kGlanceLimits{.connect = 200ms, .total = 300ms};
 constexpr std::string_view kBehindField = "Tarn-Drive";
@@ -42,8 +42,8 @@ Task<Result<http::ClientResponse>> call_home(TargetNode& node, std::string path,
   co_return co_await node.client.call(std::move(address), std::move(request), limits);
 }
 
-Task<Status> ask(TargetNode& node, std::string path, std::string id) {
-  const auto answer = co_await call_home(node, std::move(path), id, kAskLimits);
+Task<Status> copy_room_ask(TargetNode& node, std::string path, std::string id) {
+  const auto answer = co_await call_home(node, std::move(path), id, kCopyRoomAskLimits);
   if (!answer) co_return Status();
   if (says_drive_behind(*answer))
     co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);
@@ -51,7 +51,7 @@ Task<Status> ask(TargetNode& node, std::string path, std::string id) {
   co_return fail(Errc::no_space, "target t[{}]: {}", id, api::error_message_of(answer->body));
 }
 
-std::string path_of(const ObjectName& name, Generation generation, std::uint64_t size) {
+std::string copy_room_path_of(const ObjectName& name, Generation generation, std::uint64_t size) {
   api::Query query;
   query.set("bucket", std::to_string(raw(name.bucket)));
   query.set("object", name.object);
@@ -86,16 +86,16 @@ bool says_drive_behind(const http::ClientResponse& answer) {
 Task<Status> check_room(TargetNode& node, const ObjectName& name, Generation generation,
                         std::uint64_t size, std::vector<std::string> homes) {
   if (!SAFETY("safety.copies_room")) co_return Status();
-  const std::string path = path_of(name, generation, size);
+  const std::string path = copy_room_path_of(name, generation, size);
   std::vector<Task<Status>> calls;
-  for (std::string& id : homes) calls.push_back(ask(node, path, std::move(id)));
+  for (std::string& id : homes) calls.push_back(copy_room_ask(node, path, std::move(id)));
   const auto said = co_await gather(std::move(calls));
   for (const Status& each : said) CO_TRY_OK(each);
   co_return Status();
 }
 
 Task<Status> check_answers(TargetNode& node, const ObjectName& name, std::string id) {
-  const auto answer = co_await call_home(node, path_of(name, {}, 0), id, kGlanceLimits);
+  const auto answer = co_await call_home(node, copy_room_path_of(name, {}, 0), id, kGlanceLimits);
   if (!answer || !says_drive_behind(*answer) || answer->field(kBehindField) != kHangs)
     co_return Status();
   co_return fail(Errc::unavailable, "target t[{}]: {}", id, answer->body);

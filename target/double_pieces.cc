@@ -19,21 +19,21 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLookEvery = 500ms;
-constexpr auto kEveryDay = 24h;
-constexpr std::chrono::seconds kAgainFirst = 2s;
-constexpr std::chrono::seconds kAgainMost = 60s;
+constexpr auto kDoublePiecesLookEvery = 500ms;
+constexpr auto kDoublePiecesEveryDay = 24h;
+constexpr std::chrono::seconds kDoublePiecesAgainFirst = 2s;
+constexpr std::chrono::seconds kDoublePiecesAgainMost = 60s;
 constexpr std::size_t kKeysAtOnce = 1000;
 
 /// A drive, and how far its pieces have been looked at.
-struct Walked {
+struct DoublePiecesWalked {
   std::shared_ptr<Drive> drive;
   std::optional<PieceKey> last;
 };
 
-Task<Status> fill(PieceRun& run, Walked& walked, BucketId bucket) {
+Task<Status> double_pieces_fill(PieceRun& run, DoublePiecesWalked& walked, BucketId bucket) {
   const auto visit = [&](const PieceKey& key, const io::ObjectRecord&) {
     run.keys.push_back(key);
     return run.keys.size() < kKeysAtOnce;
@@ -65,7 +65,7 @@ Task<Status> keep_one(TargetNode& node, const cluster::BucketRecord& bucket, Pie
 }
 
 Task<Status> drop_in(TargetNode& node, const cluster::BucketRecord& bucket, DoublePieces& counts) {
-  std::vector<Walked> drives;
+  std::vector<DoublePiecesWalked> drives;
   for (const auto& drive : node.store.drives())
     if (drive->in_service()) drives.push_back({drive, std::nullopt});
   std::vector<PieceRun> runs(drives.size());
@@ -73,7 +73,7 @@ Task<Status> drop_in(TargetNode& node, const cluster::BucketRecord& bucket, Doub
   while (!std::all_of(runs.begin(), runs.end(), ended)) {
     for (std::size_t i = 0; i < runs.size(); ++i)
       if (runs[i].keys.empty() && runs[i].more)
-        CO_TRY_OK(co_await fill(runs[i], drives[i], bucket.id));
+        CO_TRY_OK(co_await double_pieces_fill(runs[i], drives[i], bucket.id));
     for (PieceKey& key : take_doubles(runs))
       CO_TRY_OK(co_await keep_one(node, bucket, std::move(key), counts));
   }
@@ -81,7 +81,7 @@ Task<Status> drop_in(TargetNode& node, const cluster::BucketRecord& bucket, Doub
 }
 
 /// Drives in service, to be compared only: one that was away is another one.
-std::set<const Drive*> drives_here(const TargetNode& node) {
+std::set<const Drive*> double_pieces_drives_here(const TargetNode& node) {
   std::set<const Drive*> out;
   for (const auto& drive : node.store.drives())
     if (drive->in_service()) out.insert(drive.get());
@@ -137,22 +137,22 @@ Task<void> keep_pieces_single(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::set<const Drive*> here;  // when it was looked last
   bool came = false;
-  auto due = Clock::now();
-  std::chrono::seconds again = kAgainFirst;
+  auto due = SteadyClock::now();
+  std::chrono::seconds again = kDoublePiecesAgainFirst;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kDoublePiecesLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
-    const auto now = drives_here(node);
+    const auto now = double_pieces_drives_here(node);
     came = came || !std::includes(here.begin(), here.end(), now.begin(), now.end());
     here = now;
     // Before that the buckets are not known, or are those of long ago.
     if (!node.membership.lease().valid()) continue;
-    if (!came && Clock::now() < due) continue;
-    if (came) again = kAgainFirst;
+    if (!came && SteadyClock::now() < due) continue;
+    if (came) again = kDoublePiecesAgainFirst;
     came = false;
     const bool all = co_await look(node);
-    due = Clock::now() + (all ? std::chrono::seconds(kEveryDay) : again);
-    again = all ? kAgainFirst : std::min(again * 2, kAgainMost);
+    due = SteadyClock::now() + (all ? std::chrono::seconds(kDoublePiecesEveryDay) : again);
+    again = all ? kDoublePiecesAgainFirst : std::min(again * 2, kDoublePiecesAgainMost);
   }
 }
 

@@ -19,13 +19,13 @@ using namespace std::chrono_literals;
 
 constexpr auto kUploadWait = 10s;
 constexpr auto kCloseWait = 5s;
-constexpr auto kLook = 100ms;
+constexpr auto kDriveAdminLook = 100ms;
 constexpr double kRestSeconds = 1;
 constexpr double kRestSecondsLost = 0.1;  // of what does not come to rest for hours, maybe
 
 using By = ResilverWish::By;
 
-spdlog::logger& log() { return obs::log("target"); }
+spdlog::logger& drive_admin_log() { return obs::log("target"); }
 
 Error no_such(const std::string& path) {
   return {Errc::not_found, fmt::format("mountpath {} does not exist", path)};
@@ -113,7 +113,7 @@ Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
                      "{} uploads to drive {} are under way: try again when they "
                      "have ended",
                      drive.uploads(), drive.path());
-    timer.expires_after(kLook);
+    timer.expires_after(kDriveAdminLook);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();
@@ -130,7 +130,7 @@ Task<Status> DriveAdmin::wait_until_closed(std::string path) {
           "mountpath {} was detached or failed, and somebody reads there still: wait for "
           "that",
           path);
-    timer.expires_after(kLook);
+    timer.expires_after(kDriveAdminLook);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();
@@ -154,7 +154,7 @@ void DriveAdmin::write_identities(const Siblings& siblings) {
       return rewrite_identity(*files, identity);
     };
     if (const Status written = write(); !written)
-      log().warn("identity not written drive={} err={}", path, written.error().message);
+      drive_admin_log().warn("identity not written drive={} err={}", path, written.error().message);
   }
 }
 
@@ -241,7 +241,7 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves)
                                            {any_mirrored(), holds_some(*drive)}));
   CO_TRY_OK(co_await enters(drive, *state));
   if (moves) node_.resilver.ask(By::drives);
-  log().info("drive attached drive={}", path);
+  drive_admin_log().info("drive attached drive={}", path);
   co_return Status();
 }
 
@@ -328,7 +328,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     store_.forget_missing(path);
   hooks_.changed();
   if (!holds_some && store_.may_hold_foreign()) node_.resilver.ask(By::drives);
-  log().warn("drive detached drive={} gives_up={}", path, holds_some);
+  drive_admin_log().warn("drive detached drive={} gives_up={}", path, holds_some);
   co_return Status();
 }
 
@@ -365,7 +365,7 @@ Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   if (!emptied && drive.vacating()) store_.set_vacating(drive, false);
   store_.close_idle(drive);
   hooks_.changed();
-  log().warn("drive disabled drive={}", drive.path());
+  drive_admin_log().warn("drive disabled drive={}", drive.path());
   co_return Status();
 }
 
@@ -404,7 +404,7 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
     if (moves) node_.resilver.ask(By::drives);
   }
   hooks_.changed();
-  log().info("drive enabled drive={}", path);
+  drive_admin_log().info("drive enabled drive={}", path);
   co_return Status();
 }
 

@@ -14,7 +14,7 @@ constexpr std::size_t kWriteErrorsMax = 3;
 constexpr double kPatienceSeconds = 2;
 constexpr const char* kAliveFile = ".tarn/alive";
 
-spdlog::logger& drive_log() { return obs::log("drive"); }
+spdlog::logger& health_log() { return obs::log("drive"); }
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void Drive::take_out(const std::string& why, bool vanished) {
   if (!out_.empty()) return;
   out_ = why;
   vanished_ = vanished;
-  drive_log().error("drive taken out drive={} why={}", options_.path, why);
+  health_log().error("drive taken out drive={} why={}", options_.path, why);
 }
 
 /// Of the disk below; nothing where it has none, or the kernel does not count what it does.
@@ -86,8 +86,8 @@ void Drive::hang() {
     hangs_ = fmt::format("it has done nothing for {} s", HangWatch::kLooksMax);
   }
   ++counters_.hangs;
-  drive_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
-                    threads_->queued());
+  health_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
+                     threads_->queued());
   // Turns first: who is refused a thread gives its turn back, and would hand it to the next one
   // who waits, to be refused within that call, and so on.
   turns_->refuse(why);
@@ -115,7 +115,7 @@ void Drive::try_again() {
   }
   turns_->accept();
   threads_->accept();
-  drive_log().info("drive answers again drive={}", options_.path);
+  health_log().info("drive answers again drive={}", options_.path);
 }
 
 void Drive::note_index_error(const Error& error) {
@@ -141,7 +141,8 @@ void Drive::note_write_error(const Error& error) {
     write_errors_.push_back(now);
     recent = write_errors_.size();
   }
-  drive_log().error("write failed drive={} recent={} err={}", options_.path, recent, error.message);
+  health_log().error("write failed drive={} recent={} err={}", options_.path, recent,
+                     error.message);
   if (recent >= kWriteErrorsMax)
     take_out(fmt::format("{} writes failed within a minute: {}", recent, error.message));
 }

@@ -13,10 +13,10 @@ namespace {
 using namespace std::chrono_literals;
 using By = ResilverWish::By;
 
-constexpr std::size_t kPageNames = 1000;
-constexpr auto kLookAgain = 1s;
+constexpr std::size_t kDriveLeavePageNames = 1000;
+constexpr auto kDriveLeaveLookAgain = 1s;
 
-spdlog::logger& log() { return obs::log("target"); }
+spdlog::logger& drive_leave_log() { return obs::log("target"); }
 
 /// Bytes that drives other than `leaves` take; those on one file system count once.
 std::uint64_t room_elsewhere(const ObjectStore& store, const Drive& leaves) {
@@ -42,7 +42,8 @@ Task<Status> DriveAdmin::count_spread(Drive& drive, const cluster::BucketRecord&
                                       Held& held) {
   std::string after;
   for (bool more = true; more;) {
-    CO_TRY(const auto page, co_await drive.list(bucket.id, "", std::move(after), kPageNames));
+    CO_TRY(const auto page,
+           co_await drive.list(bucket.id, "", std::move(after), kDriveLeavePageNames));
     for (const auto& entry : page.entries) {
       if (entry.record.kind != io::ObjectRecord::Kind::object) continue;
       ObjectName name = name_in(bucket, entry.name);
@@ -134,8 +135,8 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   store_.set_vacating(drive, true);
   store_.mirror().disturb();
   node_.resilver.ask(By::order);
-  log().warn("drive is to be emptied drive={} objects={} pieces={} bytes={}", drive.path(),
-             held.objects, held.pieces, held.bytes);
+  drive_leave_log().warn("drive is to be emptied drive={} objects={} pieces={} bytes={}",
+                         drive.path(), held.objects, held.pieces, held.bytes);
   co_return Status();
 }
 
@@ -147,7 +148,7 @@ Task<Status> DriveAdmin::stay(Drive& drive) {
   store_.set_vacating(drive, false);
   store_.mirror().disturb();
   node_.resilver.ask(By::drives);
-  log().info("drive stays drive={}", drive.path());
+  drive_leave_log().info("drive stays drive={}", drive.path());
   co_return Status();
 }
 
@@ -158,12 +159,14 @@ Task<void> DriveAdmin::tend_leaving() {
   const std::uint64_t ended = node_.resilver.ended();
   if (wanted && std::exchange(walks_seen_, ended) == ended) co_return;
   if (!wanted && clock_.boot_time() < look_again_) co_return;
-  look_again_ = clock_.boot_time() + kLookAgain;
+  look_again_ = clock_.boot_time() + kDriveLeaveLookAgain;
   for (const auto& [path, then] : known.leaving) {
     const auto drive = store_.drive_at(path);
     if (drive == nullptr || drive->disabled()) continue;
     const Status gone = co_await go_if_empty(drive, then);
-    if (!gone) log().info("drive does not leave yet drive={} why={}", path, gone.error().message);
+    if (!gone)
+      drive_leave_log().info("drive does not leave yet drive={} why={}", path,
+                             gone.error().message);
   }
 }
 

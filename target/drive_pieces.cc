@@ -13,7 +13,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kOpenAttemptsMax = 16;
+constexpr int kDrivePiecesOpenAttemptsMax = 16;
 
 /// `corrupt` unless a slice's label says what its record and its key do.
 Status check_label(const ec::Label& label, const PieceKey& key, const io::ObjectRecord& record) {
@@ -165,7 +165,7 @@ Task<Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>>> Drive::pieces_o
 
 /// The record of a piece with its file open; nothing when there is none.
 Result<std::optional<Drive::PieceFile>> Drive::open_piece_file(const PieceKey& key) {
-  for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kDrivePiecesOpenAttemptsMax; ++attempt) {
     TRY_OK(usable());
     TRY(auto record, index_->find_piece(key));
     if (!record) return std::optional<PieceFile>();

@@ -7,7 +7,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kOpenAttemptsMax = 16;
+constexpr int kDriveReadOpenAttemptsMax = 16;
 constexpr double kSeekBytes = 2.4e6;  // 12 ms of a drive that reads 200 MB/s
 
 }  // namespace
@@ -31,7 +31,7 @@ Result<std::vector<std::uint32_t>> Drive::checksums_of(const io::ObjectRecord& r
 
 Result<std::shared_ptr<OpenObject>> Drive::open_now(BucketId bucket, const std::string& name) {
   FAIL_POINT("get.before_open");
-  for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kDriveReadOpenAttemptsMax; ++attempt) {
     TRY_OK(usable());
     TRY(auto record, index_->find(bucket, name));
     if (!record || record->kind == io::ObjectRecord::Kind::tombstone)

@@ -15,7 +15,7 @@ namespace {
 
 using By = ResilverWish::By;
 
-spdlog::logger& log() { return obs::log("target"); }
+spdlog::logger& drive_return_log() { return obs::log("target"); }
 
 /// Whether the drive with this id lies at `path`. Blocks.
 Result<bool> lies_at(const std::string& path, const std::string& id) {
@@ -58,8 +58,9 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
   if (away->waits) {
     auto watch = drive->watch_mount();
     if (!watch)
-      log().warn("mount not watched, the drive must be attached to come back drive={} err={}", path,
-                 watch.error().message);
+      drive_return_log().warn(
+          "mount not watched, the drive must be attached to come back drive={} err={}", path,
+          watch.error().message);
     if (watch) away->watch.emplace(std::move(*watch));
   }
   store_.mirror().loses(*drive);
@@ -72,8 +73,8 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
     away_[path] = away;
   }
   hooks_.changed();
-  log().warn("drive let go of drive={} id={} until={}", path, away->id,
-             away->waits ? "it is mounted anew" : "it is there again");
+  drive_return_log().warn("drive let go of drive={} id={} until={}", path, away->id,
+                          away->waits ? "it is mounted anew" : "it is there again");
   co_return Status();
 }
 
@@ -99,7 +100,7 @@ Task<void> DriveAdmin::look_for(std::string path, std::shared_ptr<Away> away) {
   // Once, and not with each look.
   const std::string why = taken ? "" : taken.error().message;
   if (!why.empty() && why != away->said)
-    log().error("drive not taken back drive={} why={}", path, why);
+    drive_return_log().error("drive not taken back drive={} why={}", path, why);
   away->said = why;
 }
 
@@ -120,7 +121,7 @@ Task<Status> DriveAdmin::take_back(std::string path, std::shared_ptr<Away> away)
   CO_TRY_OK(co_await enters(opened.drive, *state));
   returns_.note(away->id, clock_.boot_time());
   node_.resilver.ask(By::drives);
-  log().info("drive is back drive={} id={}", path, away->id);
+  drive_return_log().info("drive is back drive={} id={}", path, away->id);
   co_return Status();
 }
 

@@ -17,19 +17,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 500ms;
+constexpr auto kDriveScrubLookEvery = 500ms;
 constexpr auto kSettleEvery = 2s;
 constexpr auto kSaveEvery = 1s;
 /// A start has other things to do first, and so have those who started it.
 constexpr std::chrono::milliseconds kFirstWait = 5min;
-constexpr std::size_t kPageEntries = 256;
+constexpr std::size_t kDriveScrubPageEntries = 256;
 constexpr const char* kNote = "scrub";
 /// In place of a job: a drive that came is read through.
 constexpr const char* kCame = "returned";
 
-spdlog::logger& log() { return obs::log("scrub"); }
+spdlog::logger& scrub_log() { return obs::log("scrub"); }
 
-bool is_bad(const Error& error) { return error.code == Errc::corrupt || error.code == Errc::io; }
+bool drive_scrub_is_bad(const Error& error) {
+  return error.code == Errc::corrupt || error.code == Errc::io;
+}
 
 /// A file of the drive, as the index has it.
 struct Entry {
@@ -99,7 +101,7 @@ Task<bool> DriveScrub::load() {
     if (state)
       state_ = std::move(*state);
     else
-      log().warn("begins anew drive={} err={}", drive_->path(), state.error().message);
+      scrub_log().warn("begins anew drive={} err={}", drive_->path(), state.error().message);
   }
   board_->show(state_, true);
   co_return true;
@@ -110,7 +112,8 @@ Task<void> DriveScrub::save() {
   saved_ = node_.clock.boot_time();
   const Status kept = co_await drive_->keep_note(kNote, encode(state_));
   if (!kept)
-    log().warn("how far it is was not noted drive={} err={}", drive_->path(), kept.error().message);
+    scrub_log().warn("how far it is was not noted drive={} err={}", drive_->path(),
+                     kept.error().message);
 }
 
 Task<Status> DriveScrub::save_now_and_then() {
@@ -180,7 +183,7 @@ Task<Status> DriveScrub::begin() {
   state_.begin(job, cost, wall_ns());
   begun_ = true;
   co_await save();
-  log().info("begins drive={} job={} cost={}", drive_->path(), job, cost);
+  scrub_log().info("begins drive={} job={} cost={}", drive_->path(), job, cost);
   co_return Status();
 }
 
@@ -202,8 +205,8 @@ Task<Status> DriveScrub::pass() {
   state_.end(wall_ns());
   if (begun_) to_verify_ = false;
   co_await save();
-  log().info("ended drive={} job={} files={} bytes={} bad={}", drive_->path(), state_.job,
-             state_.files, state_.bytes, state_.bad);
+  scrub_log().info("ended drive={} job={} files={} bytes={} bad={}", drive_->path(), state_.job,
+                   state_.files, state_.bytes, state_.bad);
   co_return Status();
 }
 
@@ -212,7 +215,7 @@ Task<Status> DriveScrub::objects(const cluster::BucketRecord& bucket, std::strin
     std::vector<Entry> page;
     more = false;
     const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
-      more = page.size() == kPageEntries;
+      more = page.size() == kDriveScrubPageEntries;
       if (more) return {.stop = true, .skip_to = {}};
       after = std::string(name);
       if (record.kind == io::ObjectRecord::Kind::object)
@@ -231,7 +234,7 @@ Task<Status> DriveScrub::pieces(const cluster::BucketRecord& bucket,
     std::vector<Entry> page;
     more = false;
     const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
-      more = page.size() == kPageEntries;
+      more = page.size() == kDriveScrubPageEntries;
       if (more) return false;
       after = key;
       page.push_back({key, true, record});
@@ -248,7 +251,7 @@ Task<Status> DriveScrub::look_at(const cluster::BucketRecord& bucket, Entry entr
   CO_FAIL_POINT("scrub.file");
   io::FileName file = entry.record.file;
   const Status good = co_await read(entry, file);
-  if (!good && !is_bad(good.error())) co_return good;
+  if (!good && !drive_scrub_is_bad(good.error())) co_return good;
   if (!good) {
     entry.record.file = file;
     co_await note_bad(bucket, entry, good.error());
@@ -296,9 +299,9 @@ Task<void> DriveScrub::note_bad(const cluster::BucketRecord& bucket, const Entry
   finding.found_ns = wall_ns();
   finding.error = error.message;
   state_.add(std::move(finding));
-  log().error("bad file drive={} file={} object={} piece={} err={}", drive_->path(),
-              entry.record.file.path(), entry.key.name,
-              entry.piece ? std::to_string(entry.key.index) : "-", error.message);
+  scrub_log().error("bad file drive={} file={} object={} piece={} err={}", drive_->path(),
+                    entry.record.file.path(), entry.key.name,
+                    entry.piece ? std::to_string(entry.key.index) : "-", error.message);
   co_await save();
   if (SAFETY("safety.scrub_repairs")) co_await have_repaired(bucket, entry);
 }
@@ -317,7 +320,7 @@ Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const 
     co_await mend_from_others(node_, name);
     co_return;
   }
-  log().error("no other copy of it object={}", entry.key.name);
+  scrub_log().error("no other copy of it object={}", entry.key.name);
 }
 
 /// Sees what became of findings.
@@ -335,8 +338,8 @@ Task<void> DriveScrub::settle() {
       if (elsewhere && *elsewhere) finding.outcome = ScrubFinding::Outcome::repaired;
     }
     finding.ended_ns = wall_ns();
-    log().info("{} drive={} file={} object={}", to_string(finding.outcome), drive_->path(),
-               finding.file.path(), finding.key.name);
+    scrub_log().info("{} drive={} file={} object={}", to_string(finding.outcome), drive_->path(),
+                     finding.file.path(), finding.key.name);
     changed = true;
   }
   if (changed) co_await save();
@@ -346,7 +349,7 @@ Task<void> DriveScrub::run() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   bool known = false;
   while (node_.store.drive_at(drive_->path()) == drive_) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kDriveScrubLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     if (!drive_->in_service()) continue;
     if (!known) known = co_await load();
@@ -358,7 +361,7 @@ Task<void> DriveScrub::run() {
     board_->rate = 0;
     board_->show(state_, true);
     if (!done && done.error().code != Errc::cancelled)
-      log().info("goes on later drive={} err={}", drive_->path(), done.error().message);
+      scrub_log().info("goes on later drive={} err={}", drive_->path(), done.error().message);
   }
 }
 

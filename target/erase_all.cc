@@ -12,13 +12,13 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kPageNames = 1'000;
+constexpr std::size_t kEraseAllPageNames = 1'000;
 
 Task<Result<std::vector<std::string>>> names_on(Drive& drive, BucketId bucket) {
   std::vector<std::string> names;
   const auto visit = [&names](std::string_view name, const io::ObjectRecord&) -> Index::Step {
     names.emplace_back(name);
-    return {.stop = names.size() == kPageNames, .skip_to = {}};
+    return {.stop = names.size() == kEraseAllPageNames, .skip_to = {}};
   };
   CO_TRY_OK(co_await drive.walk(bucket, "", "", visit));
   co_return names;
@@ -38,7 +38,7 @@ Task<Result<std::vector<PieceKey>>> pieces_on(Drive& drive, BucketId bucket) {
   std::vector<PieceKey> pieces;
   const auto visit = [&pieces](const PieceKey& key, const io::ObjectRecord&) {
     pieces.push_back(key);
-    return pieces.size() < kPageNames;
+    return pieces.size() < kEraseAllPageNames;
   };
   CO_TRY_OK(co_await drive.walk_pieces(bucket, std::nullopt, visit));
   co_return pieces;

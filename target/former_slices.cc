@@ -13,8 +13,8 @@ namespace {
 constexpr std::chrono::seconds kPauseFirst{1};
 constexpr std::chrono::seconds kPauseLast{32};
 
-bool names(const io::ObjectRecord& record, std::uint64_t set, std::size_t slice,
-           const std::string& home) {
+bool former_slices_names(const io::ObjectRecord& record, std::uint64_t set, std::size_t slice,
+                         const std::string& home) {
   return record.coding && record.coding->set == set && record.coding->homes[slice] == home;
 }
 
@@ -46,7 +46,7 @@ void drop_former(TargetNode& node, const asio::any_io_executor& executor, const 
                {{name.bucket, name.object, former.set, index}, now.generation});
   };
   for (std::size_t i = 0; i < former.homes.size(); ++i)
-    if (!names(now, former.set, i, former.homes[i]))
+    if (!former_slices_names(now, former.set, i, former.homes[i]))
       drop_at_home(former.homes[i], static_cast<std::uint8_t>(i));
   const bool same_whole =
       now.coding && now.coding->set == former.set && now.coding->whole == former.whole;

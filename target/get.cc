@@ -50,9 +50,9 @@ class CopiesOnOtherDrives final : public OtherCopies {
 };
 
 /// An object that is replaced while it is read is begun anew so often.
-constexpr int kAttemptsMax = 4;
+constexpr int kGetAttemptsMax = 4;
 /// So long a reader waits for a drive before another home of the object is tried (faults.md C11).
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kGetPatience{1};
 
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                          const std::shared_ptr<OpenObject>& object, bool& overtaken) {
@@ -116,7 +116,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const Ob
                                                       const cluster::Node* other) {
   auto opening = open_by_itself(node, wanted.name);
   auto object = other == nullptr ? co_await std::move(opening)
-                                 : co_await in_time(node, std::move(opening), kPatience);
+                                 : co_await in_time(node, std::move(opening), kGetPatience);
   if (!object) co_return fail(named(fail(object.error()), wanted).error());
   co_return object;
 }
@@ -190,7 +190,7 @@ Task<Status> get_object(TargetNode& node, http::Request& request) {
   for (int attempt = 1;; ++attempt) {
     bool overtaken = false;
     auto done = co_await get_once(node, request, overtaken);
-    if (!overtaken || attempt == kAttemptsMax) co_return done;
+    if (!overtaken || attempt == kGetAttemptsMax) co_return done;
   }
 }
 

@@ -17,7 +17,7 @@ namespace tarn::target {
 namespace {
 
 /// So long a reader waits for the drive of the whole before he is given slices (faults.md C11).
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kGetCodedPatience{1};
 
 PieceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {
   return {name.bucket, name.object, coding.set, io::kWhole};
@@ -32,7 +32,7 @@ Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName&
                                              const io::Coding& coding) {
   if (coding.whole != node.id) co_return nullptr;
   const PieceKey key = key_of_whole(name, coding);
-  auto opened = co_await in_time(node, open_here(node, key), kPatience);
+  auto opened = co_await in_time(node, open_here(node, key), kGetCodedPatience);
   if (opened) co_return std::move(*opened);
   note_if_bad(node, key, opened.error());
   // Gone, maybe: whoever repairs finds out.
@@ -70,7 +70,8 @@ Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
 using Lane = std::shared_ptr<PieceLane>;
 
 /// `late`: nobody waits for it any more.
-Task<Result<Lane>> open_lane(TargetNode& node, PieceWrite write, std::shared_ptr<bool> late) {
+Task<Result<Lane>> get_coded_open_lane(TargetNode& node, PieceWrite write,
+                                       std::shared_ptr<bool> late) {
   auto lane = co_await PieceLane::open(node, node.id, std::move(write));
   if (lane && *late) (*lane)->give_up();
   co_return lane;
@@ -103,7 +104,8 @@ class Restoring {
       write.geometry = geometry_of(coding);
       write.bytes = record.size;
       const auto late = std::make_shared<bool>(false);
-      auto lane = co_await in_time(node, open_lane(node, std::move(write), late), kPatience);
+      auto lane = co_await in_time(node, get_coded_open_lane(node, std::move(write), late),
+                                   kGetCodedPatience);
       *late = !lane;
       if (lane) out.lane_ = std::move(*lane);
     }

@@ -11,7 +11,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::milliseconds(50);
+constexpr auto kHeartbeatLookEvery = std::chrono::milliseconds(50);
 /// A loop that was not heard of for so long is given up for hung, as a drive is.
 constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
@@ -47,13 +47,13 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   request.exchange.close_after();  // nothing else comes by a connection to the lease's loop
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
   bool said = false;
-  Clock::time_point
+  SteadyClock::time_point
       due{};  // by the clock: a process that was stopped is late as soon as it goes on
   while (true) {
     const Status ready = can_serve(node);
-    if (const auto now = Clock::now(); now >= due || ready.has_value() != said) {
+    if (const auto now = SteadyClock::now(); now >= due || ready.has_value() != said) {
       due = now + cluster::kHeartbeatEvery;
       const auto state = node.view.state();
       said = ready.has_value();
@@ -65,7 +65,7 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
       CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
     }
     // Whoever stops this target does not wait for the next look.
-    if (!co_await request.exchange.pause(kLookEvery)) break;
+    if (!co_await request.exchange.pause(kHeartbeatLookEvery)) break;
   }
   co_return co_await request.exchange.finish();
 }

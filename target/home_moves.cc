@@ -6,7 +6,7 @@ namespace tarn::target {
 namespace {
 
 /// The rate is a mean in which what is this old counts a third of what is new.
-constexpr double kMeanSeconds = 3;
+constexpr double kHomeMovesMeanSeconds = 3;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void HomeMoves::take(const api::MoveProgress& progress, BootTime now) {
     const double since = static_cast<double>(progress.counts.bytes - last_bytes_) / seconds;
     // The first seconds of a walk count as much as they are.
     const bool first = last_bytes_ == 0;
-    rate_ = first ? since : since + (rate_ - since) * std::exp(-seconds / kMeanSeconds);
+    rate_ = first ? since : since + (rate_ - since) * std::exp(-seconds / kHomeMovesMeanSeconds);
     last_ = now;
     last_bytes_ = progress.counts.bytes;
   }

@@ -20,8 +20,8 @@ namespace {
 
 /// Reads until `into` is full or the body ends, and shows `see` each piece while it is hot.
 template <class See>
-Task<Result<std::size_t>> fill(http::Exchange& exchange, std::span<std::byte> into,
-                               const See& see) {
+Task<Result<std::size_t>> incoming_fill(http::Exchange& exchange, std::span<std::byte> into,
+                                        const See& see) {
   std::size_t have = 0;
   while (have < into.size()) {
     CO_TRY(const std::size_t got, co_await exchange.read_some(into.subspan(have)));
@@ -85,7 +85,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await fill(exchange, buffer, see);
+    const auto got = co_await incoming_fill(exchange, buffer, see);
     if (writing.valid()) {
       auto written = co_await writing.get();
       if (written) written = co_await file.drive().room(file);
@@ -98,7 +98,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
 }
 
 Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into) {
-  co_return co_await fill(exchange, into, [](std::span<const std::byte>) {});
+  co_return co_await incoming_fill(exchange, into, [](std::span<const std::byte>) {});
 }
 
 Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {

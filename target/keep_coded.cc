@@ -20,24 +20,24 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLookEvery = 500ms;
-constexpr auto kEveryDay = 24h;
-constexpr auto kAgainFirst = 2s;
-constexpr auto kAgainMost = 60s;
-constexpr std::size_t kAtOnce = 4;
+constexpr auto kKeepCodedLookEvery = 500ms;
+constexpr auto kKeepCodedEveryDay = 24h;
+constexpr auto kKeepCodedAgainFirst = 2s;
+constexpr auto kKeepCodedAgainMost = 60s;
+constexpr std::size_t kKeepCodedAtOnce = 4;
 /// Names that are remembered to be repaired; the others are found by the next pass.
-constexpr std::size_t kNamesMax = 100'000;
+constexpr std::size_t kKeepCodedNamesMax = 100'000;
 
-struct Found {
-  RepairQueue queue{kNamesMax};
+struct KeepCodedFound {
+  RepairQueue queue{kKeepCodedNamesMax};
   std::size_t objects = 0;
   std::uint64_t incomplete = 0;  ///< objects with slices missing that nobody can make now
   bool again = false;            ///< something can only be done later
 };
 
-void note(const TargetNode& node, const std::vector<CodedObject>& objects, Found& found) {
+void note(const TargetNode& node, const std::vector<CodedObject>& objects, KeepCodedFound& found) {
   for (const CodedObject& object : objects) {
     ++found.objects;
     const Repair repair = repair_of(node, object);
@@ -51,8 +51,8 @@ void note(const TargetNode& node, const std::vector<CodedObject>& objects, Found
   }
 }
 
-Task<Result<Found>> look_through(TargetNode& node) {
-  Found found;
+Task<Result<KeepCodedFound>> look_through(TargetNode& node) {
+  KeepCodedFound found;
   const auto state = node.view.state();
   for (const auto& [id, bucket] : state->bmd.buckets) {
     if (!api::was_ever_coded(bucket.props)) continue;
@@ -78,7 +78,7 @@ struct LookedBy {
 
   bool operator==(const LookedBy&) const = default;
 };
-LookedBy present(const TargetNode& node) {
+LookedBy keep_coded_present(const TargetNode& node) {
   const auto state = node.owned.state();
   return {state->map->version, losses(*state)};
 }
@@ -92,9 +92,9 @@ Task<bool> repair_wanted(TargetNode& node, RepairQueue::Entry wanted) {
 Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
   bool all = true;
   while (queue.size() > 0) {
-    if (present(node) != by || node.rebuild.is_stopped()) co_return false;
+    if (keep_coded_present(node) != by || node.rebuild.is_stopped()) co_return false;
     std::vector<Task<bool>> some;
-    while (some.size() < kAtOnce) {
+    while (some.size() < kKeepCodedAtOnce) {
       auto wanted = queue.next();
       if (!wanted) break;
       some.push_back(repair_wanted(node, std::move(*wanted)));
@@ -104,7 +104,7 @@ Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
   co_return all;
 }
 
-RebuildWatch::Todo todo_of(const Found& found) {
+RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
   RebuildWatch::Todo todo;
   found.queue.for_each([&](const RepairQueue::Entry& entry) {
     ++todo.objects[entry.missing];
@@ -115,7 +115,7 @@ RebuildWatch::Todo todo_of(const Found& found) {
 }
 
 /// Everything that is to be done now. False: something could only be done later.
-Task<bool> pass(TargetNode& node, LookedBy by) {
+Task<bool> keep_coded_pass(TargetNode& node, LookedBy by) {
   node.rebuild.look_begins(by.map_version);
   auto found = co_await look_through(node);
   if (!found) {
@@ -130,7 +130,8 @@ Task<bool> pass(TargetNode& node, LookedBy by) {
   const bool repaired = co_await repair_all(node, std::move(found->queue), by);
   node.rebuild.look_ends(repaired && !rest, "something could not be made yet: see the log",
                          node.clock);
-  if (present(node) != by) co_return false;  // what is endangered now does not wait for the rest
+  if (keep_coded_present(node) != by)
+    co_return false;  // what is endangered now does not wait for the rest
   const auto unnamed = co_await drop_unnamed(node);
   const std::size_t waiting = unnamed ? unnamed->waiting : 0;
   if (found->objects > 0)
@@ -151,7 +152,7 @@ bool brings_drives(const std::set<std::string>& before, const std::set<std::stri
   return !std::includes(before.begin(), before.end(), now.begin(), now.end());
 }
 
-std::set<std::string> drives_here(const TargetNode& node) {
+std::set<std::string> keep_coded_drives_here(const TargetNode& node) {
   std::set<std::string> out;
   for (const auto& drive : node.store.drives())
     if (drive->in_service()) out.insert(drive->id());
@@ -165,27 +166,28 @@ Task<void> keep_coded(TargetNode& node) {
   LookedBy done;               // when all was looked through
   std::set<std::string> here;  // drives in service when it was looked last
   bool came = false;           // one that was not
-  auto due = Clock::now();
-  std::chrono::seconds again = kAgainFirst;
+  auto due = SteadyClock::now();
+  std::chrono::seconds again = kKeepCodedAgainFirst;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kKeepCodedLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     if (!node.membership.lease().valid()) continue;
     const auto state = node.owned.state();
     const LookedBy now{state->map->version, losses(*state)};
-    const bool brings = brings_drives(here, std::exchange(here, drives_here(node)));
+    const bool brings = brings_drives(here, std::exchange(here, keep_coded_drives_here(node)));
     came = came || brings;
     if (node.rebuild.is_stopped()) continue;  // also when nobody has looked by this map yet
     if (now != done || came)
-      again = kAgainFirst;
-    else if (!node.rebuild.is_asked() && Clock::now() < due)
+      again = kKeepCodedAgainFirst;
+    else if (!node.rebuild.is_asked() && SteadyClock::now() < due)
       continue;
     if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
     done = now;
     came = false;
-    const bool all = co_await pass(node, now);
-    due = Clock::now() + (all ? std::chrono::seconds(kEveryDay) : again);
-    again = all ? kAgainFirst : std::min(again * 2, std::chrono::seconds(kAgainMost));
+    const bool all = co_await keep_coded_pass(node, now);
+    due = SteadyClock::now() + (all ? std::chrono::seconds(kKeepCodedEveryDay) : again);
+    again =
+        all ? kKeepCodedAgainFirst : std::min(again * 2, std::chrono::seconds(kKeepCodedAgainMost));
   }
 }
 

@@ -10,11 +10,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 500ms;
-constexpr auto kTryAgainAfter = 2s;
+constexpr auto kKeepCopiesLookEvery = 500ms;
+constexpr auto kKeepCopiesTryAgainAfter = 2s;
 /// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kSlice = 50'000;
-constexpr std::size_t kNamesMax = 1000;
+constexpr std::size_t kKeepCopiesSlice = 50'000;
+constexpr std::size_t kKeepCopiesNamesMax = 1000;
 
 /// Settles what is marked on one drive. False: something could not be.
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
@@ -28,7 +28,7 @@ Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
     const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
       after = std::string(name);
       if (!unsettled_by(record).empty()) marked.push_back(after);
-      more = ++seen == kSlice || marked.size() == kNamesMax;
+      more = ++seen == kKeepCopiesSlice || marked.size() == kKeepCopiesNamesMax;
       return {.stop = more, .skip_to = {}};
     };
     const std::string from = after;
@@ -44,7 +44,7 @@ Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
 /// Settles what has been marked for a while: whoever wrote it is at it no more, or has died.
 Task<void> settle_known(TargetNode& node) {
   const auto now = std::chrono::steady_clock::now();
-  const std::vector<MarkedNames::Name> names = node.marked.due(now - kTryAgainAfter, now);
+  const std::vector<MarkedNames::Name> names = node.marked.due(now - kKeepCopiesTryAgainAfter, now);
   for (const MarkedNames::Name& each : names) {
     const auto state = node.view.state();
     Status settled;  // with its bucket, when that is gone
@@ -74,7 +74,7 @@ Task<void> keep_copies(TargetNode& node) {
   std::uint64_t done = 0;  // of the map by which they were looked through last
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kKeepCopiesLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const std::uint64_t version = state->map->version;
@@ -87,7 +87,7 @@ Task<void> keep_copies(TargetNode& node) {
     const bool all = co_await settle_everything(node);
     if (!all) node.marked.looked_through(false);
     done = version;
-    not_before = std::chrono::steady_clock::now() + kTryAgainAfter;
+    not_before = std::chrono::steady_clock::now() + kKeepCopiesTryAgainAfter;
   }
 }
 

@@ -18,30 +18,31 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLookEvery = 500ms;
-constexpr std::chrono::seconds kAgainFirst{2};
-constexpr std::chrono::seconds kAgainMost{60};
-constexpr std::size_t kAtOnce = 4;
+constexpr auto kKeepRecodedLookEvery = 500ms;
+constexpr std::chrono::seconds kKeepRecodedAgainFirst{2};
+constexpr std::chrono::seconds kKeepRecodedAgainMost{60};
+constexpr std::size_t kKeepRecodedAtOnce = 4;
 /// Records that one visit to a drive's thread looks at, and names that it brings.
-constexpr std::size_t kRecordsAtOnce = 50'000;
-constexpr std::size_t kNamesAtOnce = 256;
-constexpr std::size_t kOrderBytesMax = 4096;
+constexpr std::size_t kKeepRecodedRecordsAtOnce = 50'000;
+constexpr std::size_t kKeepRecodedNamesAtOnce = 256;
+constexpr std::size_t kKeepRecodedOrderBytesMax = 4096;
 
-spdlog::logger& log() { return obs::log("recode"); }
+spdlog::logger& recode_log() { return obs::log("recode"); }
 
-struct Page {
+struct KeepRecodedPage {
   std::vector<ObjectName> names;
   std::string last;
   bool more = false;
 };
 
 /// Names of ours whose objects are kept otherwise than the bucket wants.
-Task<Result<Page>> next_page(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket,
-                             std::string after) {
+Task<Result<KeepRecodedPage>> keep_recoded_next_page(TargetNode& node, Drive& drive,
+                                                     const cluster::BucketRecord& bucket,
+                                                     std::string after) {
   const auto map = node.view.state()->ownership->map;
-  Page page;
+  KeepRecodedPage page;
   std::size_t seen = 0;
   const auto visit = [&](std::string_view object, const io::ObjectRecord& record) -> Index::Step {
     page.last = std::string(object);
@@ -50,7 +51,7 @@ Task<Result<Page>> next_page(TargetNode& node, Drive& drive, const cluster::Buck
       if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
         page.names.push_back(std::move(name));
     }
-    page.more = ++seen == kRecordsAtOnce || page.names.size() == kNamesAtOnce;
+    page.more = ++seen == kKeepRecodedRecordsAtOnce || page.names.size() == kKeepRecodedNamesAtOnce;
     return {.stop = page.more, .skip_to = {}};
   };
   CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
@@ -79,14 +80,14 @@ Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket,
     const auto state = node.view.state();
     const auto* record = state->bmd.find(bucket);
     if (record == nullptr) co_return true;
-    CO_TRY(Page page, co_await next_page(node, drive, *record, after));
+    CO_TRY(KeepRecodedPage page, co_await keep_recoded_next_page(node, drive, *record, after));
     more = page.more;
     after = page.last;
     for (std::size_t at = 0; at < page.names.size();) {
       if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
       if (basis_of(node, bucket) != basis) co_return false;
       std::vector<Task<bool>> some;
-      for (; at < page.names.size() && some.size() < kAtOnce; ++at)
+      for (; at < page.names.size() && some.size() < kKeepRecodedAtOnce; ++at)
         some.push_back(recode_patiently(node, std::move(page.names[at])));
       for (const bool done : co_await gather(std::move(some))) all = all && done;
     }
@@ -136,7 +137,7 @@ class RecodeJob {
       const auto done = co_await recode_bucket(node_, bucket_, stop);
       if (!done && done.error().code != Errc::cancelled) progress_.error = done.error().message;
       if (!done || *done) break;
-      timer_.expires_after(kLookEvery);
+      timer_.expires_after(kKeepRecodedLookEvery);
       co_await timer_.async_wait(asio::use_awaitable);
     }
     if (stop.stop_requested()) progress_.error = "the job was told to stop";
@@ -177,31 +178,31 @@ Task<void> keep_recoded(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   std::map<BucketId, std::optional<api::CodingProps>> done;
   std::uint64_t done_by = 0;  // the map
-  auto due = Clock::time_point::max();
-  std::chrono::seconds again = kAgainFirst;
+  auto due = SteadyClock::time_point::max();
+  std::chrono::seconds again = kKeepRecodedAgainFirst;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kKeepRecodedLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     if (!node.membership.lease().valid() || state->settled < state->map->version) continue;
     const auto wanted = codings(*node.view.state());
-    if (wanted == done && state->map->version == done_by && Clock::now() < due) continue;
-    if (wanted != done) again = kAgainFirst;
+    if (wanted == done && state->map->version == done_by && SteadyClock::now() < due) continue;
+    if (wanted != done) again = kKeepRecodedAgainFirst;
     done = wanted;
     done_by = state->map->version;
     bool all = true;
     for (const auto& [bucket, coding] : wanted) {
       const auto recoded = co_await recode_bucket(node, bucket, {});
-      if (!recoded) log().warn("bucket not looked through err={}", recoded.error().message);
+      if (!recoded) recode_log().warn("bucket not looked through err={}", recoded.error().message);
       all = all && recoded && *recoded;
     }
-    due = all ? Clock::time_point::max() : Clock::now() + again;
-    again = all ? kAgainFirst : std::min(again * 2, kAgainMost);
+    due = all ? SteadyClock::time_point::max() : SteadyClock::now() + again;
+    again = all ? kKeepRecodedAgainFirst : std::min(again * 2, kKeepRecodedAgainMost);
   }
 }
 
 Task<Status> start_recode(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kKeepRecodedOrderBytesMax));
   std::string id;
   BucketId bucket{};
   bool changed = false;

@@ -10,13 +10,13 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using Names = std::set<RepairWishes::Name>;
 
-constexpr auto kLookEvery = 500ms;
-constexpr std::chrono::seconds kAgainFirst{2};
-constexpr std::chrono::seconds kAgainMost{60};
-constexpr std::size_t kAtOnce = 4;
+constexpr auto kKeepWishesLookEvery = 500ms;
+constexpr std::chrono::seconds kKeepWishesAgainFirst{2};
+constexpr std::chrono::seconds kKeepWishesAgainMost{60};
+constexpr std::size_t kKeepWishesAtOnce = 4;
 
 /// False: something can only be done later.
 Task<bool> grant(TargetNode& node, RepairWishes::Name wish) {
@@ -35,7 +35,7 @@ Task<Names> grant_all(TargetNode& node, Names wishes) {
   while (!wishes.empty()) {
     std::vector<Task<bool>> some;
     std::vector<RepairWishes::Name> names;
-    while (!wishes.empty() && some.size() < kAtOnce) {
+    while (!wishes.empty() && some.size() < kKeepWishesAtOnce) {
       names.push_back(std::move(wishes.extract(wishes.begin()).value()));
       some.push_back(grant(node, names.back()));
     }
@@ -51,19 +51,19 @@ Task<Names> grant_all(TargetNode& node, Names wishes) {
 Task<void> keep_wishes(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   Names left;  // to be tried again
-  auto due = Clock::now();
-  std::chrono::seconds again = kAgainFirst;
+  auto due = SteadyClock::now();
+  std::chrono::seconds again = kKeepWishesAgainFirst;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kKeepWishesLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     co_await tell_of_bad_pieces(node);
     if (!node.membership.lease().valid()) continue;
     Names wishes = node.repair_wishes.take();
-    if (Clock::now() >= due) wishes.merge(std::exchange(left, {}));
+    if (SteadyClock::now() >= due) wishes.merge(std::exchange(left, {}));
     if (wishes.empty()) continue;
     left.merge(co_await grant_all(node, std::move(wishes)));
-    again = left.empty() ? kAgainFirst : std::min(again * 2, kAgainMost);
-    if (!left.empty() && Clock::now() >= due) due = Clock::now() + again;
+    again = left.empty() ? kKeepWishesAgainFirst : std::min(again * 2, kKeepWishesAgainMost);
+    if (!left.empty() && SteadyClock::now() >= due) due = SteadyClock::now() + again;
     // More are found by the next look through everything.
     while (left.size() > RepairWishes::kMax) left.erase(left.begin());
   }

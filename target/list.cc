@@ -14,8 +14,8 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::uint64_t kLimitMax = 10'000;
-constexpr int kAttemptsMax = 20;
+constexpr std::uint64_t kListLimitMax = 10'000;
+constexpr int kListAttemptsMax = 20;
 
 /// A page in which nothing is shown that not all homes of its name have: in its place stands what
 /// they had a moment ago. The page is made anew until it meets no other such name.
@@ -23,7 +23,7 @@ Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::Buck
                                            ListPlan plan, std::string after, std::size_t limit) {
   CO_TRY_OK(vouches_for_copies(node));
   std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
     std::mutex mutex;
     std::set<std::string> names;
     plan.in_place_of = [&](std::string_view name,
@@ -55,9 +55,9 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   const auto limit = parse_u64(query.get("limit"));
   const auto bmd_version = parse_u64(query.get("bmd"));
   const auto map_version = parse_u64(query.get("map"));
-  if (!bucket || !limit || *limit == 0 || *limit > kLimitMax || !bmd_version || !map_version)
+  if (!bucket || !limit || *limit == 0 || *limit > kListLimitMax || !bmd_version || !map_version)
     co_return fail(Errc::invalid_argument,
-                   "list: bucket, bmd, map and limit (1 to {}) are required", kLimitMax);
+                   "list: bucket, bmd, map and limit (1 to {}) are required", kListLimitMax);
   ListPlan plan;
   plan.bucket = BucketId(*bucket);
   plan.prefix = query.get("prefix");

@@ -19,19 +19,19 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kLimitMax = 10'000;
-constexpr auto kRestEvery = 10ms;
-constexpr auto kRestMax = 2s;
+constexpr std::uint64_t kListMovingLimitMax = 10'000;
+constexpr auto kListMovingRestEvery = 10ms;
+constexpr auto kListMovingRestMax = 2s;
 constexpr auto kLeaseMax = 1s;
 /// Records that one visit to a drive's thread looks at, so that a walk keeps no thread for long.
-constexpr std::size_t kSlice = 50'000;
+constexpr std::size_t kListMovingSlice = 50'000;
 
-struct Found {
+struct ListMovingFound {
   io::ObjectRecord record;
   const Drive* drive = nullptr;
   std::uint32_t copies = 1;  ///< drives that hold this version
 };
-using Records = std::map<std::string, Found, std::less<>>;
+using Records = std::map<std::string, ListMovingFound, std::less<>>;
 
 /// What a walk wants: the records of names that are ours, or those of names that are not.
 struct Wanted {
@@ -62,13 +62,13 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
       after = std::string(name);
       if (wanted.takes(name)) {
         ++taken;
-        const auto [at, is_new] = into.try_emplace(after, Found{record, &drive});
+        const auto [at, is_new] = into.try_emplace(after, ListMovingFound{record, &drive});
         if (!is_new && at->second.record.generation < record.generation)
           at->second = {record, &drive};
         else if (!is_new && at->second.record.generation == record.generation)
           ++at->second.copies;
       }
-      more = ++seen == kSlice || taken == wanted.limit;
+      more = ++seen == kListMovingSlice || taken == wanted.limit;
       return {.stop = more, .skip_to = {}};
     };
     const std::string from = after;
@@ -79,13 +79,13 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
 }
 
 /// Waits until nothing of a name that is another's is on its way to a drive.
-Task<Status> rest(TargetNode& node) {
+Task<Status> list_moving_rest(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  const auto patience = std::chrono::steady_clock::now() + kRestMax;
+  const auto patience = std::chrono::steady_clock::now() + kListMovingRestMax;
   while (!node.owned.others_at_rest()) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "writes of names that moved away are still under way");
-    timer.expires_after(kRestEvery);
+    timer.expires_after(kListMovingRestEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();
@@ -98,7 +98,7 @@ Task<Status> wait_for_lease(TargetNode& node) {
   while (node.membership.lease_now() == 0) {
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "this target has no lease now");
-    timer.expires_after(kRestEvery);
+    timer.expires_after(kListMovingRestEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();
@@ -107,7 +107,7 @@ Task<Status> wait_for_lease(TargetNode& node) {
 /// In place of what not all homes may have, what they had a moment ago.
 Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, Records& records) {
   for (auto at = records.begin(); at != records.end();) {
-    Found& found = at->second;
+    ListMovingFound& found = at->second;
     if (!unsettled_by(found.record).empty()) {
       CO_TRY(auto settled, co_await settled_records(node, name_in(bucket, at->first)));
       if (settled.empty()) {
@@ -121,7 +121,7 @@ Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, R
   co_return Status();
 }
 
-json packed(const ListPlan& plan, const std::string& name, const Found& found) {
+json packed(const ListPlan& plan, const std::string& name, const ListMovingFound& found) {
   const auto& g = found.record.generation;
   std::vector<std::uint8_t> entry;
   if (found.record.kind == io::ObjectRecord::Kind::object) {
@@ -148,9 +148,11 @@ Result<Asked> parse(const TargetNode& node, const api::Query& query) {
   const auto limit = parse_u64(query.get("limit"));
   const auto bmd_version = parse_u64(query.get("bmd"));
   const auto map_version = parse_u64(query.get("map"));
-  if (!bucket || !limit || *limit == 0 || *limit > kLimitMax || !bmd_version || !map_version)
+  if (!bucket || !limit || *limit == 0 || *limit > kListMovingLimitMax || !bmd_version ||
+      !map_version)
     return fail(Errc::invalid_argument,
-                "list-moving: bucket, bmd, map and limit (1 to {}) are required", kLimitMax);
+                "list-moving: bucket, bmd, map and limit (1 to {}) are required",
+                kListMovingLimitMax);
   Asked out;
   out.map_version = *map_version;
   out.bmd_version = *bmd_version;
@@ -188,7 +190,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   Records records;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   if (same_map) {
-    if (!wanted.own) CO_TRY_OK(co_await rest(node));
+    if (!wanted.own) CO_TRY_OK(co_await list_moving_rest(node));
     for (const auto& drive : node.store.drives()) {
       if (copies > 1 && !drive->usable()) continue;  // others have copies of what lies there
       CO_TRY_OK(drive->not_overloaded());

@@ -21,15 +21,15 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLookEvery = 500ms;
-constexpr std::chrono::seconds kAgainFirst{2};
-constexpr std::chrono::seconds kAgainMost{60};
+constexpr auto kLostRecordsLookEvery = 500ms;
+constexpr std::chrono::seconds kLostRecordsAgainFirst{2};
+constexpr std::chrono::seconds kLostRecordsAgainMost{60};
 /// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kRecordsAtOnce = 20'000;
-constexpr std::size_t kNamesAtOnce = 256;
-constexpr http::CallLimits kAskLimits{.connect = 1s, .total = 4s};
+constexpr std::size_t kLostRecordsRecordsAtOnce = 20'000;
+constexpr std::size_t kLostRecordsNamesAtOnce = 256;
+constexpr http::CallLimits kLostRecordsAskLimits{.connect = 1s, .total = 4s};
 
 /// Other targets that believe that drives of theirs are lost, and which: TargetWord::lost_drives.
 using Losers = std::map<std::string, std::uint64_t>;
@@ -42,7 +42,7 @@ struct GivenBy {
   bool operator==(const GivenBy&) const = default;
 };
 
-GivenBy present(const TargetNode& node, const cluster::OwnershipState& state) {
+GivenBy lost_records_present(const TargetNode& node, const cluster::OwnershipState& state) {
   GivenBy out{state.map->version, {}};
   for (const cluster::TargetWord& word : state.live)
     if (word.lost_drives != 0 && word.id != node.id) out.losers[word.id] = word.lost_drives;
@@ -93,7 +93,7 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
   const cluster::Ownership& map = *state_->ownership->map;
   const auto visit = [&](std::string_view object, const io::ObjectRecord& record) -> Index::Step {
     page.last = std::string(object);
-    page.more = ++seen == kRecordsAtOnce;
+    page.more = ++seen == kLostRecordsRecordsAtOnce;
     const bool is_single = !record.coding && is_kept_otherwise(bucket.props, record);
     if (!is_single) {
       const std::string uname = bucket.placement_name(page.last);
@@ -102,7 +102,7 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
       for (const std::string& id : homes) {
         if (!is_ours || !by_.losers.contains(id)) continue;
         page.names[id].push_back({page.last, record.kind, record.generation});
-        page.more = page.more || ++found == kNamesAtOnce;
+        page.more = page.more || ++found == kLostRecordsNamesAtOnce;
       }
     }
     return {.stop = page.more, .skip_to = {}};
@@ -185,7 +185,7 @@ Task<void> Giving::ask_to_look() {
   for (const auto& [id, count] : given_) {
     obs::log("repair").info("lost records given target={} count={}", id, count);
     auto request = signed_call(node_, http::Method::post, "/v1/internal/rebuild?unless=stopped");
-    const auto answer = co_await ask_target(node_, id, std::move(request), kAskLimits);
+    const auto answer = co_await ask_target(node_, id, std::move(request), kLostRecordsAskLimits);
     if (!answer || answer->status != 200)
       obs::log("repair").warn("not asked to look for what is missing target={}", id);
   }
@@ -210,26 +210,26 @@ Task<bool> Giving::run() {
 Task<void> give_lost_records(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   GivenBy done;
-  auto due = Clock::time_point::max();
-  std::chrono::seconds again = kAgainFirst;
+  auto due = SteadyClock::time_point::max();
+  std::chrono::seconds again = kLostRecordsAgainFirst;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kLostRecordsLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
-    const GivenBy now = present(node, *state);
+    const GivenBy now = lost_records_present(node, *state);
     if (now.losers.empty()) {
       done = {};
       continue;
     }
-    if (now == done && Clock::now() < due) continue;
+    if (now == done && SteadyClock::now() < due) continue;
     if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
     if (node.rebuild.is_stopped() || node.view.state()->map.version != now.map_version) continue;
-    if (now != done) again = kAgainFirst;
+    if (now != done) again = kLostRecordsAgainFirst;
     done = now;
     Giving giving(node, done);
     const bool all = co_await giving.run();
-    due = all ? Clock::time_point::max() : Clock::now() + again;
-    again = std::min(again * 2, kAgainMost);
+    due = all ? SteadyClock::time_point::max() : SteadyClock::now() + again;
+    again = std::min(again * 2, kLostRecordsAgainMost);
   }
 }
 

@@ -71,7 +71,7 @@ constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
 constexpr auto kCloseEvery = std::chrono::milliseconds(200);
-constexpr auto kIdleLook = std::chrono::milliseconds(10);
+constexpr auto kMainIdleLook = std::chrono::milliseconds(10);
 constexpr auto kHungMost = std::chrono::seconds(5);
 constexpr double kHungLeast = 1;  // seconds
 constexpr const char* kHeartbeats = "GET /v1/internal/heartbeat ";
@@ -469,7 +469,7 @@ Task<void> Target::give_notice() {
 
 /// Others may have our names as soon as no write is under way, while long readers get their rest.
 void Target::hand_over(const std::future<void>& last_reader) {
-  while (!owned_->idle() && last_reader.wait_for(kIdleLook) != std::future_status::ready) {
+  while (!owned_->idle() && last_reader.wait_for(kMainIdleLook) != std::future_status::ready) {
   }
   keeper_.close(5);  // or it would take a new lease when the old one is given back
   run_blocking(vital_loop().executor(), membership_->leave());

@@ -12,7 +12,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kAttemptsMax = 8;
+constexpr int kMirrorAttemptsMax = 8;
 constexpr double kFullPercent = 95;  // no copy is moved to a drive that is fuller
 constexpr std::size_t kIdlerBy = 4;  // readers and tasks
 
@@ -20,7 +20,7 @@ std::size_t load_of(Drive& drive) {
   return drive.queued() + drive.turns().streams() + drive.turns().waiting();
 }
 
-Task<Result<std::optional<io::ObjectRecord>>> ask(Drive* drive, ObjectName name) {
+Task<Result<std::optional<io::ObjectRecord>>> mirror_ask(Drive* drive, ObjectName name) {
   if (drive == nullptr) co_return fail(Errc::unavailable, "a drive is away");
   co_return co_await drive->find(name.bucket, name.object);
 }
@@ -129,7 +129,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
   std::vector<Task<Result<std::optional<io::ObjectRecord>>>> questions;
   for (std::size_t i = 0; i < out.drives.size(); ++i)
     questions.push_back(
-        ask(out.views[i].standing == Standing::away ? nullptr : out.drives[i], name));
+        mirror_ask(out.views[i].standing == Standing::away ? nullptr : out.drives[i], name));
   auto answers = co_await gather(std::move(questions));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     out.records.emplace_back();
@@ -165,7 +165,7 @@ Task<Result<std::vector<Located>>> Mirror::find_seen(ObjectName name) {
 Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
   auto found = co_await survey(name, Patience::writer);
   // A change is being committed: what it will be is seen by nobody before all drives have it.
-  for (int attempt = 0; attempt < kAttemptsMax && is_unsettled(found); ++attempt) {
+  for (int attempt = 0; attempt < kMirrorAttemptsMax && is_unsettled(found); ++attempt) {
     if (!committing_.is_held(name.key())) break;
     co_await wait_for_commit(name);
     found = co_await survey(name, Patience::writer);
@@ -200,7 +200,7 @@ Task<Result<std::shared_ptr<OpenObject>>> Mirror::open(ObjectName name,
                                                        std::set<const Drive*> except,
                                                        const Generation* generation) {
   Error last{Errc::unavailable, "object " + name.object + " is being changed again and again"};
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kMirrorAttemptsMax; ++attempt) {
     co_await wait_for_commit(name);
     const OpenObjects::Moment before = store_.open_.now(name.bucket, name.object);
     const auto found = co_await survey(name, Patience::reader);

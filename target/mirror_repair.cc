@@ -13,14 +13,14 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kAttemptsMax = 20;
+constexpr int kMirrorRepairAttemptsMax = 20;
 
 }  // namespace
 
 Task<Result<Mirror::Repaired>> Mirror::put_right(ObjectName name, std::size_t wanted,
                                                  const Drive* bad) {
   Repaired done;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kMirrorRepairAttemptsMax; ++attempt) {
     const auto found = co_await survey(name, Patience::writer);
     const CopyVerdict& verdict = found.verdict;
     if (verdict.kind == CopyVerdict::Kind::unavailable)

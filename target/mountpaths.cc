@@ -14,10 +14,10 @@ namespace tarn::target {
 namespace {
 
 constexpr auto kKnownMax = std::chrono::seconds(5);
-constexpr auto kLookEvery = std::chrono::milliseconds(10);
+constexpr auto kMountpathsLookEvery = std::chrono::milliseconds(10);
 
 /// The path that a message names, as the start takes those of --drive.
-Result<std::string> path_of(const api::Action& action) {
+Result<std::string> mountpaths_path_of(const api::Action& action) {
   const std::string given = action.value.is_string() ? action.value.get<std::string>() : "";
   if (!given.starts_with('/'))
     return fail(Errc::invalid_argument,
@@ -52,7 +52,7 @@ Task<void> until_cluster_knows(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kKnownMax;
   while (!node.owned.drive_set_is_known() && std::chrono::steady_clock::now() < patience) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kMountpathsLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -77,7 +77,7 @@ Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& r
     co_return fail(Errc::invalid_argument, "mountpath_label= goes with attach-mp, not with {}",
                    verb);
   CO_TRY(const bool no_resilver, request.query().flag("dntres"));
-  CO_TRY(std::string path, path_of(action));
+  CO_TRY(std::string path, mountpaths_path_of(action));
   const Status done = co_await act(admin, verb, std::move(path), std::move(label), no_resilver);
   if (!done && done.error().code == Errc::not_found) {
     const std::string name = "t[" + node.id + "]";

@@ -17,7 +17,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kAnswerBytes = 4096;
+constexpr std::size_t kMoveCopyAnswerBytes = 4096;
 
 Error lost(const Receiver& to, const Error& cause) {
   return {Errc::disconnected,
@@ -25,7 +25,7 @@ Error lost(const Receiver& to, const Error& cause) {
 }
 
 /// Sends the blocks until all are through or the receiver has answered.
-Task<Status> send_blocks(http::ClientStream& stream, OpenObject& from, const Pace* pace) {
+Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from, const Pace* pace) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
@@ -91,11 +91,11 @@ Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAtt
   if (!opened) co_return fail(lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
-  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, *from, pace));
+  if (begun && size > 0) CO_TRY_OK(co_await move_copy_send_blocks(stream, *from, pace));
   if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(lost(to, answer.error()));
-  const std::string text = co_await read_text(stream, kAnswerBytes);
+  const std::string text = co_await read_text(stream, kMoveCopyAnswerBytes);
   if (answer->status == 200)
     co_return nlohmann::json::parse(text, nullptr, false) == nlohmann::json{{"stored", true}};
   co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", to.node.id,

@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using State = api::MoveReport::State;
 
-constexpr auto kLookEvery = 100ms;
-constexpr std::chrono::milliseconds kAgainFirst = 500ms;
+constexpr auto kMoveHomeLookEvery = 100ms;
+constexpr std::chrono::milliseconds kMoveHomeAgainFirst = 500ms;
 constexpr std::chrono::milliseconds kAgainMax = 10s;
 
 bool may_move(const TargetNode& node) {
@@ -44,7 +44,7 @@ class OneWalk {
     while (!progress_.counts.done) {
       node_.home.update(progress_, node_.clock);
       if (!may_move(node_)) stop_.request_stop();
-      wake_.expires_after(kLookEvery);
+      wake_.expires_after(kMoveHomeLookEvery);
       static_cast<void>(co_await wake_.async_wait(kTuple));
     }
     node_.home.end(progress_, node_.clock);
@@ -67,14 +67,14 @@ class OneWalk {
   api::MoveProgress progress_;
 };
 
-enum class Walked : std::uint8_t {
+enum class MoveHomeWalked : std::uint8_t {
   clean,         ///< no record here belongs elsewhere by this map
   more_to_come,  ///< none did, but writes of names that are others' by now are under way
   failed,
   has_pieces  ///< no record does, but this target leaves, and pieces are here
 };
 
-Task<Walked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
+Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
   // Before it looks: by this map no more writes of others begin.
   const bool only_ours = node.owned.only_ours_under_way();
   node.home.begin(map->version, node.clock);
@@ -84,39 +84,39 @@ Task<Walked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownershi
   both.push_back(walk.watch());
   const auto results = co_await gather(std::move(both));
   walk.log_end();
-  if (!results.front()) co_return Walked::failed;
+  if (!results.front()) co_return MoveHomeWalked::failed;
   const auto pieces = co_await is_needed_for_pieces(node);
-  if (!pieces) co_return Walked::failed;
-  if (*pieces) co_return Walked::has_pieces;
-  co_return only_ours ? Walked::clean : Walked::more_to_come;
+  if (!pieces) co_return MoveHomeWalked::failed;
+  if (*pieces) co_return MoveHomeWalked::has_pieces;
+  co_return only_ours ? MoveHomeWalked::clean : MoveHomeWalked::more_to_come;
 }
 
 }  // namespace
 
 Task<void> move_home(TargetNode& node) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  std::uint64_t version = 0;       // of the map that was seen last
-  Walked walked = Walked::failed;  // by that version
+  std::uint64_t version = 0;                       // of the map that was seen last
+  MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
   // What was asked for before this start may have ended in the middle of it: another look costs
   // little, a walk over the indexes.
   std::uint64_t looked = 0;
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kMoveHomeLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const auto known = node.view.state();
     if (known->map.version != state->map->version) continue;
     if (state->map->version != version) {
       version = state->map->version;
-      walked = Walked::failed;
-      pause = kAgainFirst;
+      walked = MoveHomeWalked::failed;
+      pause = kMoveHomeAgainFirst;
       again = {};
     }
     const std::uint64_t asked = known->map.rebalance.asked;
     // Without a past set nothing lies where it is not at home.
-    const bool done = walked == Walked::clean;
+    const bool done = walked == MoveHomeWalked::clean;
     if (done || (state->map->past.empty() && asked <= looked)) {
       node.home.set_state(version, State::home);
       continue;
@@ -125,10 +125,11 @@ Task<void> move_home(TargetNode& node) {
     node.home.set_state(version, wanted ? State::waiting : State::held);
     if (!wanted || state->settled < version) continue;
     if (!node.membership.lease().valid()) continue;
-    const bool all_came = walked == Walked::more_to_come && node.owned.only_ours_under_way();
+    const bool all_came =
+        walked == MoveHomeWalked::more_to_come && node.owned.only_ours_under_way();
     if (!all_came && std::chrono::steady_clock::now() < again) continue;
     walked = co_await walk_once(node, state->map);
-    if (walked == Walked::clean) {
+    if (walked == MoveHomeWalked::clean) {
       node.owned.holds_only_ours(version);
       looked = std::max(looked, asked);
     }

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kOrderBytesMax = 4U << 10U;
+constexpr std::size_t kMoveJobsOrderBytesMax = 4U << 10U;
 
 /// A walk under way and who hears of it. All of it runs on the loop of its request.
 class MoveJob {
@@ -52,7 +52,7 @@ Task<Status> run_job(TargetNode& node, http::Request& request, std::string id, M
 }  // namespace
 
 Task<Status> start_rebalance(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kMoveJobsOrderBytesMax));
   CO_TRY(const std::string job, job_in(body));
   const auto state = node.owned.state();
   if (state->settled < state->map->version)
@@ -65,7 +65,7 @@ Task<Status> start_rebalance(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> start_resilver(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kMoveJobsOrderBytesMax));
   CO_TRY(const std::string job, job_in(body));
   const auto work = [&node](api::MoveProgress& progress, std::stop_token stop) {
     return resilver_walk(node, progress, std::move(stop));
@@ -79,7 +79,7 @@ Task<Status> tell_rebalance(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> change_move_limits(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kMoveJobsOrderBytesMax));
   MoveLimits& limits = node.moves.limits;
   const auto change = [&]() -> Status {
     try {

@@ -60,7 +60,7 @@ Task<Result<bool>> is_wanted(TargetNode& node, ObjectName name, Generation offer
 }
 
 /// A number in the query.
-Result<std::uint64_t> number_in(const http::Request& request, const char* key) {
+Result<std::uint64_t> move_take_number_in(const http::Request& request, const char* key) {
   const auto value = parse_u64(request.query().get(key));
   if (!value) return fail(Errc::invalid_argument, "{}= is missing or no number", key);
   return *value;
@@ -189,8 +189,8 @@ Task<Status> answer_offer(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> take_copy(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::uint64_t map_version, number_in(request, "map"));
-  CO_TRY(const std::uint64_t bmd_version, number_in(request, "bmd"));
+  CO_TRY(const std::uint64_t map_version, move_take_number_in(request, "map"));
+  CO_TRY(const std::uint64_t bmd_version, move_take_number_in(request, "bmd"));
   const auto sender = sender_of(request, map_version);
   CO_TRY(io::ObjectAttribute attribute, co_await read_attribute_of(request.exchange));
   CO_TRY(const ObjectRequest bucket, co_await find_bucket(node, attribute.bucket_id, bmd_version));

@@ -9,12 +9,12 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kPageEntries = 256;
+constexpr std::size_t kMoveWalkPageEntries = 256;
 constexpr std::uint64_t kPageBytes = 4ULL << 30U;
-constexpr std::size_t kLookAtOnce = 20'000;  // records in one turn of the drive
-constexpr std::size_t kWorkersOfSolidDrive = 4;
+constexpr std::size_t kMoveWalkLookAtOnce = 20'000;  // records in one turn of the drive
+constexpr std::size_t kMoveWalkWorkersOfSolidDrive = 4;
 /// Workers beyond those that are allowed look so often whether more are.
-constexpr auto kIdleLook = std::chrono::milliseconds(200);
+constexpr auto kMoveWalkIdleLook = std::chrono::milliseconds(200);
 
 bool ends_walk(const Error& error) {
   return error.code == Errc::cancelled || error.code == Errc::conflict;
@@ -33,7 +33,7 @@ Status summary_of(const std::vector<Status>& all) {
 std::size_t MoveWalk::workers(const Drive& drive) const {
   if (const auto asked = pace_.limits.workers.load(); asked > 0)
     return std::min(asked, MoveLimits::kWorkersMax);
-  return drive.kind() == io::DriveKind::rotational ? 1 : kWorkersOfSolidDrive;
+  return drive.kind() == io::DriveKind::rotational ? 1 : kMoveWalkWorkersOfSolidDrive;
 }
 
 void MoveWalk::note_failure(std::uint64_t names, const Error& error) {
@@ -139,7 +139,8 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
   std::size_t looked = 0;
   std::uint64_t bytes = 0;
   const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
-    page.more = looked == kLookAtOnce || page.entries.size() == kPageEntries || bytes > kPageBytes;
+    page.more = looked == kMoveWalkLookAtOnce || page.entries.size() == kMoveWalkPageEntries ||
+                bytes > kPageBytes;
     if (page.more) return {.stop = true, .skip_to = {}};
     ++looked;
     page.last = name;
@@ -198,7 +199,7 @@ Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker
       CO_TRY_OK(pace_.go_on());
       // Shared by all that wait: whoever moves its end wakes the others.
       const auto now = std::chrono::steady_clock::now();
-      if (idle.expiry() <= now) idle.expires_at(now + kIdleLook);
+      if (idle.expiry() <= now) idle.expires_at(now + kMoveWalkIdleLook);
       static_cast<void>(co_await idle.async_wait(kTuple));
       continue;
     }

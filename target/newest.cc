@@ -23,9 +23,9 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr int kAttemptsMax = 3;
-constexpr auto kRestEvery = 10ms;
-constexpr auto kRestMax = 2s;
+constexpr int kNewestAttemptsMax = 3;
+constexpr auto kNewestRestEvery = 10ms;
+constexpr auto kNewestRestMax = 2s;
 constexpr http::CallLimits kLimits{.connect = 1s, .total = 4s};
 
 Result<HomeAnswer> read_answer(const std::string& id, const std::string& body) {
@@ -188,7 +188,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
                                               std::uint64_t map_version, Look look,
                                               std::optional<Generation> enough) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  const auto patience = std::chrono::steady_clock::now() + kRestMax;
+  const auto patience = std::chrono::steady_clock::now() + kNewestRestMax;
   while (std::chrono::steady_clock::now() < patience) {
     // What a crash left half done is finished before anybody sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
@@ -211,7 +211,7 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
       if (node.owned.state()->map->version != map_version) co_return std::optional<Newest>();
       if (node.owned.at_rest(name.uname)) co_return std::optional(std::move(own));
     }
-    timer.expires_after(kRestEvery);
+    timer.expires_after(kNewestRestEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return fail(Errc::unavailable, "object {} is on its way to a drive", name.object);
@@ -260,7 +260,7 @@ bool is_newest(const cluster::ClusterState& state, const OpenObject* object) {
 namespace {
 
 Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look look) {
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kNewestAttemptsMax; ++attempt) {
     CO_TRY(auto found, co_await try_find(node, wanted, look));
     if (!found) continue;
     const ObjectName name = as_of_now(node, wanted.name);

@@ -38,17 +38,17 @@ using namespace std::chrono_literals;
 constexpr std::string_view kMark = "\x01unsettled";
 /// A home that dies is out of the map when its lease has ended; the write then goes on without it.
 constexpr auto kHomesMax = 8s;
-constexpr auto kLookAgain = 50ms;
+constexpr auto kNodeCopiesLookAgain = 50ms;
 /// For how long a name that changes all the time is looked at anew before that is an error.
 constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
 /// give_to(): the drive of that home hangs or is behind. A write does not wait for it; it has ended
 /// when it is tried again.
 constexpr Errc kDriveBehind = Errc::timeout;
-constexpr std::size_t kAnswerBytes = 4096;
-constexpr http::CallLimits kTellLimits{.connect = 1s, .total = 4s};
+constexpr std::size_t kNodeCopiesAnswerBytes = 4096;
+constexpr http::CallLimits kNodeCopiesTellLimits{.connect = 1s, .total = 4s};
 
-spdlog::logger& log() { return obs::log("copies"); }
+spdlog::logger& node_copies_log() { return obs::log("copies"); }
 
 /// The block at `at` of a work file, most of it still in memory, compared with the checksum that
 /// was taken when it came.
@@ -60,7 +60,7 @@ Task<Status> read_back(const Outbound& outbound, std::span<std::byte> into, std:
 }
 
 /// Sends the blocks. Ends early when the receiver has answered.
-Task<Status> send_blocks(http::ClientStream& stream, const Outbound& outbound) {
+Task<Status> node_copies_send_blocks(http::ClientStream& stream, const Outbound& outbound) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   const std::uint64_t size = outbound.attribute.record.file_bytes();
   std::optional<BlockReader> blocks;
@@ -99,13 +99,13 @@ Task<Status> give_to(TargetNode& node, const Outbound& outbound, std::string id)
                    opened.error().message);
   http::ClientStream stream = std::move(*opened);
   const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
-  if (begun && size > 0) CO_TRY_OK(co_await send_blocks(stream, outbound));
+  if (begun && size > 0) CO_TRY_OK(co_await node_copies_send_blocks(stream, outbound));
   if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
   const auto answer = co_await stream.read_head();
   if (!answer)
     co_return fail(Errc::disconnected, "target t[{}] did not answer: {}", id,
                    answer.error().message);
-  const std::string text = co_await read_text(stream, kAnswerBytes);
+  const std::string text = co_await read_text(stream, kNodeCopiesAnswerBytes);
   if (answer->status == 200) {
     CO_FAIL_POINT("copies.given");
     co_return Status();
@@ -152,7 +152,7 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
     const auto map = node.owned.state()->map;
     const auto homes = homes_of(*map, name.uname, pieces_of(node, name.bucket));
     if (std::find(homes.begin(), homes.end(), id) == homes.end()) break;
-    timer.expires_after(kLookAgain);
+    timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return fail(Errc::disconnected, "target t[{}] did not answer and is a home no more", id);
@@ -372,14 +372,15 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
     if (std::chrono::steady_clock::now() >= patience)
       co_return fail(Errc::unavailable, "not all homes of {} have the new version: {}", name.object,
                      last.message);
-    timer.expires_after(kLookAgain);
+    timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
 
 namespace {
 
-Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generation, std::string id) {
+Task<Status> node_copies_tell(TargetNode& node, const ObjectName& name, Generation generation,
+                              std::string id) {
   const auto state = node.view.state();
   const cluster::Node* home = state->map.find(id);
   if (home == nullptr) co_return Status();
@@ -391,10 +392,10 @@ Task<Status> tell(TargetNode& node, const ObjectName& name, Generation generatio
   auto request =
       signed_call(node, http::Method::post, std::string(kSettledPath) + "?" + query.encode());
   const auto answer =
-      co_await node.client.call(std::move(address), std::move(request), kTellLimits);
+      co_await node.client.call(std::move(address), std::move(request), kNodeCopiesTellLimits);
   if (!answer || answer->status != 200)
-    log().info("home not told target={} object={} err={}", id, name.object,
-               answer ? answer->body : answer.error().message);
+    node_copies_log().info("home not told target={} object={} err={}", id, name.object,
+                           answer ? answer->body : answer.error().message);
   co_return Status();
 }
 
@@ -409,7 +410,7 @@ Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation) 
   std::vector<Task<Status>> calls;
   for (const std::string& id :
        without(homes_of(*map, name.uname, pieces_of(node, name.bucket)), {node.id}))
-    calls.push_back(tell(node, name, generation, id));
+    calls.push_back(node_copies_tell(node, name, generation, id));
   co_await gather(std::move(calls));
 }
 
@@ -464,7 +465,7 @@ Task<Result<Round>> settle_once(TargetNode& node, const ObjectName& name) {
   }
   if (word == WritersWord::gave_up) {
     CO_TRY_OK(co_await give_ours(node, name, found.front()));
-    log().info("version given to all homes object={} writer={}", name.object, writer);
+    node_copies_log().info("version given to all homes object={} writer={}", name.object, writer);
   }
   CO_TRY_OK(co_await clear_mark(node, name, generation));
   if (word == WritersWord::gave_up) co_await tell_homes(node, name, generation);
@@ -495,7 +496,7 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
     if (!round && round.error().code != Errc::unavailable) co_return fail(round.error());
     if (std::chrono::steady_clock::now() >= until)
       co_return fail(round ? changed_too_often(name) : round.error());
-    timer.expires_after(kLookAgain);
+    timer.expires_after(kNodeCopiesLookAgain);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }

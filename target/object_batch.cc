@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 /// Names, and what JSON puts around and into them.
-constexpr std::size_t kOrderBytesMax = 8U << 20U;
+constexpr std::size_t kObjectBatchOrderBytesMax = 8U << 20U;
 
 /// A proxy takes a target that says nothing for 20 s for gone. What it deletes then belongs to
 /// nobody: so nothing is begun that long after the batch came, by a clock that also counts while
@@ -209,7 +209,7 @@ std::string BatchRun::line() const {
   return json(progress_).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Result<api::ObjectBatch> parse_order(const std::string& body) {
+Result<api::ObjectBatch> object_batch_parse_order(const std::string& body) {
   try {
     auto batch = json::parse(body).get<api::ObjectBatch>();
     if (batch.names.size() <= api::ObjectBatch::kNamesMax) return batch;
@@ -223,8 +223,8 @@ Result<api::ObjectBatch> parse_order(const std::string& body) {
 }  // namespace
 
 Task<Status> take_batch(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(api::ObjectBatch batch, parse_order(body));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kObjectBatchOrderBytesMax));
+  CO_TRY(api::ObjectBatch batch, object_batch_parse_order(body));
   CO_TRY_OK(co_await node.view.at_least(batch.map_version, batch.bmd_version));
   std::string id = batch.job;
   BatchRun run(node, std::move(batch), co_await asio::this_coro::executor);

@@ -9,7 +9,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kAttemptsMax = 10;
+constexpr int kObjectStoreAttemptsMax = 10;
 
 bool is_live(const io::ObjectRecord& record) {
   return record.kind == io::ObjectRecord::Kind::object;
@@ -243,7 +243,7 @@ std::shared_ptr<OpenObject> ObjectStore::find_open(const ObjectName& name) {
 Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName name) {
   if (auto object = find_open(name)) co_return std::move(object);
   if (name.copies > 0) co_return co_await mirror_.open(std::move(name), {}, nullptr);
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kObjectStoreAttemptsMax; ++attempt) {
     const OpenObjects::Moment before = open_.now(name.bucket, name.object);
     const auto set = set_.get();
     const auto by_rank = set->order(name);

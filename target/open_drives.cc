@@ -12,7 +12,7 @@
 namespace tarn::target {
 namespace {
 
-spdlog::logger& log() { return obs::log("target"); }
+spdlog::logger& open_drives_log() { return obs::log("target"); }
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   its.files = std::move(files);
   TRY(auto drive, Drive::open(std::move(its), memory));
   const RecoveryReport& report = drive->recovery();
-  log().info(
+  open_drives_log().info(
       "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
       "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={} "
       "pieces={}",
@@ -121,12 +121,13 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   for (const DrivePlan::Use& use : plan.use)
     for (const auto& [uuid, place] : use.identity.siblings) opened.missing_ids[place.path] = uuid;
   for (const auto& [path, why] : plan.missing)
-    log().error("drive missing path={} why={}", path, why);
+    open_drives_log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
     auto drive = open(std::move(files[use.path]), use, state);
     const bool is_disabled = list.disabled.contains(use.path);
     if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {
-      log().warn("disabled drive not opened drive={} err={}", use.path, drive.error().message);
+      open_drives_log().warn("disabled drive not opened drive={} err={}", use.path,
+                             drive.error().message);
       opened.missing[use.path] = "it is disabled, and could not be opened";
       continue;
     }

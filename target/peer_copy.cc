@@ -20,8 +20,8 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::int64_t kLifeSeconds = 300;
-constexpr std::size_t kAnswerBytes = 2048;
+constexpr std::int64_t kPeerCopyLifeSeconds = 300;
+constexpr std::size_t kPeerCopyAnswerBytes = 2048;
 
 /// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
 /// empty for none.
@@ -35,7 +35,7 @@ http::ClientRequest signed_request(const TargetNode& node, const std::string& re
   claim.uname = object.bucket.name.uname(object.name.object);
   claim.proxy_id = node.id;
   claim.issued_ns = now_ns;
-  claim.expires_s = now_ns / 1'000'000'000 + kLifeSeconds;
+  claim.expires_s = now_ns / 1'000'000'000 + kPeerCopyLifeSeconds;
   claim.map_version = object.state->map.version;
   claim.bmd_version = object.state->bmd.version;
   claim.length = std::move(length);
@@ -108,7 +108,7 @@ Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, const
     answer = co_await stream.read_head();
     if (!answer) co_return fail(peer_lost(to, answer.error()));
   }
-  const std::string text = co_await read_text(stream, kAnswerBytes);
+  const std::string text = co_await read_text(stream, kPeerCopyAnswerBytes);
   if (answer->status == 200) co_return Status();
   if (answer->status / 100 == 3) co_return fail(moved_on(to));
   co_return fail(api::errc_of_answer(answer->status, text), "target t[{}]: {}", to.owner->id,

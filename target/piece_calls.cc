@@ -13,18 +13,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kAnswerBytes = 4096;
+constexpr std::size_t kPieceCallsAnswerBytes = 4096;
 /// Who does not even connect in this time is passed over: there are other slices.
 constexpr auto kConnectLimit = 300ms;
 constexpr auto kStallLimit = 5s;
 /// A seal waits for the syncs of a drive that may have much to write.
 constexpr http::CallLimits kSealLimits{.connect = 1s, .total = 30s};
-constexpr http::CallLimits kAskLimits{.connect = 1s, .total = 10s};
+constexpr http::CallLimits kPieceCallsAskLimits{.connect = 1s, .total = 10s};
 /// An owner may have to commit for each.
 constexpr http::CallLimits kJudgeLimits{.connect = 1s, .total = 60s};
-constexpr http::CallLimits kTellLimits{.connect = kConnectLimit, .total = 2s};
+constexpr http::CallLimits kPieceCallsTellLimits{.connect = kConnectLimit, .total = 2s};
 
-AsOf present(const TargetNode& node) {
+AsOf piece_calls_present(const TargetNode& node) {
   const auto state = node.view.state();
   return {state->map.version, state->bmd.version};
 }
@@ -53,8 +53,8 @@ Task<Result<http::ClientStream>> open_stream(TargetNode& node, const std::string
   co_return opened;
 }
 
-Task<Status> tell(TargetNode& node, std::string home, std::string target, std::string body,
-                  http::CallLimits limits) {
+Task<Status> piece_calls_tell(TargetNode& node, std::string home, std::string target,
+                              std::string body, http::CallLimits limits) {
   auto request = signed_call(node, http::Method::post, std::move(target));
   request.body = std::move(body);
   CO_TRY(const auto answer, co_await ask_target(node, home, std::move(request), limits));
@@ -67,14 +67,14 @@ Task<Status> tell(TargetNode& node, std::string home, std::string target, std::s
 Task<Result<PieceUpload>> PieceUpload::open(TargetNode& node, std::string home,
                                             const PieceWrite& write) {
   CO_FAIL_POINT("piece.upload");
-  std::string target = with(kPieceWritePath, to_query(write, present(node)));
+  std::string target = with(kPieceWritePath, to_query(write, piece_calls_present(node)));
   CO_TRY(auto stream, co_await open_stream(node, home, http::Method::put, std::move(target),
                                            {{"Expect", "100-continue"}}, write.bytes));
   // Whether it has a drive for the piece is known before its first byte.
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(no_answer(home, answer.error()));
   if (answer->status == 100) co_return PieceUpload(std::move(home), std::move(stream));
-  const std::string text = co_await read_text(stream, kAnswerBytes);
+  const std::string text = co_await read_text(stream, kPieceCallsAnswerBytes);
   co_return fail(error_of_answer(home, answer->status, text));
 }
 
@@ -101,7 +101,7 @@ Task<Status> PieceUpload::finish() {
 Task<Status> PieceUpload::read_answer() {
   const auto answer = co_await stream_.read_head();
   if (!answer) co_return fail(no_answer(home_, answer.error()));
-  const std::string text = co_await read_text(stream_, kAnswerBytes);
+  const std::string text = co_await read_text(stream_, kPieceCallsAnswerBytes);
   if (answer->status != 200) co_return fail(error_of_answer(home_, answer->status, text));
   if (nlohmann::json::parse(text, nullptr, false) == nlohmann::json{{"bytes", sent_}})
     co_return Status();
@@ -111,13 +111,13 @@ Task<Status> PieceUpload::read_answer() {
 Task<Result<PieceDownload>> PieceDownload::open(TargetNode& node, std::string home,
                                                 PieceRead read) {
   CO_FAIL_POINT("piece.download");
-  std::string target = with(kPieceReadPath, to_query(read, present(node)));
+  std::string target = with(kPieceReadPath, to_query(read, piece_calls_present(node)));
   CO_TRY(auto stream, co_await open_stream(node, home, http::Method::get, std::move(target)));
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(no_answer(home, answer.error()));
   if (answer->status == 200 && stream.content_length() == read.range.bytes)
     co_return PieceDownload(std::move(home), std::move(stream));
-  const std::string text = co_await read_text(stream, kAnswerBytes);
+  const std::string text = co_await read_text(stream, kPieceCallsAnswerBytes);
   if (answer->status != 200) co_return fail(error_of_answer(home, answer->status, text));
   co_return fail(Errc::disconnected, "target t[{}] answers with another length", home);
 }
@@ -135,18 +135,21 @@ Task<Status> PieceDownload::read(std::span<std::byte> into) {
 
 Task<Status> seal_at(TargetNode& node, std::string home, PieceSeal seal) {
   CO_FAIL_POINT("piece.seal_at");
-  std::string target = with(kPieceSealPath, to_query(seal, present(node)));
-  co_return co_await tell(node, std::move(home), std::move(target), to_body(seal), kSealLimits);
+  std::string target = with(kPieceSealPath, to_query(seal, piece_calls_present(node)));
+  co_return co_await piece_calls_tell(node, std::move(home), std::move(target), to_body(seal),
+                                      kSealLimits);
 }
 
 Task<Status> abandon_at(TargetNode& node, std::string home, PieceToken token) {
   std::string target = with(kPieceAbandonPath, to_query(token));
-  co_return co_await tell(node, std::move(home), std::move(target), {}, kTellLimits);
+  co_return co_await piece_calls_tell(node, std::move(home), std::move(target), {},
+                                      kPieceCallsTellLimits);
 }
 
 Task<Status> drop_at(TargetNode& node, std::string home, PieceDrop drop) {
-  std::string target = with(kPieceDropPath, to_query(drop, present(node)));
-  co_return co_await tell(node, std::move(home), std::move(target), {}, kTellLimits);
+  std::string target = with(kPieceDropPath, to_query(drop, piece_calls_present(node)));
+  co_return co_await piece_calls_tell(node, std::move(home), std::move(target), {},
+                                      kPieceCallsTellLimits);
 }
 
 Task<Status> tell_bad(TargetNode& node, std::string owner, PieceKey key) {
@@ -154,8 +157,9 @@ Task<Status> tell_bad(TargetNode& node, std::string owner, PieceKey key) {
     node.repair_wishes.add(key.bucket, key.name);
     co_return Status();
   }
-  std::string target = with(kPieceBadPath, to_query(key, present(node)));
-  co_return co_await tell(node, std::move(owner), std::move(target), {}, kTellLimits);
+  std::string target = with(kPieceBadPath, to_query(key, piece_calls_present(node)));
+  co_return co_await piece_calls_tell(node, std::move(owner), std::move(target), {},
+                                      kPieceCallsTellLimits);
 }
 
 Task<std::vector<PieceSeen>> states_at(TargetNode& node, std::string home,
@@ -167,10 +171,11 @@ Task<std::vector<PieceSeen>> states_at(TargetNode& node, std::string home,
   const PieceSeen unheard{gone ? PieceState::missing : PieceState::waiting};
   std::vector<PieceSeen> out(keys.size(), unheard);
   if (gone || !state->live.contains(home)) co_return out;
-  auto request =
-      signed_call(node, http::Method::post, with(kPieceHavePath, to_query(present(node))));
+  auto request = signed_call(node, http::Method::post,
+                             with(kPieceHavePath, to_query(piece_calls_present(node))));
   request.body = to_body(std::span<const PieceKey>(keys));
-  const auto answer = co_await ask_target(node, std::move(home), std::move(request), kAskLimits);
+  const auto answer =
+      co_await ask_target(node, std::move(home), std::move(request), kPieceCallsAskLimits);
   if (!answer || answer->status != 200) co_return out;
   auto said = pieces_seen_in(answer->body);
   if (said && said->size() == keys.size()) out = std::move(*said);
@@ -181,8 +186,8 @@ Task<std::vector<PieceVerdict>> ask_owner(TargetNode& node, std::string owner,
                                           std::vector<HeldPiece> pieces) {
   if (owner == node.id) co_return co_await judge(node, std::move(owner), std::move(pieces));
   std::vector<PieceVerdict> out(pieces.size());
-  auto request =
-      signed_call(node, http::Method::post, with(kPieceAskPath, to_query(present(node))));
+  auto request = signed_call(node, http::Method::post,
+                             with(kPieceAskPath, to_query(piece_calls_present(node))));
   request.body = to_body(std::span<const HeldPiece>(pieces));
   const auto answer = co_await ask_target(node, std::move(owner), std::move(request), kJudgeLimits);
   if (!answer || answer->status != 200) co_return out;

@@ -14,8 +14,9 @@
 namespace tarn::target {
 namespace {
 
-Result<std::uint64_t> number_in(const api::Query& query, const char* key,
-                                std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
+Result<std::uint64_t> piece_format_number_in(
+    const api::Query& query, const char* key,
+    std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
   const auto value = parse_u64(query.get(key));
   if (!value || *value > max) return fail(Errc::invalid_argument, "{}= is missing or wrong", key);
   return *value;
@@ -53,9 +54,9 @@ void set(api::Query& query, const PieceKey& key) {
 
 Result<PieceKey> key_in(const api::Query& query) {
   PieceKey key;
-  TRY(const std::uint64_t bucket, number_in(query, "bucket"));
+  TRY(const std::uint64_t bucket, piece_format_number_in(query, "bucket"));
   TRY(key.set, hex_in(query, "set"));
-  TRY(const std::uint64_t index, number_in(query, "index", io::kWhole));
+  TRY(const std::uint64_t index, piece_format_number_in(query, "index", io::kWhole));
   key.bucket = BucketId(bucket);
   key.name = query.get("object");
   key.index = static_cast<std::uint8_t>(index);
@@ -88,13 +89,13 @@ Result<std::vector<T>> list_in(std::string_view body, const FromJson& from_json)
   }
 }
 
-json json_of(const Generation& generation) {
+json piece_format_json_of(const Generation& generation) {
   return json::array({generation.map_version, generation.incarnation, generation.counter});
 }
 
 Generation generation_in(const json& in) { return {in.at(0), in.at(1), in.at(2)}; }
 
-json json_of(const PieceKey& key) {
+json piece_format_json_of(const PieceKey& key) {
   return json::array({raw(key.bucket), key.name, key.set, key.index});
 }
 
@@ -108,8 +109,8 @@ PieceToken new_piece_token() { return PieceToken(random_u64()); }
 
 Result<AsOf> as_of(const api::Query& query) {
   AsOf out;
-  TRY(out.map_version, number_in(query, "map"));
-  TRY(out.bmd_version, number_in(query, "bmd"));
+  TRY(out.map_version, piece_format_number_in(query, "map"));
+  TRY(out.bmd_version, piece_format_number_in(query, "bmd"));
   return out;
 }
 
@@ -130,16 +131,16 @@ Result<PieceWrite> piece_write_of(const api::Query& query) {
   PieceWrite out;
   TRY(out.token, piece_token_of(query));
   TRY(out.key, key_in(query));
-  TRY(out.geometry.k, number_in(query, "k"));
-  TRY(out.geometry.m, number_in(query, "m"));
-  TRY(out.geometry.block_bytes, number_in(query, "block"));
+  TRY(out.geometry.k, piece_format_number_in(query, "k"));
+  TRY(out.geometry.m, piece_format_number_in(query, "m"));
+  TRY(out.geometry.block_bytes, piece_format_number_in(query, "block"));
   TRY_OK(ec::check(out.geometry));
   if (out.key.index != io::kWhole && out.key.index >= out.geometry.pieces())
     return fail(Errc::invalid_argument, "{} + {} pieces have no slice {}", out.geometry.k,
                 out.geometry.m, out.key.index);
-  TRY(out.rank, number_in(query, "rank", io::kWhole));
+  TRY(out.rank, piece_format_number_in(query, "rank", io::kWhole));
   if (query.find("bytes")) {
-    TRY(out.bytes, number_in(query, "bytes"));
+    TRY(out.bytes, piece_format_number_in(query, "bytes"));
   }
   return out;
 }
@@ -198,8 +199,8 @@ api::Query to_query(const PieceRead& read, const AsOf& as_of) {
 Result<PieceRead> piece_read_of(const api::Query& query) {
   PieceRead out;
   TRY(out.key, key_in(query));
-  TRY(out.range.offset, number_in(query, "offset", ec::kObjectBytesMax));
-  TRY(out.range.bytes, number_in(query, "bytes", ec::kObjectBytesMax));
+  TRY(out.range.offset, piece_format_number_in(query, "offset", ec::kObjectBytesMax));
+  TRY(out.range.bytes, piece_format_number_in(query, "bytes", ec::kObjectBytesMax));
   if (query.get("repair") == "1") out.purpose = ReadFor::repair;
   return out;
 }
@@ -217,14 +218,14 @@ api::Query to_query(const PieceDrop& drop, const AsOf& as_of) {
 Result<PieceDrop> piece_drop_of(const api::Query& query) {
   PieceDrop out;
   TRY(out.key, key_in(query));
-  TRY(out.up_to.map_version, number_in(query, "version"));
-  TRY(out.up_to.incarnation, number_in(query, "incarnation"));
-  TRY(out.up_to.counter, number_in(query, "counter"));
+  TRY(out.up_to.map_version, piece_format_number_in(query, "version"));
+  TRY(out.up_to.incarnation, piece_format_number_in(query, "incarnation"));
+  TRY(out.up_to.counter, piece_format_number_in(query, "counter"));
   return out;
 }
 
 std::string to_body(std::span<const PieceKey> keys) {
-  return list_body(keys, [](const PieceKey& key) { return json_of(key); });
+  return list_body(keys, [](const PieceKey& key) { return piece_format_json_of(key); });
 }
 
 Result<std::vector<PieceKey>> piece_keys_of(std::string_view body) {
@@ -244,7 +245,8 @@ Result<std::vector<PieceState>> piece_states_of(std::string_view body) {
 
 std::string to_body(std::span<const HeldPiece> pieces) {
   return list_body(pieces, [](const HeldPiece& piece) {
-    return json::array({json_of(piece.key), json_of(piece.generation), piece.k});
+    return json::array(
+        {piece_format_json_of(piece.key), piece_format_json_of(piece.generation), piece.k});
   });
 }
 
@@ -256,7 +258,7 @@ Result<std::vector<HeldPiece>> held_pieces_of(std::string_view body) {
 
 std::string to_body(std::span<const PieceVerdict> verdicts) {
   return list_body(verdicts, [](const PieceVerdict& verdict) {
-    if (verdict.kind == PieceVerdict::Kind::drop) return json_of(verdict.up_to);
+    if (verdict.kind == PieceVerdict::Kind::drop) return piece_format_json_of(verdict.up_to);
     return json(verdict.kind == PieceVerdict::Kind::keep ? "keep" : "wait");
   });
 }

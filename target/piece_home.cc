@@ -13,9 +13,11 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::chrono::seconds kLookEvery{5};
+constexpr std::chrono::seconds kPieceHomeLookEvery{5};
 
-bool is_bad(const Error& error) { return error.code == Errc::corrupt || error.code == Errc::io; }
+bool piece_home_is_bad(const Error& error) {
+  return error.code == Errc::corrupt || error.code == Errc::io;
+}
 
 std::set<std::string> drives_away(const ObjectStore& store) {
   std::set<std::string> out;
@@ -128,7 +130,7 @@ Task<PieceSeen> state_here(TargetNode& node, PieceKey key) {
   if (opened)
     co_return PieceSeen{PieceState::good, cluster::placement_digest((*found)->drive->id())};
   note_if_bad(node, key, opened.error());
-  co_return is_bad(opened.error()) ? absent : waiting;
+  co_return piece_home_is_bad(opened.error()) ? absent : waiting;
 }
 
 Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey> keys) {
@@ -138,7 +140,7 @@ Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey>
 }
 
 void note_if_bad(TargetNode& node, const PieceKey& key, const Error& met) {
-  if (is_bad(met)) node.bad_pieces.add(key);
+  if (piece_home_is_bad(met)) node.bad_pieces.add(key);
 }
 
 Task<void> tell_of_bad_pieces(TargetNode& node) {
@@ -171,7 +173,7 @@ Task<void> look_after_pieces(TargetNode& node) {
     node.drives_away.learn(drives_away(node.store), node.clock.boot_time());
     node.owned.take_lost_drives(node.drives_away.believed_lost(node.clock.boot_time()) ^
                                 lost_at_opening(node.store));
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kPieceHomeLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const BootTime now = node.clock.boot_time();
     const std::size_t given_up = node.open_pieces.drop_older(now - OpenPieces::kKept);

@@ -14,7 +14,8 @@ namespace {
 
 using Verdict = PieceVerdict;
 
-bool names(const io::ObjectRecord& record, const PieceKey& key, const std::string& home) {
+bool piece_judge_names(const io::ObjectRecord& record, const PieceKey& key,
+                       const std::string& home) {
   if (!record.coding || record.coding->set != key.set) return false;
   if (key.index == io::kWhole) return record.coding->whole == home;
   return key.index < record.coding->homes.size() && record.coding->homes[key.index] == home;
@@ -54,7 +55,7 @@ Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& want
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (newest.holder != nullptr) co_return Verdict{};  // it comes here first
-  if (newest.record && names(*newest.record, piece.key, home))
+  if (newest.record && piece_judge_names(*newest.record, piece.key, home))
     co_return Verdict{Verdict::Kind::keep};
   if (newest.record && newest.record->generation >= piece.generation)
     co_return Verdict{Verdict::Kind::drop, newest.record->generation};
@@ -80,7 +81,7 @@ Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const
   // Most are needed, and that needs no lock.
   CO_TRY(const auto here, co_await find_here(node, name));
   if (!here.empty() && unsettled_by(here.front().record).empty() &&
-      names(here.front().record, piece.key, home))
+      piece_judge_names(here.front().record, piece.key, home))
     co_return Verdict{Verdict::Kind::keep};
   CO_TRY(const ObjectRequest wanted, request_of(node, name));
   co_return co_await judge_with_all(node, wanted, home, piece);

@@ -16,15 +16,16 @@ namespace {
 
 constexpr std::size_t kPagePieces = 256;
 
-struct Page {
+struct PieceMovesPage {
   std::vector<std::pair<PieceKey, io::ObjectRecord>> pieces;
   std::optional<PieceKey> last;  // that was looked at
   bool more = false;
 };
 
 /// The next pieces that are to go from `drive`. Of several of one set all but the first.
-Task<Result<Page>> next_page(Drive& drive, BucketId bucket, std::optional<PieceKey> after) {
-  Page page;
+Task<Result<PieceMovesPage>> piece_moves_next_page(Drive& drive, BucketId bucket,
+                                                   std::optional<PieceKey> after) {
+  PieceMovesPage page;
   page.last = after;
   const bool all = drive.vacating();
   std::size_t looked = 0;
@@ -97,9 +98,9 @@ Task<Status> move_pieces(ObjectStore& store, std::shared_ptr<const cluster::Clus
   if (!any) co_return Status();
   Status first;
   for (const auto& [name, bucket] : state->bmd.buckets) {
-    Page page;
+    PieceMovesPage page;
     do {
-      CO_TRY(page, co_await next_page(from, bucket.id, page.last));
+      CO_TRY(page, co_await piece_moves_next_page(from, bucket.id, page.last));
       for (const auto& [key, record] : page.pieces) {
         CO_TRY_OK(pace.go_on());
         const auto moved = co_await move_piece(store, bucket, from, key, record, pace);

@@ -13,7 +13,7 @@ namespace tarn::target {
 namespace {
 
 /// What the caller acts by is known here as well from now on.
-Task<Status> catch_up(TargetNode& node, const http::Request& request) {
+Task<Status> piece_requests_catch_up(TargetNode& node, const http::Request& request) {
   CO_TRY(const AsOf when, as_of(request.query()));
   CO_TRY(const auto state, co_await node.view.at_least(when.map_version, when.bmd_version));
   co_return Status();
@@ -49,7 +49,7 @@ Task<Status> receive_whole(http::Exchange& exchange, WrittenPiece& into) {
 
 Task<Status> write_piece(TargetNode& node, http::Request& request) {
   CO_TRY(const PieceWrite write, piece_write_of(request.query()));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   CO_TRY_OK(check_memory());
   WrittenPiece written;
   CO_TRY(written.piece, co_await begin_piece(node, write));
@@ -68,7 +68,7 @@ Task<Status> write_piece(TargetNode& node, http::Request& request) {
 Task<Status> seal_written_piece(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kPieceSealBytesMax));
   CO_TRY(PieceSeal seal, piece_seal_of(request.query(), body));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   CO_TRY_OK(co_await seal_piece(node, std::move(seal)));
   co_return co_await request.exchange.respond(http::Response(200));
 }
@@ -81,7 +81,7 @@ Task<Status> abandon_piece(TargetNode& node, http::Request& request) {
 
 Task<Status> read_piece(TargetNode& node, http::Request& request) {
   CO_TRY(const PieceRead read, piece_read_of(request.query()));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   auto opened = co_await node.store.pieces().open(read.key);
   if (!opened) {
     note_if_bad(node, read.key, opened.error());
@@ -108,7 +108,7 @@ Task<Status> read_piece(TargetNode& node, http::Request& request) {
 
 Task<Status> drop_piece(TargetNode& node, http::Request& request) {
   CO_TRY(PieceDrop drop, piece_drop_of(request.query()));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   drop_piece_later(node, std::move(drop));
   co_return co_await request.exchange.respond(http::Response(200));
 }
@@ -116,7 +116,7 @@ Task<Status> drop_piece(TargetNode& node, http::Request& request) {
 Task<Status> tell_pieces(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kPiecesBytesMax));
   CO_TRY(auto keys, piece_keys_of(body));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   const auto seen = co_await states_here(node, std::move(keys));
   co_return co_await request.exchange.respond(
       http::Response(200, "application/msgpack", to_body(std::span(seen))));
@@ -125,7 +125,7 @@ Task<Status> tell_pieces(TargetNode& node, http::Request& request) {
 Task<Status> judge_pieces(TargetNode& node, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kPiecesBytesMax));
   CO_TRY(auto pieces, held_pieces_of(body));
-  CO_TRY_OK(co_await catch_up(node, request));
+  CO_TRY_OK(co_await piece_requests_catch_up(node, request));
   std::string home(security::NodeAuth::node_of(request.head().field(security::NodeAuth::kHeader)));
   const auto verdicts = co_await judge(node, std::move(home), std::move(pieces));
   co_return co_await request.exchange.respond(

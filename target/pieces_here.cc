@@ -12,7 +12,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kOpenAttemptsMax = 3;
+constexpr int kPiecesHereOpenAttemptsMax = 3;
 
 DriveView::Room room_of(const Drive& drive, const SpaceLimits& limits, std::uint64_t bytes) {
   const io::Space space = drive.space();
@@ -223,7 +223,7 @@ Task<Result<std::optional<Located>>> PiecesHere::find(PieceKey key) {
 
 Task<Result<std::shared_ptr<OpenObject>>> PiecesHere::open(PieceKey key) {
   // It may move to another drive between the look and the opening.
-  for (int attempt = 0; attempt < kOpenAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kPiecesHereOpenAttemptsMax; ++attempt) {
     CO_TRY(const auto found, co_await find(key));
     if (!found) break;
     CO_TRY(auto piece, co_await found->drive->open_piece(key));

@@ -30,9 +30,9 @@ struct Stored {
 };
 
 /// The body goes to the homes of its slices as it comes (coded_write.h).
-Task<Result<Stored>> store_coded(TargetNode& node, http::Request& request,
-                                 const ObjectRequest& wanted, BodyChecksums announced,
-                                 api::CustomMetadata custom) {
+Task<Result<Stored>> put_store_coded(TargetNode& node, http::Request& request,
+                                     const ObjectRequest& wanted, BodyChecksums announced,
+                                     api::CustomMetadata custom) {
   const auto& head = request.head();
   CO_TRY_OK(check_memory());
   CO_TRY(const auto coded, co_await begin_coded(node, wanted, head.content_length));
@@ -60,7 +60,8 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   CO_TRY(auto custom, custom_metadata_of(head));
   const auto coding = api::coding_of(wanted.bucket.props);
   if (coding && head.content_length && coding->is_coded(*head.content_length))
-    co_return co_await store_coded(node, request, wanted, std::move(announced), std::move(custom));
+    co_return co_await put_store_coded(node, request, wanted, std::move(announced),
+                                       std::move(custom));
   CO_TRY(auto file, co_await create_here(node, wanted.name, head.content_length));
   if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;

@@ -14,7 +14,7 @@ namespace {
 /// How much is looked for in memory at once.
 constexpr std::uint64_t kWarmBytes = 2U << 20U;
 /// How often an impatient reader looks whether the drive goes on.
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kReadAheadLook{250};
 
 constexpr std::uint64_t block_begin(std::uint64_t offset) {
   return offset / kBlockBytes * kBlockBytes;
@@ -221,7 +221,7 @@ void ReadAhead::wake(std::unique_lock<std::mutex> lock) {
 /// Returns after a moment in any case.
 Task<void> ReadAhead::changed_soon() {
   const auto timer =
-      std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor, kLook);
+      std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor, kReadAheadLook);
   timer->async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
     if (!cancelled) self->wake(std::unique_lock(self->mutex_));
   });

@@ -9,7 +9,7 @@ namespace tarn::target {
 namespace {
 
 /// The rate is a mean in which what is this old counts a third of what is new.
-constexpr double kMeanSeconds = 3;
+constexpr double kRebuildWatchMeanSeconds = 3;
 /// Objects come one by one: shorter times say nothing.
 constexpr double kLeastSeconds = 0.25;
 
@@ -60,7 +60,8 @@ void RebuildWatch::count_rate(BootTime now) {
   const double seconds = std::chrono::duration<double>(now - last_).count();
   if (seconds < kLeastSeconds) return;
   const double since = static_cast<double>(bytes_ - last_bytes_) / seconds;
-  rate_ = rate_ == 0 ? since : since + (rate_ - since) * std::exp(-seconds / kMeanSeconds);
+  rate_ =
+      rate_ == 0 ? since : since + (rate_ - since) * std::exp(-seconds / kRebuildWatchMeanSeconds);
   last_ = now;
   last_bytes_ = bytes_;
 }

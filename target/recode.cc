@@ -38,8 +38,9 @@ Task<Status> encode(TargetNode& node, const ObjectRequest& wanted, OpenObject& f
   co_return co_await coded.end();
 }
 
-Task<Result<io::ObjectRecord>> store_coded(TargetNode& node, const ObjectRequest& wanted,
-                                           const OwnedNames::Write& write, OpenObject& from) {
+Task<Result<io::ObjectRecord>> recode_store_coded(TargetNode& node, const ObjectRequest& wanted,
+                                                  const OwnedNames::Write& write,
+                                                  OpenObject& from) {
   const io::ObjectRecord before = from.record();
   CO_TRY_OK(check_memory());
   CO_TRY(const auto coded, co_await begin_coded(node, wanted, before.size));
@@ -92,8 +93,9 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   const std::uint64_t size = from->record().size;
   CO_FAIL_POINT("recode.before_read");
   const auto coding = api::coding_of(wanted.bucket.props);
-  auto stored = coding && coding->is_coded(size) ? co_await store_coded(node, wanted, write, *from)
-                                                 : co_await store_plain(node, wanted, write, *from);
+  auto stored = coding && coding->is_coded(size)
+                    ? co_await recode_store_coded(node, wanted, write, *from)
+                    : co_await store_plain(node, wanted, write, *from);
   if (!stored && stored.error().code == Errc::conflict) co_return false;
   CO_TRY_OK(stored);
   node.recoded.add(name.bucket, coding, size);

@@ -11,7 +11,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr int kAttemptsMax = 3;  // copies again when the source was changed meanwhile
+constexpr int kRenameAttemptsMax = 3;  // copies again when the source was changed meanwhile
 
 /// True when `wanted` was still `copied` and is deleted now. No lock is held while anything is
 /// copied, so that two renames that cross cannot wait for each other.
@@ -41,7 +41,7 @@ Task<Status> rename_object(TargetNode& node, http::Request& request, const Objec
   CO_TRY(
       const Destination to,
       co_await find_destination(node, api::ObjectAddress{wanted.bucket.name, std::move(new_name)}));
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kRenameAttemptsMax; ++attempt) {
     CO_TRY(const auto from, co_await open_newest(node, wanted));
     if (!from) co_return fail(object_missing(wanted));
     CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), wanted.name, *from, to));

@@ -12,10 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kOrderBytesMax = 4U << 10U;
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::size_t kScrubJobOrderBytesMax = 4U << 10U;
+constexpr std::chrono::milliseconds kScrubJobLookEvery{200};
 
-json json_of(const ScrubFinding& finding, const cluster::ClusterState& state) {
+json scrub_job_json_of(const ScrubFinding& finding, const cluster::ClusterState& state) {
   const auto* bucket = state.bmd.find(finding.key.bucket);
   return {{"bucket", bucket == nullptr ? "" : bucket->name.display()},
           {"object", finding.key.name},
@@ -27,9 +27,10 @@ json json_of(const ScrubFinding& finding, const cluster::ClusterState& state) {
           {"error", finding.error}};
 }
 
-json json_of(const ScrubState& its, std::int64_t now_ns, const cluster::ClusterState& state) {
+json scrub_job_json_of(const ScrubState& its, std::int64_t now_ns,
+                       const cluster::ClusterState& state) {
   json found = json::array();
-  for (const ScrubFinding& finding : its.found) found.push_back(json_of(finding, state));
+  for (const ScrubFinding& finding : its.found) found.push_back(scrub_job_json_of(finding, state));
   json seconds;
   const std::uint64_t left = its.whole > its.cost ? its.whole - its.cost : 0;
   if (its.runs() && its.cost > 0) {
@@ -73,7 +74,7 @@ class ScrubJob {
     const auto stop = lines_.stop().get_token();
     asio::steady_timer timer(co_await asio::this_coro::executor);
     while (!look() && !stop.stop_requested()) {
-      timer.expires_after(kLookEvery);
+      timer.expires_after(kScrubJobLookEvery);
       co_await timer.async_wait(asio::use_awaitable);
     }
     for (const auto& drive : drives_) node_.scrub.of(drive->path())->let_go(id_);
@@ -124,7 +125,7 @@ Task<Status> tell_scrub(TargetNode& node, http::Request& request) {
   const auto state = node.view.state();
   for (const auto& drive : node.store.drives()) {
     const auto board = node.scrub.of(drive->path());
-    json its = json_of(board->state(), node.clock.wall_time().count(), *state);
+    json its = scrub_job_json_of(board->state(), node.clock.wall_time().count(), *state);
     its["known"] = board->known();
     its["rate"] = board->rate.load();
     drives[drive->path()] = std::move(its);
@@ -135,7 +136,7 @@ Task<Status> tell_scrub(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> start_scrub(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kScrubJobOrderBytesMax));
   CO_TRY(const std::string id, job_in(body));
   ScrubJob job(node, id, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, id, job);

@@ -9,7 +9,7 @@
 namespace tarn::target {
 namespace {
 
-constexpr std::int64_t kLifeSeconds = 360;  // as a proxy's
+constexpr std::int64_t kSendOnLifeSeconds = 360;  // as a proxy's
 /// From a former owner to the present one, from there to who has it still, and, when it has moved
 /// meanwhile, back; one more for a map that changed on the way.
 constexpr std::uint64_t kHopsMax = 4;
@@ -26,7 +26,7 @@ Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectReque
   claim.uname = wanted.bucket.name.uname(wanted.name.object);
   claim.proxy_id = node.id;
   claim.issued_ns = now_ns;
-  claim.expires_s = now_ns / 1'000'000'000 + kLifeSeconds;
+  claim.expires_s = now_ns / 1'000'000'000 + kSendOnLifeSeconds;
   claim.map_version = wanted.state->map.version;
   claim.bmd_version = wanted.state->bmd.version;
   claim.length = wanted.claim ? wanted.claim->length : "";

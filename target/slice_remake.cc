@@ -19,9 +19,11 @@ namespace {
 
 using Lanes = std::vector<std::shared_ptr<PieceLane>>;
 
-Task<Result<std::shared_ptr<PieceLane>>> open_lane(TargetNode& node, const ObjectName& name,
-                                                   const io::Coding& coding, SliceGoal goal,
-                                                   std::uint64_t bytes) {
+Task<Result<std::shared_ptr<PieceLane>>> slice_remake_open_lane(TargetNode& node,
+                                                                const ObjectName& name,
+                                                                const io::Coding& coding,
+                                                                SliceGoal goal,
+                                                                std::uint64_t bytes) {
   PieceWrite write;
   write.token = new_piece_token();
   write.key = {name.bucket, name.object, coding.set, goal.index};
@@ -102,7 +104,8 @@ Task<Result<std::shared_ptr<PieceLane>>> copy_slice(TargetNode& node, ObjectName
          co_await SliceSource::open(node, coding.homes[goal.index],
                                     {name.bucket, name.object, coding.set, goal.index}, layout,
                                     {0, layout.stripes()}, ReadFor::repair));
-  CO_TRY(auto lane, co_await open_lane(node, name, coding, goal, layout.blocks_bytes()));
+  CO_TRY(auto lane,
+         co_await slice_remake_open_lane(node, name, coding, goal, layout.blocks_bytes()));
   const Status copied = co_await copy_blocks(*from, slice, layout, *lane, toll);
   if (copied) co_return lane;
   lane->give_up();
@@ -116,7 +119,7 @@ Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Codin
                        const std::vector<SliceGoal>& goals, std::uint64_t bytes) {
   std::vector<Task<Result<std::shared_ptr<PieceLane>>>> openings;
   for (const SliceGoal& goal : goals)
-    openings.push_back(open_lane(node, name, coding, goal, bytes));
+    openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes));
   Lanes out;
   for (auto& opened : co_await gather(std::move(openings)))
     out.push_back(opened ? std::move(*opened) : nullptr);
@@ -241,7 +244,8 @@ Task<Result<std::shared_ptr<PieceLane>>> make_whole(TargetNode& node, ObjectName
                                                     io::ObjectRecord version, Toll toll) {
   CO_FAIL_POINT("whole.make");
   const io::Coding& coding = *version.coding;
-  CO_TRY(auto lane, co_await open_lane(node, name, coding, {io::kWhole, node.id, 0}, version.size));
+  CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, {io::kWhole, node.id, 0},
+                                                    version.size));
   Status made;
   if (coding.whole.empty()) {
     CodedReader reader(node, name, version, 0, version.size);

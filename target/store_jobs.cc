@@ -15,14 +15,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kOrderBytesMax = 64U << 10U;
+constexpr std::size_t kStoreJobsOrderBytesMax = 64U << 10U;
 
 struct Order {
   std::string job;
   std::set<BucketId> buckets;
 };
 
-Result<Order> parse_order(const std::string& body) {
+Result<Order> store_jobs_parse_order(const std::string& body) {
   try {
     const json in = json::parse(body);
     Order order{.job = in.at("job").get<std::string>(), .buckets = {}};
@@ -35,7 +35,7 @@ Result<Order> parse_order(const std::string& body) {
 }
 
 /// A drive that has gone out meanwhile is left out the next time.
-bool may_pass(Errc code) {
+bool store_jobs_may_pass(Errc code) {
   return code == Errc::unavailable || code == Errc::timeout || code == Errc::cancelled;
 }
 
@@ -62,7 +62,7 @@ class StoreJob {
     for (const Status& end : ends) {
       if (end || !progress_.error.empty()) continue;
       progress_.error = end.error().message;
-      progress_.again = may_pass(end.error().code);
+      progress_.again = store_jobs_may_pass(end.error().code);
     }
     progress_.done = true;
     lines_.end();
@@ -112,8 +112,8 @@ Task<Status> load_drive(Drive& drive, BucketId bucket, api::CopyProgress& progre
 }  // namespace
 
 Task<Status> start_clean_up(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(const Order order, parse_order(body));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kStoreJobsOrderBytesMax));
+  CO_TRY(const Order order, store_jobs_parse_order(body));
   const CleanOrder what{.dead = node.view.state()->bmd.dead, .only = order.buckets};
   const auto clean = [&what](Drive& drive, api::CopyProgress& progress,
                              const std::stop_token& stop) {
@@ -124,8 +124,8 @@ Task<Status> start_clean_up(TargetNode& node, http::Request& request) {
 }
 
 Task<Status> start_load_index(TargetNode& node, http::Request& request) {
-  CO_TRY(const std::string body, co_await request.exchange.read_all(kOrderBytesMax));
-  CO_TRY(const Order order, parse_order(body));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kStoreJobsOrderBytesMax));
+  CO_TRY(const Order order, store_jobs_parse_order(body));
   if (order.buckets.size() != 1)
     co_return fail(Errc::invalid_argument, "the index is loaded of one bucket at a time");
   const auto load = [bucket = *order.buckets.begin()](Drive& drive, api::CopyProgress& progress,

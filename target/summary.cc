@@ -17,8 +17,8 @@ namespace {
 
 /// Records that one visit to a drive's thread counts: about a tenth of a second, so that a long
 /// count keeps no thread for long.
-constexpr std::size_t kSlice = 100'000;
-constexpr std::size_t kPageEntries = 10'000;
+constexpr std::size_t kSummarySlice = 100'000;
+constexpr std::size_t kSummaryPageEntries = 10'000;
 
 using Shows = std::function<bool(std::string_view)>;  // empty: all names
 
@@ -32,7 +32,7 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
     const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
       if (record.kind == io::ObjectRecord::Kind::object && (!shows || shows(name)))
         sum.add_object(record.size);
-      more = ++seen == kSlice;
+      more = ++seen == kSummarySlice;
       if (more) after = std::string(name);
       return {.stop = more, .skip_to = {}};
     };
@@ -49,7 +49,7 @@ Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketI
   std::string after;
   for (bool more = true; more;) {
     CO_TRY(const auto page,
-           co_await store.list(bucket, copies, prefix, after, kPageEntries, false));
+           co_await store.list(bucket, copies, prefix, after, kSummaryPageEntries, false));
     for (const auto& entry : page.entries)
       if (!shows || shows(entry.name)) sum.add_object(entry.record.size);
     more = page.more && !page.entries.empty();
@@ -68,8 +68,9 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
   return out;
 }
 
-Task<Result<api::BucketSummary>> count(ObjectStore& store, BucketId bucket, std::string prefix,
-                                       std::uint8_t copies, Shows shows) {
+Task<Result<api::BucketSummary>> summary_count(ObjectStore& store, BucketId bucket,
+                                               std::string prefix, std::uint8_t copies,
+                                               Shows shows) {
   CO_TRY_OK(store.lists_all(bucket, copies));
   if (copies > 0 || store.may_hold_foreign())
     co_return co_await count_by_generation(store, bucket, copies, prefix, std::move(shows));
@@ -97,8 +98,8 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
   const auto* record = state->bmd.find(BucketId(*bucket));
   const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
   CO_TRY(api::BucketSummary sum,
-         co_await count(node.store, BucketId(*bucket), std::string(query.get("prefix")), copies,
-                        names_to_show(node, state, BucketId(*bucket))));
+         co_await summary_count(node.store, BucketId(*bucket), std::string(query.get("prefix")),
+                                copies, names_to_show(node, state, BucketId(*bucket))));
   sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));

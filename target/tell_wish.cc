@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 200ms;
+constexpr auto kTellWishLookEvery = 200ms;
 constexpr auto kAgainAfter = 2s;
 constexpr auto kTellAgain = 2s;
 constexpr std::string_view kPath = "/v1/internal/resilver";
@@ -58,7 +58,7 @@ Task<void> tell_wishes(TargetNode& node) {
   std::string told;
   BootTime rebuild_told{};
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kTellWishLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     if (const BootTime now = node.clock.boot_time();
         node.rebuild.wants_job() && now - rebuild_told > kTellAgain) {

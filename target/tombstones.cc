@@ -17,12 +17,12 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kLookAtOnce = 1000;
+constexpr std::size_t kTombstonesLookAtOnce = 1000;
 constexpr int kRestFactor = 9;
 constexpr int kLooksWithinKeep = 8;
 constexpr std::chrono::milliseconds kLookEveryMin{200};
 
-Task<void> rest(steady_clock::duration time) {
+Task<void> tombstones_rest(steady_clock::duration time) {
   asio::steady_timer timer(co_await asio::this_coro::executor, time);
   co_await timer.async_wait(asio::use_awaitable);
 }
@@ -49,7 +49,7 @@ class Sweep {
           const Status done = co_await forget(name_in(bucket, found.name), found.generation);
           if (!done) co_return;
         }
-        co_await rest(kRestFactor * (steady_clock::now() - begun));
+        co_await tombstones_rest(kRestFactor * (steady_clock::now() - begun));
       } while (page.more);
     }
   }
@@ -89,7 +89,7 @@ class Sweep {
     page.more = false;
     std::size_t looked = 0;
     const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
-      page.more = looked == kLookAtOnce;
+      page.more = looked == kTombstonesLookAtOnce;
       if (page.more) return {.stop = true, .skip_to = {}};
       ++looked;
       page.last = name;
@@ -124,7 +124,7 @@ class Sweep {
 
 Task<void> forget_tombstones(TargetNode& node, TombstoneRules rules) {
   while (true) {
-    co_await rest(std::max(rules.keep / kLooksWithinKeep, kLookEveryMin));
+    co_await tombstones_rest(std::max(rules.keep / kLooksWithinKeep, kLookEveryMin));
     const auto drives = node.store.drives();
     for (const auto& drive : drives) {
       Sweep sweep(node, rules, drive);

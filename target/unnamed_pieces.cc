@@ -11,14 +11,15 @@ namespace tarn::target {
 namespace {
 
 /// The next pieces of a drive, and behind which one to go on.
-struct Page {
+struct UnnamedPiecesPage {
   std::vector<HeldPiece> pieces;
   std::optional<PieceKey> last;
   bool more = false;
 };
 
-Task<Result<Page>> next_page(Drive& drive, BucketId bucket, std::optional<PieceKey> after) {
-  Page page;
+Task<Result<UnnamedPiecesPage>> unnamed_pieces_next_page(Drive& drive, BucketId bucket,
+                                                         std::optional<PieceKey> after) {
+  UnnamedPiecesPage page;
   const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
     page.pieces.push_back({key, record.generation, record.piece->k});
     page.last = key;
@@ -62,7 +63,7 @@ Task<Result<UnnamedPieces>> drop_unnamed(TargetNode& node) {
       if (!drive->in_service()) continue;
       std::optional<PieceKey> after;
       for (bool more = true; more;) {
-        CO_TRY(Page page, co_await next_page(*drive, bucket.id, after));
+        CO_TRY(UnnamedPiecesPage page, co_await unnamed_pieces_next_page(*drive, bucket.id, after));
         more = page.more;
         after = page.last;
         co_await ask_about(node, bucket, std::move(page.pieces), counts);

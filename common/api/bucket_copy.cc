@@ -9,17 +9,17 @@ namespace {
 
 using nlohmann::json;
 
-Error wrong(std::string_view key, std::string_view what) {
+Error bucket_copy_wrong(std::string_view key, std::string_view what) {
   return {Errc::invalid_argument, fmt::format("copy-bck: \"{}\" {}", key, what)};
 }
 
 /// Takes one key of the message into `copy`.
-Status take(std::string_view key, const json& value, BucketCopy& copy) {
+Status bucket_copy_take(std::string_view key, const json& value, BucketCopy& copy) {
   if (value.is_null()) return {};
   for (auto& [name, text] :
        {std::pair{"prefix", &copy.prefix}, std::pair{"prepend", &copy.prepend}})
     if (iequals(key, name)) {
-      if (!value.is_string()) return fail(wrong(key, "is no string"));
+      if (!value.is_string()) return fail(bucket_copy_wrong(key, "is no string"));
       *text = value.get<std::string>();
     }
   bool ignored = false;  // a plain bucket has nothing newer upstream
@@ -29,20 +29,22 @@ Status take(std::string_view key, const json& value, BucketCopy& copy) {
         std::pair{"latest-ver", &ignored}, std::pair{"synchronize", &copy.synchronize},
         std::pair{"coer", &copy.continue_on_error}, std::pair{"non-recurs", &not_recursive}})
     if (iequals(key, name)) {
-      if (!value.is_boolean()) return fail(wrong(key, "is neither true nor false"));
+      if (!value.is_boolean()) return fail(bucket_copy_wrong(key, "is neither true nor false"));
       *flag = value.get<bool>();
     }
   copy.recursive = !not_recursive;
   if (iequals(key, "num-workers")) {
     if (!value.is_number_integer() || value.get<std::int64_t>() < -1 ||
         value.get<std::int64_t>() > BucketCopy::kWorkersMax)
-      return fail(wrong(key, fmt::format("is no number from -1 to {}", BucketCopy::kWorkersMax)));
+      return fail(bucket_copy_wrong(
+          key, fmt::format("is no number from -1 to {}", BucketCopy::kWorkersMax)));
     copy.workers = value.get<std::int64_t>();
   }
   if (iequals(key, "ext")) {
-    if (!value.is_object()) return fail(wrong(key, "is no object such as {\"jpg\":\"txt\"}"));
+    if (!value.is_object())
+      return fail(bucket_copy_wrong(key, "is no object such as {\"jpg\":\"txt\"}"));
     for (const auto& [from, to] : value.items()) {
-      if (!to.is_string()) return fail(wrong(key, "has a value that is no string"));
+      if (!to.is_string()) return fail(bucket_copy_wrong(key, "has a value that is no string"));
       copy.ext[from] = to.get<std::string>();
     }
   }
@@ -72,19 +74,20 @@ Result<BucketCopy> parse_bucket_copy(const json& value) {
   if (value.is_null()) return copy;
   if (!value.is_object())
     return fail(Errc::invalid_argument, "copy-bck: \"value\" is no JSON object");
-  for (const auto& [key, each] : value.items()) TRY_OK(take(key, each, copy));
+  for (const auto& [key, each] : value.items()) TRY_OK(bucket_copy_take(key, each, copy));
   TRY_OK(check_prefix(copy.prefix));
   // With a name behind it, a prefix such as "../" or "a//" shows.
   TRY_OK(check_object_name(copy.prepend + "x"));
   for (const auto& [from, to] : copy.ext)
     if (without_dot(from).empty() || without_dot(to).empty() ||
         (from + to).find('/') != std::string::npos)
-      return fail(
-          wrong("ext", fmt::format("'{}' to '{}': neither may be empty or have a '/'", from, to)));
+      return fail(bucket_copy_wrong(
+          "ext", fmt::format("'{}' to '{}': neither may be empty or have a '/'", from, to)));
   if (copy.synchronize && (!copy.prepend.empty() || !copy.ext.empty()))
-    return fail(wrong("synchronize",
-                      "deletes what the source does not have: it cannot be used with names that "
-                      "change on the way (prepend, ext)"));
+    return fail(bucket_copy_wrong(
+        "synchronize",
+        "deletes what the source does not have: it cannot be used with names that "
+        "change on the way (prepend, ext)"));
   return copy;
 }
 

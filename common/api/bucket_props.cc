@@ -149,7 +149,8 @@ json& at_path(json& tree, std::string_view path) {
   return (*node)[std::string(path)];
 }
 
-tl::unexpected<Error> wrong(const Leaf& leaf, const json& value, std::string_view allowed) {
+tl::unexpected<Error> bucket_props_wrong(const Leaf& leaf, const json& value,
+                                         std::string_view allowed) {
   return fail(Errc::invalid_argument, "bucket property '{}' cannot be {}: {}", leaf.path,
               dump(value), allowed);
 }
@@ -163,43 +164,45 @@ tl::unexpected<Error> not_yet(const Leaf& leaf, const json& value, std::string_v
 Result<json> checked_number(const Leaf& leaf, const json& value) {
   const auto allowed = fmt::format("a whole number from {} to {} is allowed{}", leaf.least,
                                    leaf.most, leaf.least > 0 ? ", or 0 for the default" : "");
-  if (!value.is_number_integer()) return wrong(leaf, value, allowed);
+  if (!value.is_number_integer()) return bucket_props_wrong(leaf, value, allowed);
   if (value.is_number_unsigned() &&
       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
-    return wrong(leaf, value, allowed);
+    return bucket_props_wrong(leaf, value, allowed);
   const auto number = value.get<std::int64_t>();
   if (number == 0 && leaf.least > 0) return json::parse(leaf.initial);
-  if (number < leaf.least || number > leaf.most) return wrong(leaf, value, allowed);
+  if (number < leaf.least || number > leaf.most) return bucket_props_wrong(leaf, value, allowed);
   return value;
 }
 
 Result<json> checked_text(const Leaf& leaf, const json& value) {
-  if (!value.is_string()) return wrong(leaf, value, "a string is allowed");
+  if (!value.is_string()) return bucket_props_wrong(leaf, value, "a string is allowed");
   const auto text = value.get<std::string>();
   switch (leaf.kind) {
     case Kind::duration:
       if (!parse_duration(text))
-        return wrong(leaf, value, "a duration such as \"90s\", \"10m\" or \"2h0m\" is allowed");
+        return bucket_props_wrong(leaf, value,
+                                  "a duration such as \"90s\", \"10m\" or \"2h0m\" is allowed");
       return value;
     case Kind::size: {
       const auto bytes = parse_size(text);
       if (!bytes || *bytes < static_cast<std::uint64_t>(leaf.least) ||
           *bytes > static_cast<std::uint64_t>(leaf.most))
-        return wrong(leaf, value,
-                     fmt::format("a size from {} to {} is allowed",
-                                 size_text(static_cast<std::uint64_t>(leaf.least)),
-                                 size_text(static_cast<std::uint64_t>(leaf.most))));
+        return bucket_props_wrong(leaf, value,
+                                  fmt::format("a size from {} to {} is allowed",
+                                              size_text(static_cast<std::uint64_t>(leaf.least)),
+                                              size_text(static_cast<std::uint64_t>(leaf.most))));
       return value;
     }
     case Kind::word:
       if (has_word(leaf.later, text)) return not_yet(leaf, value, readable(leaf.words));
       if (!has_word(leaf.words, text))
-        return wrong(leaf, value, readable(leaf.words) + " is allowed");
+        return bucket_props_wrong(leaf, value, readable(leaf.words) + " is allowed");
       if (text.empty()) return json::parse(leaf.initial);
       return value;
     default:
       if (text.size() > static_cast<std::size_t>(leaf.most))
-        return wrong(leaf, "...", fmt::format("at most {} bytes are allowed", leaf.most));
+        return bucket_props_wrong(leaf, "...",
+                                  fmt::format("at most {} bytes are allowed", leaf.most));
       return value;
   }
 }
@@ -209,7 +212,7 @@ Result<json> checked(const Leaf& leaf, const json& value) {
   if (leaf.kind == Kind::integer) return checked_number(leaf, value);
   const json initial = json::parse(leaf.initial);
   if (leaf.kind == Kind::boolean || initial.is_boolean()) {
-    if (!value.is_boolean()) return wrong(leaf, value, "true or false is allowed");
+    if (!value.is_boolean()) return bucket_props_wrong(leaf, value, "true or false is allowed");
     if (leaf.kind == Kind::fixed && value != initial) return not_yet(leaf, value, dump(initial));
     return value;
   }
@@ -218,12 +221,12 @@ Result<json> checked(const Leaf& leaf, const json& value) {
   const bool is_same = value == initial || (initial.is_string() && value.is_number() &&
                                             dump(value) == initial.get<std::string>());
   if (!is_same && value.is_structured())
-    return wrong(leaf, value, "a value like " + dump(initial) + " is allowed");
+    return bucket_props_wrong(leaf, value, "a value like " + dump(initial) + " is allowed");
   if (!is_same) return not_yet(leaf, value, dump(initial));
   return initial;
 }
 
-Status take(const Leaf& leaf, const json& value, BucketProps& props) {
+Status bucket_props_take(const Leaf& leaf, const json& value, BucketProps& props) {
   TRY(const json kept, checked(leaf, value));
   if (leaf.path == "durability") {
     TRY(props.durability, parse_durability(kept.get<std::string>()));
@@ -237,7 +240,7 @@ Status take(const Leaf& leaf, const json& value, BucketProps& props) {
   return {};
 }
 
-Status take_part(const std::string& path, const json& wanted, BucketProps& props) {
+Status bucket_props_take_part(const std::string& path, const json& wanted, BucketProps& props) {
   for (const auto& [key, value] : wanted.items()) {
     if (value.is_null()) continue;  // in Go's messages: not given
     const std::string name = to_lower(path.empty() ? key : path + "." + key);
@@ -247,7 +250,7 @@ Status take_part(const std::string& path, const json& wanted, BucketProps& props
     const auto leaf = std::find_if(kLeaves.begin(), kLeaves.end(),
                                    [&](const Leaf& each) { return each.path == name; });
     if (leaf != kLeaves.end()) {
-      TRY_OK(take(*leaf, value, props));
+      TRY_OK(bucket_props_take(*leaf, value, props));
       continue;
     }
     const bool is_branch = std::any_of(kLeaves.begin(), kLeaves.end(), [&](const Leaf& each) {
@@ -258,7 +261,7 @@ Status take_part(const std::string& path, const json& wanted, BucketProps& props
       return fail(Errc::invalid_argument,
                   "bucket property '{}' cannot be {}: it is an object with properties of its own",
                   name, dump(value));
-    TRY_OK(take_part(name, value, props));
+    TRY_OK(bucket_props_take_part(name, value, props));
   }
   return {};
 }
@@ -317,7 +320,7 @@ Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
     return fail(Errc::invalid_argument, "bucket properties must be an object, not {}",
                 dump(wanted));
   const bool was_coded = was_ever_coded(props);
-  TRY_OK(take_part("", wanted, props));
+  TRY_OK(bucket_props_take_part("", wanted, props));
   if (props.others.contains("mirror.enabled") && !on_nodes(props))
     props.others[kSpreadKey] = "true";
   if (was_coded || coding_of(props)) props.others[kCodedKey] = "true";

@@ -21,15 +21,16 @@ const json& member(const json& value, std::string_view name) {
   return none;
 }
 
-Error wrong(std::string_view action, std::string_view what) {
+Error multi_object_wrong(std::string_view action, std::string_view what) {
   return {Errc::invalid_argument, fmt::format("{}: {}", action, what)};
 }
 
 Status take_names(std::string_view action, const json& list, MultiObject& out) {
-  if (!list.is_array()) return fail(wrong(action, "\"objnames\" is no list of names"));
+  if (!list.is_array()) return fail(multi_object_wrong(action, "\"objnames\" is no list of names"));
   std::set<std::string_view> seen;
   for (const json& each : list) {
-    if (!each.is_string()) return fail(wrong(action, "\"objnames\" has something that is no name"));
+    if (!each.is_string())
+      return fail(multi_object_wrong(action, "\"objnames\" has something that is no name"));
     const auto& name = each.get_ref<const std::string&>();
     TRY_OK(check_object_name(name));
     if (seen.insert(name).second) out.names.push_back(name);
@@ -47,7 +48,7 @@ Status take_names(std::string_view action, const json& list, MultiObject& out) {
 }
 
 Status take_template(std::string_view action, const json& text, MultiObject& out) {
-  if (!text.is_string()) return fail(wrong(action, "\"template\" is no string"));
+  if (!text.is_string()) return fail(multi_object_wrong(action, "\"template\" is no string"));
   TRY(out.pattern, NameTemplate::parse(text.get_ref<const std::string&>()));
   TRY_OK(check_prefix(out.pattern->prefix()));
   if (const auto count = out.pattern->count())
@@ -61,9 +62,9 @@ Status take_goal(const json& goal, MultiObject& out) {
   try {
     out.to = goal.get<Bucket>();
   } catch (const json::exception&) {
-    return fail(
-        wrong(kCopyObjects,
-              "\"tobck\" must name the destination: {\"name\":\"photos\",\"provider\":\"ais\"}"));
+    return fail(multi_object_wrong(
+        kCopyObjects,
+        "\"tobck\" must name the destination: {\"name\":\"photos\",\"provider\":\"ais\"}"));
   }
   TRY(out.to->provider, canonical_provider(out.to->provider));
   TRY_OK(check_bucket_name(out.to->name));
@@ -72,9 +73,11 @@ Status take_goal(const json& goal, MultiObject& out) {
                 "bucket \"{}\" cannot be the destination: upstream buckets belong to later work",
                 out.to->display());
   if (!out.how.prefix.empty())
-    return fail(wrong(kCopyObjects, "\"prefix\" is for whole buckets: say it as the \"template\""));
+    return fail(multi_object_wrong(kCopyObjects,
+                                   "\"prefix\" is for whole buckets: say it as the \"template\""));
   if (out.how.synchronize)
-    return fail(wrong(kCopyObjects, "\"synchronize\" is for whole buckets: copy-bck has it"));
+    return fail(
+        multi_object_wrong(kCopyObjects, "\"synchronize\" is for whole buckets: copy-bck has it"));
   return {};
 }
 
@@ -84,18 +87,18 @@ Result<MultiObject> parse_multi_object(std::string_view action, const json& valu
   const auto* const nothing =
       "it must say which objects: \"objnames\":[..] or \"template\":\"..\"; \"template\":\"*\" "
       "stands for all";
-  if (!value.is_object()) return fail(wrong(action, nothing));
+  if (!value.is_object()) return fail(multi_object_wrong(action, nothing));
   MultiObject out;
   TRY(out.how, parse_bucket_copy(value));
   const json& names = member(value, "objnames");
   const json& pattern = member(value, "template");
   if (!names.is_null()) TRY_OK(take_names(action, names, out));
   if (out.is_list() && !pattern.is_null() && pattern != "")
-    return fail(wrong(action, "it has both \"objnames\" and a \"template\""));
+    return fail(multi_object_wrong(action, "it has both \"objnames\" and a \"template\""));
   if (!out.is_list()) {
     // A list that came out empty shall not mean everything.
     if (pattern.is_null() || (pattern == "" && !names.is_null()))
-      return fail(wrong(action, nothing));
+      return fail(multi_object_wrong(action, nothing));
     TRY_OK(take_template(action, pattern, out));
   }
   if (action == kCopyObjects) TRY_OK(take_goal(member(value, "tobck"), out));

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 7> kFlags{
     "latest-ver", "synchronize", "validate-checksum", "skip_vc", "set-new-custom", "sln", "dntres"};
 
 /// What stands before the next '/', which is taken off `rest` as well.
-std::string_view take_part(std::string_view& rest) {
+std::string_view object_query_take_part(std::string_view& rest) {
   const auto slash = rest.find('/');
   const auto part = rest.substr(0, slash);
   rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
@@ -56,9 +56,9 @@ Status check_object_query(const Query& query) {
 Result<ObjectAddress> parse_uname(std::string_view text) {
   std::string_view rest = text;
   ObjectAddress address;
-  const auto provider = take_part(rest);
-  const auto ns = take_part(rest);
-  address.bucket.name = take_part(rest);
+  const auto provider = object_query_take_part(rest);
+  const auto ns = object_query_take_part(rest);
+  address.bucket.name = object_query_take_part(rest);
   address.object = rest;
   if (provider.empty() || !ns.starts_with('@') || address.bucket.name.empty() ||
       address.object.empty())

@@ -24,7 +24,7 @@ constexpr std::size_t kCrcAt = 16;
 constexpr std::size_t kSlotBytes = 20;
 using Slot = std::array<char, kSlotBytes>;
 
-Slot encode(std::uint64_t number) {
+Slot acknowledged_mark_encode(std::uint64_t number) {
   Slot slot{};
   std::memcpy(slot.data(), kMagic.data(), kMagic.size());
   std::memcpy(slot.data() + kMagic.size(), &number, sizeof number);
@@ -33,10 +33,10 @@ Slot encode(std::uint64_t number) {
   return slot;
 }
 
-std::optional<std::uint64_t> decode(const Slot& slot) {
+std::optional<std::uint64_t> acknowledged_mark_decode(const Slot& slot) {
   std::uint64_t number = 0;
   std::memcpy(&number, slot.data() + kMagic.size(), sizeof number);
-  if (encode(number) != slot) return std::nullopt;
+  if (acknowledged_mark_encode(number) != slot) return std::nullopt;
   return number;
 }
 
@@ -55,7 +55,8 @@ Result<std::optional<std::uint64_t>> AcknowledgedMark::open() {
     Slot slot{};
     const ssize_t got = ::pread(fd_.get(), slot.data(), slot.size(), offset);
     if (got < 0) return fail_errno(errno, "read " + file_.string());
-    const auto value = static_cast<std::size_t>(got) == slot.size() ? decode(slot) : std::nullopt;
+    const auto value = static_cast<std::size_t>(got) == slot.size() ? acknowledged_mark_decode(slot)
+                                                                    : std::nullopt;
     if (value) number = std::max(number.value_or(0), *value);
   }
   if (!number) return fail(Errc::corrupt, "{} has no readable slot", file_.string());
@@ -76,7 +77,7 @@ Status AcknowledgedMark::create() {
 }
 
 Status AcknowledgedMark::write(std::uint64_t number) {
-  const Slot slot = encode(number);
+  const Slot slot = acknowledged_mark_encode(number);
   const ssize_t put = ::pwrite(fd_.get(), slot.data(), slot.size(), slot_offset(number));
   if (put != static_cast<ssize_t>(slot.size()))
     return fail_errno(put < 0 ? errno : ENOSPC, "write " + file_.string());

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr int kAttemptsMax = 50;
+constexpr int kBucketChangesAttemptsMax = 50;
 constexpr std::size_t kUuidLength = 12;
 
 Task<void> sleep_for(std::chrono::milliseconds time) {
@@ -32,7 +32,7 @@ Task<void> sleep_for(std::chrono::milliseconds time) {
 
 Task<void> random_pause() { return sleep_for(std::chrono::milliseconds(1 + random_u64() % 20)); }
 
-Task<Result<std::optional<KeyValue>>> get(MetaStore& store, std::string key) {
+Task<Result<std::optional<KeyValue>>> bucket_changes_get(MetaStore& store, std::string key) {
   RangeRequest request{std::move(key), "", 0};
   CO_TRY(auto found, co_await store.range(std::move(request)));
   if (found.items.empty()) co_return std::optional<KeyValue>();
@@ -45,7 +45,7 @@ struct NameEntry {
   std::string made_by;  ///< random: tells whose transaction it was when an outcome is unknown
 };
 
-std::string encode(const NameEntry& entry) {
+std::string bucket_changes_encode(const NameEntry& entry) {
   return json{{"id", raw(entry.id)}, {"made_by", entry.made_by}}.dump();
 }
 
@@ -92,13 +92,13 @@ struct BucketBase {
 
 Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
   // The counter first: a change between the two reads then makes the transaction fail.
-  CO_TRY(const auto counter, co_await get(store, std::string(keys::kBmdVersion)));
+  CO_TRY(const auto counter, co_await bucket_changes_get(store, std::string(keys::kBmdVersion)));
   if (!counter) co_return fail(Errc::unavailable, "there is no cluster in the meta store yet");
   const auto version = parse_u64(counter->value);
   if (!version)
     co_return fail(Errc::corrupt, "key {} of the meta store is no number", keys::kBmdVersion);
   BucketBase base{*version, counter->mod_revision, std::nullopt};
-  CO_TRY(const auto found, co_await get(store, keys::bucket_name(name)));
+  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket_name(name)));
   if (found) {
     CO_TRY(base.entry, decode_name(*found));
   }
@@ -112,7 +112,7 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
   CO_TRY(const NameEntry entry, decode_name(goal));
   if (entry.made_by == made_by) co_return true;
   if (base.entry) co_return false;
-  CO_TRY(const auto found, co_await get(store, keys::bucket(entry.id)));
+  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(entry.id)));
   if (!found) co_return false;
   CO_TRY(const BucketRecord bucket, decode_bucket(*found));
   co_return bucket.former_name == from;
@@ -122,7 +122,7 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
 /// from the map on that `out` publishes with it: who knows that map knows the bucket.
 Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord& bucket,
                             Transaction& out) {
-  CO_TRY(const auto found, co_await get(store, std::string(keys::kMap)));
+  CO_TRY(const auto found, co_await bucket_changes_get(store, std::string(keys::kMap)));
   if (!found) co_return fail(Errc::unavailable, "there is no cluster map in the meta store");
   CO_TRY(Smap map, decode_map(*found));
   const Ownership next = with_other_copies(ownership_of(map));
@@ -152,7 +152,8 @@ std::optional<Error> trouble(const Result<TransactionResult>& done) {
 /// After so many attempts: `last` is the trouble of the last one.
 Error gave_up(const api::Bucket& name, std::string_view what, const std::optional<Error>& last) {
   const std::string why =
-      last ? last->message : fmt::format("buckets changed {} times meanwhile", kAttemptsMax);
+      last ? last->message
+           : fmt::format("buckets changed {} times meanwhile", kBucketChangesAttemptsMax);
   return {Errc::unavailable,
           fmt::format("bucket {} could not be {}: {}", name.display(), what, why)};
 }
@@ -161,7 +162,8 @@ Error gave_up(const api::Bucket& name, std::string_view what, const std::optiona
 
 void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transaction& out) {
   out.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
-  out.puts.push_back({keys::bucket_name(bucket.name), encode(NameEntry{bucket.id, made_by}), 0});
+  out.puts.push_back(
+      {keys::bucket_name(bucket.name), bucket_changes_encode(NameEntry{bucket.id, made_by}), 0});
 }
 
 Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uint64_t bmd_version,
@@ -205,7 +207,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
   const std::string made_by = random_id(16);
   const std::int64_t created_ns = clock.wall_time().count();
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns, {}, {}};
     if (base.entry) {
@@ -245,11 +247,11 @@ struct Marked {
 /// The first step of a destroy; nothing to do when it is marked already.
 Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
-    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     if (bucket.ending || !SAFETY("safety.bucket_ends_first")) {
@@ -274,7 +276,7 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
 /// The second one. Ok as well when others have done it: that name may be another bucket's by now.
 Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name, BucketId id) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry || base.entry->id != id) {
       co_await refresh(view);
@@ -313,7 +315,7 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
 }
 
 Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name) {
-  CO_TRY(const auto found, co_await get(store, keys::bucket_name(name)));
+  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket_name(name)));
   if (!found) co_return std::string();
   CO_TRY(const NameEntry entry, decode_name(*found));
   co_return entry.made_by;
@@ -324,9 +326,9 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
   CO_TRY_OK(api::check_bucket_name(to.name));
   const std::string made_by = random_id(16);
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, from));
-    CO_TRY(const auto goal, co_await get(store, keys::bucket_name(to)));
+    CO_TRY(const auto goal, co_await bucket_changes_get(store, keys::bucket_name(to)));
     if (goal) {
       CO_TRY(const bool done, co_await is_renamed(store, *goal, base, from, made_by));
       if (!done) co_return fail(Errc::bucket_exists, "bucket \"{}\" already exists", to.display());
@@ -339,7 +341,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     if (given_by && base.entry->made_by != *given_by)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" got its name only later",
                      from.display());
-    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     const api::Bucket placed_as = bucket.placed_as();
@@ -368,11 +370,11 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
 Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          PropsChange change) {
   std::optional<Error> last;
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
-    CO_TRY(const auto found, co_await get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     if (bucket.ending) co_return fail(being_destroyed(name));
@@ -410,13 +412,13 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
                                     Clock& clock, std::string secret_check) {
   std::string bucket_name = default_bucket;
   if (!bucket_name.empty()) CO_TRY_OK(api::check_bucket_name(bucket_name));
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    CO_TRY(const auto moved, co_await get(store, std::string(keys::kMovedTo)));
+  for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
+    CO_TRY(const auto moved, co_await bucket_changes_get(store, std::string(keys::kMovedTo)));
     if (moved)
       co_return fail(Errc::unsupported,
                      "the state of this cluster was moved to {}: start the proxy with --meta {}",
                      moved->value, moved->value);
-    CO_TRY(const auto found, co_await get(store, std::string(keys::kCluster)));
+    CO_TRY(const auto found, co_await bucket_changes_get(store, std::string(keys::kCluster)));
     if (found) co_return found->value;
     Smap map;
     map.version = 1;

@@ -131,7 +131,8 @@ bool is_of_buckets(std::string_view name) {
          (find_row(name) == nullptr && contains(kBucketSections, name.substr(0, name.find('.'))));
 }
 
-tl::unexpected<Error> wrong(std::string_view name, std::string_view given, std::string_view why) {
+tl::unexpected<Error> cluster_config_wrong(std::string_view name, std::string_view given,
+                                           std::string_view why) {
   return fail(Errc::invalid_argument, "setting '{}' cannot be '{}': {}", name, given, why);
 }
 
@@ -139,44 +140,47 @@ Result<std::string> checked_text(const Row& row, const std::string& given) {
   switch (row.kind) {
     case Kind::level: {
       auto word = obs::parse_log_level(given);
-      if (!word) return wrong(row.name, given, word.error().message);
+      if (!word) return cluster_config_wrong(row.name, given, word.error().message);
       return word;
     }
     case Kind::duration: {
       const auto time = parse_duration(given);
       if (!time || ms(*time) < row.least || ms(*time) > row.most)
-        return wrong(row.name, given,
-                     fmt::format("a duration from {} to {} is allowed, such as 75s or 1m30s",
-                                 duration_text(std::chrono::milliseconds(row.least)),
-                                 duration_text(std::chrono::milliseconds(row.most))));
+        return cluster_config_wrong(
+            row.name, given,
+            fmt::format("a duration from {} to {} is allowed, such as 75s or 1m30s",
+                        duration_text(std::chrono::milliseconds(row.least)),
+                        duration_text(std::chrono::milliseconds(row.most))));
       return duration_text(*time);
     }
     case Kind::size: {
       const auto bytes = parse_size(given);
       if (!bytes || *bytes < row.least || *bytes > row.most)
-        return wrong(row.name, given,
-                     fmt::format("a size from {} to {} is allowed", size_text(row.least),
-                                 size_text(row.most)));
+        return cluster_config_wrong(row.name, given,
+                                    fmt::format("a size from {} to {} is allowed",
+                                                size_text(row.least), size_text(row.most)));
       return size_text(*bytes);
     }
     case Kind::integer: {
       const auto number = parse_u64(given);
       if (!number || *number < row.least || *number > row.most)
-        return wrong(row.name, given,
-                     fmt::format("a whole number from {} to {} is allowed", row.least, row.most));
+        return cluster_config_wrong(
+            row.name, given,
+            fmt::format("a whole number from {} to {} is allowed", row.least, row.most));
       return std::to_string(*number);
     }
     case Kind::reserve: {
       const bool is_percent = given.ends_with('%');
       const auto percent = is_percent ? parse_u64(given.substr(0, given.size() - 1)) : std::nullopt;
       if (is_percent ? !percent || *percent > 50 : !parse_size(given))
-        return wrong(row.name, given, "a size, or a percentage from 0% to 50%, is allowed");
+        return cluster_config_wrong(row.name, given,
+                                    "a size, or a percentage from 0% to 50%, is allowed");
       return given;
     }
     default:
       if (!contains(row.words, given))
-        return wrong(row.name, given,
-                     fmt::format("{} or {} is allowed", row.words[0], row.words[1]));
+        return cluster_config_wrong(row.name, given,
+                                    fmt::format("{} or {} is allowed", row.words[0], row.words[1]));
       return given;
   }
 }
@@ -233,7 +237,8 @@ json bucket_tree(const ConfigValues& values) {
 }
 
 /// Takes one value; of buckets' properties the check comes when all are there.
-Status take(const std::string& given_name, const std::string& given, ConfigValues& out) {
+Status cluster_config_take(const std::string& given_name, const std::string& given,
+                           ConfigValues& out) {
   const std::string name = to_lower(given_name);
   const json value = parse(given);
   if (const Row* row = find_row(name)) {
@@ -318,12 +323,12 @@ Result<ConfigChange> parse_config_change(const api::Query& query, const api::Act
 
 Result<ConfigValues> checked_config(const ConfigValues& wanted) {
   ConfigValues out;
-  for (const auto& [name, value] : wanted) TRY_OK(take(name, value, out));
+  for (const auto& [name, value] : wanted) TRY_OK(cluster_config_take(name, value, out));
   return out;
 }
 
 Result<ConfigValues> with_config(ConfigValues before, const ConfigValues& wanted) {
-  for (const auto& [name, value] : wanted) TRY_OK(take(name, value, before));
+  for (const auto& [name, value] : wanted) TRY_OK(cluster_config_take(name, value, before));
   TRY_OK(check_together(before));
   return before;
 }

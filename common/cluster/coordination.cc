@@ -21,7 +21,7 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::milliseconds kCoordinationLookEvery{200};
 
 /// The keys that steps rest on, read at one revision, to be compared when a step is committed.
 struct Reading {
@@ -261,7 +261,7 @@ Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& mem
     const bool more = co_await coordinator.look();
     if (more) continue;
     co_await coordinator.release_proxies();
-    co_await bell->wait(kLookEvery);
+    co_await bell->wait(kCoordinationLookEvery);
   }
 }
 

@@ -13,7 +13,7 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kDismissalLookEvery{100};
 constexpr std::chrono::seconds kTryAgain{2};
 
 /// Whether a node in maintenance that is to end may do so: its names have moved.
@@ -39,7 +39,7 @@ Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
   const std::string id = membership.self().id;
   bool gone = false;  // and all that was to be done then has been
   while (true) {
-    timer.expires_after(kLookEvery);
+    timer.expires_after(kDismissalLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
     const auto flags = membership.dismissed();
     if (!flags) {

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using Action = MemberChange::Action;
 
-constexpr int kAttemptsMax = 50;
+constexpr int kMemberChangeAttemptsMax = 50;
 constexpr std::uint64_t kAside = kMaintenance | kDecommission;
 constexpr std::uint64_t kWishes = kStops | kErases | kGivenUp;
 
@@ -40,7 +40,7 @@ void add(std::vector<std::string>& ids, std::string id) {
     ids.push_back(std::move(id));
 }
 
-tl::unexpected<Error> wrong(const Node& node, std::string_view why) {
+tl::unexpected<Error> member_change_wrong(const Node& node, std::string_view why) {
   return fail(Errc::invalid_argument, "node {} {}", node.id, why);
 }
 
@@ -48,13 +48,15 @@ tl::unexpected<Error> wrong(const Node& node, std::string_view why) {
 Status check_node(const Smap& map, const std::set<std::string>& live, const MemberChange& change,
                   const Node& node) {
   if (change.action == Action::stop_maintenance) {
-    if ((node.flags & kAside) == 0) return wrong(node, "is not in maintenance: nothing to do");
+    if ((node.flags & kAside) == 0)
+      return member_change_wrong(node, "is not in maintenance: nothing to do");
     return {};
   }
   if (node.id == map.primary)
-    return wrong(node,
-                 "is the primary: make another proxy the primary first (set-primary), or shut the "
-                 "whole cluster down");
+    return member_change_wrong(
+        node,
+        "is the primary: make another proxy the primary first (set-primary), or shut the "
+        "whole cluster down");
   if (node.role == Role::proxy || change.skip_rebalance || live.contains(node.id)) return {};
   if (change.action == Action::decommission)
     return fail(Errc::conflict,
@@ -72,9 +74,11 @@ Result<std::uint64_t> next_flags(const MemberChange& change, const Node& node) {
     case Action::start_maintenance:
     case Action::shutdown: {
       if ((flags & kDecommission) != 0)
-        return wrong(node, "is being decommissioned (stop-maintenance takes that back)");
+        return member_change_wrong(node,
+                                   "is being decommissioned (stop-maintenance takes that back)");
       const std::uint64_t stops = change.action == Action::shutdown ? kStops : 0;
-      if ((flags | kMaintenance | stops) == flags) return wrong(node, "is in maintenance already");
+      if ((flags | kMaintenance | stops) == flags)
+        return member_change_wrong(node, "is in maintenance already");
       return flags | kMaintenance | stops;
     }
     case Action::decommission: {
@@ -82,7 +86,7 @@ Result<std::uint64_t> next_flags(const MemberChange& change, const Node& node) {
                                    (change.rm_user_data ? kErases : 0) |
                                    (change.skip_rebalance ? kGivenUp : 0);
       if ((flags | kDecommission | wishes) == flags)
-        return wrong(node, "is being decommissioned already");
+        return member_change_wrong(node, "is being decommissioned already");
       return (flags & ~kMaintenance) | kDecommission | wishes;
     }
     case Action::remove_unsafe: break;
@@ -191,7 +195,7 @@ bool may_move_names(const Smap& map, const std::string& self, bool enabled) {
 std::string rebalance_id(std::uint64_t map_version) { return "g" + std::to_string(map_version); }
 
 Task<Result<Smap>> change_map(MetaStore& store, ClusterView& view, MapEdit edit) {
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 0; attempt < kMemberChangeAttemptsMax; ++attempt) {
     CO_TRY(const auto state, co_await view.fresh());
     RangeRequest key{std::string(keys::kMap), "", 0};
     CO_TRY(const auto found, co_await store.range(std::move(key)));

@@ -32,7 +32,7 @@ constexpr auto kLeaveMax = 2s;
 constexpr auto kComeBackMax = 10s;
 
 /// Up to `most`, at random: those who lost the store together shall not come back together.
-Task<void> pause(std::chrono::milliseconds most) {
+Task<void> membership_pause(std::chrono::milliseconds most) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(
       std::chrono::milliseconds(random_u64() % static_cast<std::uint64_t>(most.count()) + 1));
@@ -359,7 +359,7 @@ Task<Status> Membership::join() {
     if (attempt == 0)
       obs::log("cluster").warn("waiting for the meta store node={} err={}", self_.id,
                                done.error().message);
-    co_await pause(attempt < 10 ? 100ms : 1'000ms);
+    co_await membership_pause(attempt < 10 ? 100ms : 1'000ms);
   }
 }
 

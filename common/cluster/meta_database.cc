@@ -49,25 +49,27 @@ class RocksLog final : public rocksdb::Logger {
   }
 };
 
-std::string encode(std::uint64_t number) {
+std::string meta_database_encode(std::uint64_t number) {
   std::string out(sizeof number, '\0');
   std::memcpy(out.data(), &number, sizeof number);
   return out;
 }
 
-std::uint64_t decode(std::string_view bytes) {
+std::uint64_t meta_database_decode(std::string_view bytes) {
   std::uint64_t number = 0;
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
 }
 
-std::string encode(const KeyValue& item) {
-  return encode(static_cast<std::uint64_t>(item.create_revision)) +
-         encode(static_cast<std::uint64_t>(item.mod_revision)) +
-         encode(static_cast<std::uint64_t>(item.lease)) + item.value;
+std::string meta_database_encode(const KeyValue& item) {
+  return meta_database_encode(static_cast<std::uint64_t>(item.create_revision)) +
+         meta_database_encode(static_cast<std::uint64_t>(item.mod_revision)) +
+         meta_database_encode(static_cast<std::uint64_t>(item.lease)) + item.value;
 }
 
-std::string lease_key(LeaseId id) { return "l" + encode(static_cast<std::uint64_t>(id)); }
+std::string lease_key(LeaseId id) {
+  return "l" + meta_database_encode(static_cast<std::uint64_t>(id));
+}
 
 tl::unexpected<Error> corrupt(const fs::path& where, std::string_view what) {
   return fail(Errc::corrupt, "the embedded meta store at {} is damaged: {}. {}", where.string(),
@@ -111,17 +113,18 @@ struct Loaded {
 Status take_entry(std::string_view key, std::string_view value, const fs::path& path, Loaded& out) {
   const bool number = value.size() == sizeof(std::uint64_t);
   if (key.starts_with('k') && value.size() >= kItemHeaderBytes) {
-    out.contents.items.push_back(
-        {std::string(key.substr(1)), std::string(value.substr(kItemHeaderBytes)),
-         static_cast<Revision>(decode(value)), static_cast<Revision>(decode(value.substr(8))),
-         static_cast<LeaseId>(decode(value.substr(16)))});
+    out.contents.items.push_back({std::string(key.substr(1)),
+                                  std::string(value.substr(kItemHeaderBytes)),
+                                  static_cast<Revision>(meta_database_decode(value)),
+                                  static_cast<Revision>(meta_database_decode(value.substr(8))),
+                                  static_cast<LeaseId>(meta_database_decode(value.substr(16)))});
   } else if (key.starts_with('l') && key.size() == 9 && number) {
-    out.contents.leases.push_back(
-        {static_cast<LeaseId>(decode(key.substr(1))), std::chrono::seconds(decode(value))});
+    out.contents.leases.push_back({static_cast<LeaseId>(meta_database_decode(key.substr(1))),
+                                   std::chrono::seconds(meta_database_decode(value))});
   } else if (key == kRevision && number) {
-    out.contents.revision = static_cast<Revision>(decode(value));
+    out.contents.revision = static_cast<Revision>(meta_database_decode(value));
   } else if (key == kCommits && number) {
-    out.commits = decode(value);
+    out.commits = meta_database_decode(value);
   } else if (key != kFormat || value != kFormatText) {
     return corrupt(path, fmt::format("it has an entry of an unknown kind, '{}'", key));
   }
@@ -253,14 +256,14 @@ Status MetaDatabase::write(const Change& change) {
   const auto remove = [&](std::string_view key) {
     if (status.ok()) status = batch.Delete(key);
   };
-  for (const KeyValue& item : change.puts) put("k" + item.key, encode(item));
+  for (const KeyValue& item : change.puts) put("k" + item.key, meta_database_encode(item));
   for (const std::string& key : change.deletes) remove("k" + key);
   for (const LeaseRecord& lease : change.granted)
-    put(lease_key(lease.id), encode(static_cast<std::uint64_t>(lease.ttl.count())));
+    put(lease_key(lease.id), meta_database_encode(static_cast<std::uint64_t>(lease.ttl.count())));
   for (const LeaseId id : change.ended) remove(lease_key(id));
   const std::uint64_t commit = impl_->loaded.commits + 1;
-  put(kRevision, encode(static_cast<std::uint64_t>(change.revision)));
-  put(kCommits, encode(commit));
+  put(kRevision, meta_database_encode(static_cast<std::uint64_t>(change.revision)));
+  put(kCommits, meta_database_encode(commit));
   put(kFormat, kFormatText);
 
   FAIL_POINT("meta.before_commit");

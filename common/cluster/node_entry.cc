@@ -19,7 +19,7 @@ constexpr int kTransactionsMax = 50;
 constexpr int kPauseMsMax = 20;
 
 /// At random: those who lost the same race shall not run the next one together.
-Task<void> pause() {
+Task<void> node_entry_pause() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(std::chrono::milliseconds(random_u64() % kPauseMsMax + 1));
   (void)co_await timer.async_wait(kTuple);
@@ -138,7 +138,7 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
       said_ = record;
       co_return Status();
     }
-    co_await pause();
+    co_await node_entry_pause();
   }
   co_return fail(Errc::unavailable, "the cluster map changed {} times while node {} joined",
                  kTransactionsMax, self_.id);

@@ -15,7 +15,7 @@ NodeSet owning(const std::vector<Member>& members) {
   return out;
 }
 
-bool has(const std::vector<std::string>& ids, std::string_view id) {
+bool ownership_has(const std::vector<std::string>& ids, std::string_view id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
@@ -153,7 +153,7 @@ std::optional<Ownership> with_given_sets(const Ownership& map,
     if (!set.only_for.empty()) continue;
     set.only_for = set.lost;
     for (const Member& member : map.members)
-      if (is_gone(member) && set.nodes.contains(member.id) && !has(set.lost, member.id))
+      if (is_gone(member) && set.nodes.contains(member.id) && !ownership_has(set.lost, member.id))
         set.only_for.push_back(member.id);
     std::sort(set.only_for.begin(), set.only_for.end());
     changed = changed || !set.only_for.empty();
@@ -170,7 +170,7 @@ const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
 std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
                                     const Pieces& pieces) {
   auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
-  std::erase_if(out, [&](const std::string& id) { return has(set.lost, id); });
+  std::erase_if(out, [&](const std::string& id) { return ownership_has(set.lost, id); });
   return out;
 }
 
@@ -181,7 +181,7 @@ bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& piece
   if (!pieces.many() || set.only_for.empty()) return false;
   const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
   return std::any_of(homes.begin(), homes.end(),
-                     [&](const std::string& id) { return !has(set.only_for, id); });
+                     [&](const std::string& id) { return !ownership_has(set.only_for, id); });
 }
 
 /// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
@@ -190,7 +190,7 @@ ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view se
   ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
   const bool is_sure = !out.homes.empty();
   out.all_needed = !is_sure;
-  if (is_sure && has(out.homes, self)) out.homes.clear();
+  if (is_sure && ownership_has(out.homes, self)) out.homes.clear();
   if (is_sure) return out;
   // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
   if (pieces.many())
@@ -238,12 +238,12 @@ bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64
                         const Pieces& pieces, bool others_confirmed) {
   if (!SAFETY("safety.keep_tombstones")) return true;
   const auto present = ids_of(map.current, map.current.homes(name_digest, pieces.at(map.version)));
-  if (!has(present, self)) return false;
+  if (!ownership_has(present, self)) return false;
   if (!others_confirmed) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
     const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
     return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
-      return has(present, home) || map.find(home) == nullptr;
+      return ownership_has(present, home) || map.find(home) == nullptr;
     });
   });
 }

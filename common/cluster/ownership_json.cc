@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-json node_json(const std::string& id, double weight, std::uint32_t drives) {
+json ownership_json_node_json(const std::string& id, double weight, std::uint32_t drives) {
   json out{{"id", id}};
   if (weight != 1.0) out["weight"] = weight;
   if (drives != 1) out["drives"] = drives;
@@ -46,7 +46,7 @@ json set_json(const PastSet& past, const NodeSet& current) {
   for (std::size_t i = 0; i < past.nodes.size(); ++i)
     if (!has_same(current, past.nodes, i))
       out["with"].push_back(
-          node_json(past.nodes.id(i), past.nodes.weight(i), past.nodes.drives(i)));
+          ownership_json_node_json(past.nodes.id(i), past.nodes.weight(i), past.nodes.drives(i)));
   if (!past.lost.empty()) out["lost"] = past.lost;
   if (!past.only_for.empty()) out["only_for"] = past.only_for;
   if (past.copies_since != 0) out["copies_since"] = past.copies_since;
@@ -111,7 +111,7 @@ std::vector<PastSet> past_from(const json& in, const Ownership& map) {
 std::string encode(const Ownership& map) {
   json members = json::array();
   for (const Member& member : map.members) {
-    json entry = node_json(member.id, member.weight, member.drives);
+    json entry = ownership_json_node_json(member.id, member.weight, member.drives);
     if (member.flags != 0) entry["flags"] = member.flags;
     if (member.drive_set != 0) entry["drive_set"] = member.drive_set;
     members.push_back(std::move(entry));

@@ -16,7 +16,7 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::milliseconds kPrimaryLookEvery{200};
 
 /// The map with `id` as primary, one version higher; nothing when it has it, or cannot be read.
 Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::string& id) {
@@ -32,7 +32,7 @@ Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::st
 }
 
 /// One transaction: the key, if nobody holds it, and our name in the map.
-Task<Status> take(MetaStore& store, std::string id, LeaseId lease, bool held) {
+Task<Status> primary_take(MetaStore& store, std::string id, LeaseId lease, bool held) {
   RangeRequest map_key{std::string(keys::kMap), "", 0};
   CO_TRY(const auto found, co_await store.range(std::move(map_key)));
   if (found.items.empty()) co_return fail(Errc::not_found, "there is no cluster map");
@@ -54,7 +54,7 @@ Task<Status> take(MetaStore& store, std::string id, LeaseId lease, bool held) {
   co_return Status();
 }
 
-Task<Result<std::optional<KeyValue>>> get(MetaStore& store, std::string key) {
+Task<Result<std::optional<KeyValue>>> primary_get(MetaStore& store, std::string key) {
   RangeRequest request{std::move(key), "", 0};
   CO_TRY(auto found, co_await store.range(std::move(request)));
   if (found.items.empty()) co_return std::optional<KeyValue>();
@@ -63,11 +63,11 @@ Task<Result<std::optional<KeyValue>>> get(MetaStore& store, std::string key) {
 
 /// The transaction that makes `id` primary, if all is as it was when it was read.
 Task<Result<Transaction>> passing_to(MetaStore& store, std::string id) {
-  CO_TRY(const auto map_item, co_await get(store, std::string(keys::kMap)));
+  CO_TRY(const auto map_item, co_await primary_get(store, std::string(keys::kMap)));
   if (!map_item) co_return fail(Errc::not_found, "there is no cluster map");
-  CO_TRY(const auto live, co_await get(store, keys::live(id)));
+  CO_TRY(const auto live, co_await primary_get(store, keys::live(id)));
   if (!live) co_return fail(Errc::unavailable, "proxy {} is not up", id);
-  CO_TRY(const auto holder, co_await get(store, std::string(keys::kPrimary)));
+  CO_TRY(const auto holder, co_await primary_get(store, std::string(keys::kPrimary)));
   CO_TRY(const auto map, map_with_primary(*map_item, id));
   Transaction out;
   const Revision held_since = holder ? holder->mod_revision : 0;
@@ -121,8 +121,8 @@ Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& m
         (state->primary.empty() && !is_put_aside(*state, id)) || (held && state->map.primary != id);
     const LeaseId lease = membership.lease_id();
     if (wanted && lease != 0 && membership.lease().valid())
-      (void)co_await take(store, id, lease, held);
-    timer.expires_after(kLookEvery);
+      (void)co_await primary_take(store, id, lease, held);
+    timer.expires_after(kPrimaryLookEvery);
     (void)co_await timer.async_wait(kTuple);
   }
 }

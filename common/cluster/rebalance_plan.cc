@@ -14,21 +14,22 @@ Ids homes_in(const NodeSet& set, std::uint64_t digest, std::size_t pieces) {
   return out;
 }
 
-bool has(const Ids& ids, std::string_view id) {
+bool rebalance_plan_has(const Ids& ids, std::string_view id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 Ids minus(const Ids& from, const Ids& other) {
   Ids out;
   for (const std::string& id : from)
-    if (!has(other, id)) out.push_back(id);
+    if (!rebalance_plan_has(other, id)) out.push_back(id);
   return out;
 }
 
 enum class Leaver : std::uint8_t { alive, down, gone };
 Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string& id) {
   const Member* member = map.find(id);
-  if (member == nullptr || (member->flags & kOut) != 0 || has(set.lost, id)) return Leaver::gone;
+  if (member == nullptr || (member->flags & kOut) != 0 || rebalance_plan_has(set.lost, id))
+    return Leaver::gone;
   return (member->flags & kDown) != 0 ? Leaver::down : Leaver::alive;
 }
 
@@ -56,9 +57,9 @@ Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
   const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
   const Ids sure = sure_homes(set, digest, pieces);
   // Whoever has it still, was given it meanwhile, or has it back with a drive, gives it to all.
-  const bool is_lost = has(before, self) && has(set.lost, self);
+  const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
   if (pieces.many() && (sure.empty() || is_lost)) return minus(present, {self});
-  if (!has(sure, self)) return {};
+  if (!rebalance_plan_has(sure, self)) return {};
   Ids out;
   const Ids stayers = minus(sure, minus(sure, present));
   const Ids leavers = minus(before, stayers);
@@ -78,10 +79,10 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
     return plan;
   }
   const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
-  plan.keep = has(present, self);
+  plan.keep = rebalance_plan_has(present, self);
   for (const PastSet& set : map.past)
     for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
-      if (!has(plan.send, id)) plan.send.push_back(std::move(id));
+      if (!rebalance_plan_has(plan.send, id)) plan.send.push_back(std::move(id));
   if (plan.keep) return plan;
   // A stray, or one whose place nobody takes: the owner judges it by its generation.
   if (plan.send.empty() && !present.empty()) plan.send.push_back(present.front());

@@ -29,7 +29,7 @@ Role parse_role(const std::string& text) {
   throw std::invalid_argument("unknown role '" + text + "' in the cluster map");
 }
 
-json node_json(const Node& node) {
+json state_node_json(const Node& node) {
   json out{{"id", node.id},
            {"role", role_text(node.role)},
            {"public_url", node.public_url},
@@ -117,7 +117,7 @@ void take_ownership(Smap& map, const Ownership& next) {
 
 void to_json(json& out, const Smap& map) {
   json nodes = json::array();
-  for (const auto& [id, node] : map.nodes) nodes.push_back(node_json(node));
+  for (const auto& [id, node] : map.nodes) nodes.push_back(state_node_json(node));
   out = {{"version", map.version},
          {"uuid", map.uuid},
          {"creation_time", map.creation_time},

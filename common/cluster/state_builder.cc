@@ -30,7 +30,7 @@ struct Draft {
 };
 
 /// Takes one key into `draft`. Keys that this version does not know are left alone.
-Status take(const std::string& key, StateBuilder::Value& held, Draft& draft) {
+Status state_builder_take(const std::string& key, StateBuilder::Value& held, Draft& draft) {
   const std::string& value = held.text;
   ClusterState& state = draft.state;
   if (key == keys::kCluster) {
@@ -152,7 +152,7 @@ Revision StateBuilder::ordinal() const {
 
 Result<std::shared_ptr<const ClusterState>> StateBuilder::build() {
   Draft draft;
-  for (auto& [key, value] : values_) TRY_OK(take(key, value, draft));
+  for (auto& [key, value] : values_) TRY_OK(state_builder_take(key, value, draft));
   if (draft.state.uuid.empty())
     return fail(Errc::not_found, "there is no cluster in the meta store yet");
   auto state = std::make_shared<ClusterState>(std::move(draft.state));

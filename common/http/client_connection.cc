@@ -25,11 +25,13 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kHeadReadBytes = 16U << 10U;
+constexpr std::size_t kClientConnectionHeadReadBytes = 16U << 10U;
 constexpr std::size_t kHeadBytesMax = 64U << 10U;
-constexpr std::size_t kChunkedReadBytes = 256U << 10U;
-constexpr std::size_t kChunkLineBytesMax = 16U << 10U;  // chunk sizes, extensions, trailers
-constexpr std::size_t kTurnBytes = 2U << 20U;  // before other work of the loop gets its turn
+constexpr std::size_t kClientConnectionChunkedReadBytes = 256U << 10U;
+constexpr std::size_t kClientConnectionChunkLineBytesMax =
+    16U << 10U;  // chunk sizes, extensions, trailers
+constexpr std::size_t kClientConnectionTurnBytes =
+    2U << 20U;  // before other work of the loop gets its turn
 
 /// A name looked up on the resolver's thread. Shared with it: getaddrinfo cannot be interrupted, so
 /// a lookup may outlive the call that has given up on it.
@@ -169,7 +171,7 @@ Task<Status> ClientConnection::wait(asio::socket_base::wait_type what) {
 /// On a fast network nothing ever waits: without this, one transfer would have the loop for itself.
 Task<void> ClientConnection::yield_after(std::size_t bytes) {
   since_yield_ += bytes;
-  if (since_yield_ < kTurnBytes) co_return;
+  if (since_yield_ < kClientConnectionTurnBytes) co_return;
   since_yield_ = 0;
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);
 }
@@ -248,7 +250,7 @@ Task<Status> ClientConnection::parse_head() {
       if (ec && ec != beast_http::error::need_more)
         co_return fail(Errc::io, "{}: malformed answer: {}", authority_, ec.message());
     }
-    CO_TRY(const std::size_t got, co_await fill_buffer(kHeadReadBytes));
+    CO_TRY(const std::size_t got, co_await fill_buffer(kClientConnectionHeadReadBytes));
     if (got > 0) continue;
     co_return fail(Errc::disconnected, "{}: closed {}", authority_,
                    answer_begun_ ? "in the middle of an answer" : "without an answer");
@@ -343,10 +345,10 @@ Task<Result<std::size_t>> ClientConnection::read_chunked(std::span<std::byte> in
     if (const std::size_t got = into.size() - body.size; got > 0) co_return got;
     if (http.is_done()) co_return std::size_t{0};
     if (used > 0 && buffer.size() > 0) continue;
-    if (buffer.size() > kChunkLineBytesMax)
+    if (buffer.size() > kClientConnectionChunkLineBytesMax)
       co_return fail(Errc::io, "{}: a chunk header or trailer of more than {} bytes", authority_,
-                     kChunkLineBytesMax);
-    CO_TRY(const std::size_t more, co_await fill_buffer(kChunkedReadBytes));
+                     kClientConnectionChunkLineBytesMax);
+    CO_TRY(const std::size_t more, co_await fill_buffer(kClientConnectionChunkedReadBytes));
     if (more == 0)
       co_return fail(Errc::disconnected, "{}: closed before the last chunk", authority_);
   }

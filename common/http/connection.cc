@@ -23,8 +23,9 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::size_t kTurnBytes = 2U << 20U;          // before other connections get their turn
-constexpr std::size_t kRequestCost = kTurnBytes / 64;  // a request is work, however few its bytes
+constexpr std::size_t kConnectionTurnBytes = 2U << 20U;  // before other connections get their turn
+constexpr std::size_t kRequestCost =
+    kConnectionTurnBytes / 64;  // a request is work, however few its bytes
 constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
@@ -117,7 +118,7 @@ Task<bool> Connection::pause(std::chrono::milliseconds time) {
 
 bool Connection::turn_is_over(std::size_t bytes) {
   since_yield_ += bytes;
-  return since_yield_ >= kTurnBytes;
+  return since_yield_ >= kConnectionTurnBytes;
 }
 
 Task<void> Connection::yield() {
@@ -287,8 +288,8 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
   auto at = static_cast<off_t>(offset);
   std::uint64_t left = length;
   while (left > 0) {
-    const ssize_t sent =
-        ::sendfile(socket_.native_handle(), fd, &at, std::min<std::uint64_t>(left, kTurnBytes));
+    const ssize_t sent = ::sendfile(socket_.native_handle(), fd, &at,
+                                    std::min<std::uint64_t>(left, kConnectionTurnBytes));
     if (sent > 0) {
       left -= static_cast<std::uint64_t>(sent);
       moved(static_cast<std::size_t>(sent));

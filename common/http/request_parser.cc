@@ -16,12 +16,13 @@ namespace {
 namespace beast_http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kHeadReadBytes = 1536;  // most heads
-constexpr std::size_t kIdleBytesMax = 2048;   // an idle connection keeps a buffer of this size
-constexpr std::size_t kChunkedReadBytes =
+constexpr std::size_t kRequestParserHeadReadBytes = 1536;  // most heads
+constexpr std::size_t kIdleBytesMax = 2048;  // an idle connection keeps a buffer of this size
+constexpr std::size_t kRequestParserChunkedReadBytes =
     256 * 1024;                             // 512 bytes, Beast's default, cost 4x the CPU
 constexpr std::size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
-constexpr std::size_t kChunkLineBytesMax = 16 * 1024;  // chunk sizes, extensions, trailers
+constexpr std::size_t kRequestParserChunkLineBytesMax =
+    16 * 1024;  // chunk sizes, extensions, trailers
 
 Method method_of(beast_http::verb verb) {
   switch (verb) {
@@ -187,7 +188,8 @@ class MessageParser final : public beast_http::basic_parser<true> {
   std::size_t on_body_impl(Text, error_code&) override { return 0; }  // see RequestParser::take
   /// Beast takes any length, and line feeds in a quoted value, which others read as the line's end.
   void on_chunk_header_impl(std::uint64_t, Text extensions, error_code& ec) override {
-    if (extensions.size() > kChunkLineBytesMax || extensions.find_first_of("\r\n") != Text::npos)
+    if (extensions.size() > kRequestParserChunkLineBytesMax ||
+        extensions.find_first_of("\r\n") != Text::npos)
       ec = beast_http::error::bad_chunk_extension;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, Text bytes, error_code& ec) override {
@@ -246,7 +248,8 @@ void RequestParser::rest() {
 
 std::span<std::byte> RequestParser::prepare() {
   const bool in_body = impl_->http->is_header_done();
-  const auto room = impl_->buffer.prepare(in_body ? kChunkedReadBytes : kHeadReadBytes);
+  const auto room =
+      impl_->buffer.prepare(in_body ? kRequestParserChunkedReadBytes : kRequestParserHeadReadBytes);
   return {static_cast<std::byte*>(room.data()), room.size()};
 }
 
@@ -330,9 +333,9 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
       return fail(Errc::header_too_large, "the body ends in more than {} trailers",
                   it.limits.fields_max);
     if (decoded.bytes > 0 || decoded.done || used == 0) {
-      if (used == 0 && buffer.size() > kChunkLineBytesMax)
+      if (used == 0 && buffer.size() > kRequestParserChunkLineBytesMax)
         return fail(Errc::invalid_argument, "a chunk header or trailer is longer than {} bytes",
-                    kChunkLineBytesMax);
+                    kRequestParserChunkLineBytesMax);
       return decoded;
     }
   }

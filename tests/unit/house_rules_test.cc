@@ -105,3 +105,41 @@ TEST_CASE("house rules: no body in memory whole, nobody unwaited for, no blocked
     CHECK_FALSE(has);
   }
 }
+
+namespace {
+
+/// Constants and types in the unnamed namespaces of a file, at its left edge.
+std::set<std::string> names_of_its_own(const std::string& text) {
+  static const std::regex named(
+      "^(?:(?:inline )?const(?:expr|init)? .*?\\b(k[A-Z]\\w*)\\b *[\\[={(;]|"
+      "(?:struct|class|enum class) (\\w+))");
+  std::set<std::string> out;
+  std::istringstream lines(text);
+  bool unnamed = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "namespace {") unnamed = true;
+    if (line == "}  // namespace") unnamed = false;
+    std::smatch found;
+    if (unnamed && std::regex_search(line, found, named))
+      out.insert(found[1].matched ? found[1].str() : found[2].str());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("house rules: files of a folder can be compiled together", "[house]") {
+  CHECK(names_of_its_own("namespace {\nconstexpr int kA = 1;\nstruct B {\n}  // namespace\n"
+                         "struct C;\n") == std::set<std::string>{"kA", "B"});
+  std::map<std::string, std::string> owner;  // folder/name: file
+  for (const Source& source : sources()) {
+    if (source.path.find(".cc") == std::string::npos) continue;
+    for (const std::string& name : names_of_its_own(source.text)) {
+      const auto [found, is_new] = owner.emplace(folder_of(source.path) + "/" + name, source.path);
+      INFO(name << " is in " << found->second << " and in " << source.path
+                << ": one batch of the build may have both (cmake/CompileOptions.cmake)");
+      CHECK(is_new);
+    }
+  }
+  CHECK(owner.size() > 100);
+}
