@@ -4,6 +4,7 @@ import re
 import threading
 
 import disks
+import pytest
 from copies import ON_NODES
 from disks import seeded
 from harness import attribute
@@ -36,6 +37,7 @@ def direct_url(cluster, bucket, name):
     return answer.headers["Location"]
 
 
+@pytest.mark.gate("C6")
 def test_flipped_bits_are_never_served(make_stage, fs, seed):
     """C6: every 4 KiB block of a 2 MiB object once (with both file systems: 500 flips), small objects, ranges."""
     rng = seeded(seed, "C6", fs)
@@ -121,6 +123,7 @@ def test_a_flip_in_an_adopted_file_is_found_by_its_first_reader(make_stage, seed
     print(f"injected: {len(flipped)} flips in adopted files; detected: {refused}")
 
 
+@pytest.mark.gate("C7")
 def test_flips_in_the_index_lose_nothing_and_bring_nothing_back(make_stage, seed):
     """C7: one bit in an SST, the WAL, the MANIFEST or CURRENT of every drive, then a start; again and again."""
     rng = seeded(seed, "C7")
@@ -162,6 +165,7 @@ def test_flips_in_the_index_lose_nothing_and_bring_nothing_back(make_stage, seed
     stage.check(judge, names)
 
 
+@pytest.mark.gate("C6")
 def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
     """C6 where another target has a copy: readers get the right bytes from there, and soon the bad file is a good one again, made
     once, however many readers found it."""

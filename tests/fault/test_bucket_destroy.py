@@ -15,6 +15,7 @@ ROUNDS = 12
 KILLS = 8
 
 
+@pytest.mark.gate("L6")
 def test_nothing_outlives_its_bucket(cluster, seed):
     """A PUT is acknowledged before the bucket goes, or refused: whatever was acknowledged behind it is in the next one, and
     nothing else is. No file of a destroyed bucket stays."""

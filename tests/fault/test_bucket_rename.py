@@ -57,6 +57,7 @@ def name_now(cluster, made, one, other):
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.gate("A3")
 def test_a_proxy_killed_at_any_step_of_a_rename(make_cluster, point, seed, rng):
     cluster = make_cluster(apart=True, targets=2, drives=1)
     cluster.create_bucket("old")

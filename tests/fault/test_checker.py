@@ -18,6 +18,8 @@ from mutations import MUTATIONS
 from store_model import Model, model_of
 from workload import LATE_NS, Verdict, carried
 
+pytestmark = pytest.mark.gate("the judge of all histories")
+
 VALID = 1200
 MUTATED = 1600
 SMALL = 4000

@@ -38,6 +38,7 @@ def signed(cluster, bucket, name, size):
     return answer.headers["Location"]
 
 
+@pytest.mark.gate("J1")
 def test_an_upload_that_breaks_off_leaves_nothing(make_stage):
     """J1: at every 64 KiB of 1 MiB, in chunks or counted, with and without Expect, by FIN or RST; space comes back."""
     stage = make_stage(targets=1, drives=1)
@@ -68,6 +69,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(make_stage):
     assert breaks == 64 and cluster.put("data", "after", body).status == 200
 
 
+@pytest.mark.gate("J2")
 def test_a_download_that_breaks_off_gives_everything_back(make_stage):
     """J2: 100 readers that go after a few bytes; sockets and files are closed within 5 s."""
     stage = make_stage(targets=1, drives=1)
@@ -99,6 +101,7 @@ def test_a_download_that_breaks_off_gives_everything_back(make_stage):
 
 
 @pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.gate("J5")
 def test_requests_beyond_the_limits_are_refused_and_cost_little(cluster, kind):
     """J5: the table of limits, at every door; memory stays where it was."""
     node = "t1" if kind == "target" else "p1"

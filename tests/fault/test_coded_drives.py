@@ -184,6 +184,7 @@ def others(files, rng):
 
 
 @pytest.mark.parametrize("how", (misdirect, zeros, others), ids=lambda how: how.__name__)
+@pytest.mark.gate("C8, C10")
 def test_other_blocks_than_were_written_are_noticed_and_made_anew(make_stage, seed, how):
     rng = seeded(seed, "wrong blocks", how.__name__)
     stage = make(make_stage, targets=4, drives=1)
@@ -233,6 +234,7 @@ def test_blocks_of_a_version_before_are_noticed_and_made_anew(make_stage, seed):
 
 @needs_ext4
 @pytest.mark.parametrize("k, m", ((4, 2), (5, 3)))
+@pytest.mark.gate("D7")
 def test_m_drives_are_lost_and_then_one_more(make_stage, seed, k, m):
     """D1, D7: double failures for 4 + 2, triple for 5 + 3. One more than that: an error and no 404, until the last of them is back: since
     then nothing can have been written that it does not know."""

@@ -88,6 +88,7 @@ def assert_replaced(cluster, name, answer, body, dead, before=()):
     assert got.status == 200 and got.body == body
 
 
+@pytest.mark.gate("A1 of coded objects")
 def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, seed):
     """And the slices of what has come of a body are on their way to the drives already."""
     rng = seeded(seed, "replaced")
@@ -107,6 +108,7 @@ def test_a_home_that_is_killed_in_the_middle_of_a_body_is_replaced(make_stage, s
     assert_replaced(cluster, name, answer, body, dead, {before})
 
 
+@pytest.mark.gate("A1 of coded objects")
 def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
     rng = seeded(seed, "replaced at the seal")
     stage = make(make_stage, targets=5, drives=1)

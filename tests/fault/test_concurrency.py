@@ -98,6 +98,7 @@ def test_64_writers_of_one_name_have_one_winner(cluster, bucket, seed):
     assert len(sizes) == writers * rounds and max(sizes) == 64 << 20
 
 
+@pytest.mark.gate("L2")
 def test_puts_deletes_and_reads_race(cluster, kept, seed):
     """L2: PUT, DELETE, GET, HEAD and ranges; parts of a range with If-Match are never of two versions."""
     bucket, operations = kept
@@ -131,6 +132,7 @@ def test_puts_deletes_and_reads_race(cluster, kept, seed):
     assert parts > operations // 100
 
 
+@pytest.mark.gate("L3")
 def test_exactly_one_conditional_put_wins_each_race(cluster, bucket, seed):
     """L3: If-None-Match: * and If-Match, all clients at the same name and version."""
     names = [f"n-{i}" for i in range(OPERATIONS // 40)]
@@ -157,6 +159,7 @@ def test_exactly_one_conditional_put_wins_each_race(cluster, bucket, seed):
 
 
 @pytest.mark.parametrize("listener", ["redirect", "relay"])
+@pytest.mark.gate("L4")
 def test_a_list_shows_every_put_and_delete_that_was_acknowledged(cluster, bucket, seed, listener):
     """L4: through either listener; together 10,000 operations."""
     names = [f"d{i % 7}/n-{i}" for i in range(120)]

@@ -3,8 +3,11 @@
 import collections
 
 import corpus
+import pytest
 from corpus_case import ACCEPT, EITHER, REJECT, Case
 from corpus_driver import Seen, parse_answers, readings
+
+pytestmark = pytest.mark.gate("J6")
 
 
 def framed(case):

@@ -9,6 +9,7 @@ import shutil
 import statistics
 import time
 
+import pytest
 from disks import seeded
 from harness.waiting import scaled
 from load import Crowd
@@ -86,6 +87,7 @@ def lose_index(stage, target):
     return len(drives)
 
 
+@pytest.mark.gate("B7")
 def test_lost_index_is_rebuilt_from_the_files(make_stage, seed):
     """B7 in small: the same names, bytes, sizes and versions come back from the files alone."""
     stage = make_stage(targets=2, drives=2)
@@ -126,6 +128,7 @@ def keep_aside(path, directory):
     return copy
 
 
+@pytest.mark.gate("A1")
 def test_older_file_never_replaces_a_newer_record(make_stage, tmp_path):
     """I4: a replaced or deleted file whose unlink the power cut undid is there again: it must not win."""
     stage = make_stage(targets=1, drives=1)
@@ -175,6 +178,7 @@ def test_deleted_objects_stay_deleted_when_the_index_is_lost(make_stage, seed):
     stage.wait_tidy(len(names) - len(gone))
 
 
+@pytest.mark.gate("A1")
 def test_unfinished_files_are_removed_at_the_start(make_stage):
     """A kill in the middle of bodies leaves files without attribute; none of them outlives the start."""
     stage = make_stage(targets=1, drives=2)

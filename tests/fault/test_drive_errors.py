@@ -42,6 +42,7 @@ def stored(stage, seed, sizes, count=60):
     return client, names
 
 
+@pytest.mark.gate("C1")
 def test_an_unreadable_sector_costs_its_object_and_nothing_else(make_stage, seed):
     """C1: EIO on read, in the first block and behind it; counted; all others are read meanwhile."""
     rng = seeded(seed, "C1")
@@ -74,6 +75,7 @@ def test_an_unreadable_sector_costs_its_object_and_nothing_else(make_stage, seed
     assert stage.is_alive("t1")
 
 
+@pytest.mark.gate("C2")
 def test_a_failed_write_sends_new_objects_to_the_next_drive(make_stage, seed):
     """C2: 503 for the PUT that met it, then a minute without new files; three in a minute and the drive is out."""
     stage = make_stage(targets=1, drives=2, faulty=True)
@@ -112,6 +114,7 @@ def test_a_failed_write_sends_new_objects_to_the_next_drive(make_stage, seed):
     assert judge.put("data", "n-0100", 1000).status == 200
 
 
+@pytest.mark.gate("C3")
 def test_a_failed_sync_is_asked_for_once_and_ends_the_drive(make_stage, seed):
     """C3: the file's own sync, the second one behind its attribute, the directory's, and that of a DELETE."""
     stage = make_stage(targets=1, drives=2, faulty=True)

@@ -45,6 +45,7 @@ def fill(mountpoint):
     return path
 
 
+@pytest.mark.gate("C4")
 def test_a_full_drive_refuses_writes_and_does_the_rest(make_stage, seed):
     """C4: 64 MiB. PUTs end in 507 or 503, reads and deletes go on at 100 %, room makes it write again by itself."""
     rng = seeded(seed, "C4")
@@ -258,6 +259,7 @@ def test_drives_of_unequal_size_fill_up_together_with_slices(make_stage, seed):
 
 
 @needs_fuse
+@pytest.mark.gate("D1")
 def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage, seed):
     """D1: under load, and without any: out at the first access or within five seconds."""
     stage = make_stage(apart=True, targets=1, drives=3, fs="ext4", recording=True)
@@ -306,6 +308,7 @@ def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage,
     assert stage.is_alive("t1")
 
 
+@pytest.mark.gate("D2")
 def test_nothing_lands_under_the_mount_point_of_a_drive_that_is_gone(make_stage, seed):
     """D2: `umount -l` under load. The drive is out within seconds; its names are 503, never 404."""
     stage = make_stage(targets=1, drives=2, fs="ext4")
@@ -348,6 +351,7 @@ def test_nothing_lands_under_the_mount_point_of_a_drive_that_is_gone(make_stage,
     stage.check(judge, names + [f"m-{i}" for i in range(20)])
 
 
+@pytest.mark.gate("D3")
 def test_an_empty_drive_is_not_taken_for_the_old_one(make_stage, seed):
     """D3 without redundancy: no object counts as deleted; the old drive may come back, or be given up by name."""
     stage = make_stage(targets=1, drives=2, fs="ext4")
@@ -423,6 +427,7 @@ def arguments_with(stage, node, **drives):
     return arguments
 
 
+@pytest.mark.gate("D4")
 def test_another_owners_drive_is_refused_and_left_as_it_is(make_stage, tmp_path):
     """D4: another cluster's drive, another target's, the same one twice, a directory of other files."""
     stage = make_stage(targets=2, drives=2)

@@ -245,6 +245,7 @@ class Retrying(Work):
             self.failures.append(op.line())
 
 
+@pytest.mark.gate("A2")
 def test_clients_go_on_when_proxies_are_killed(make_stage, seed):
     """A2: kill -9 of proxies in turn, under clients that retry at the other one."""
     rng = seeded(seed, "proxies")

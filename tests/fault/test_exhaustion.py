@@ -34,6 +34,7 @@ for line in sys.stdin:
 
 
 @needs_memory
+@pytest.mark.gate("A5")
 def test_uploads_are_refused_before_memory_runs_out(make_stage, tmp_path):
     """A5: 64 uploads under way at once in 64 MiB: 503 for those that find no room, the others get through, nobody is killed."""
     # Drives on a disk: pages of a file system in memory would count as the target's own.
@@ -149,6 +150,7 @@ def refusals(held):
 
 
 @pytest.mark.parametrize("node", ["t1", "p1"])
+@pytest.mark.gate("A6")
 def test_a_node_without_file_descriptors_refuses_and_recovers(make_stage, seed, node):
     """A6: 256 descriptors, 600 connections and uploads beside them; nothing breaks that outlasts the load."""
     stage = make_stage(targets=1, drives=2)

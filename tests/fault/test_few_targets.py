@@ -62,6 +62,7 @@ def read_all(cluster, wanted):
 
 @needs_ext4
 @pytest.mark.parametrize("where", ("one target", "of one target", "of both"))
+@pytest.mark.gate("D7 on few targets")
 def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
     rng = seeded(seed, "few targets", where)
     count, k, m = (1, 3, 2) if where == "one target" else (2, K, M)

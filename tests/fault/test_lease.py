@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 
+import pytest
 from disks import seeded
 from harness import client as http
 from harness.etcd import base64_of
@@ -46,6 +47,7 @@ def test_no_acknowledgement_after_the_lease_has_ended(make_stage, seed):
         assert cluster.get("data", "slow").body == body
 
 
+@pytest.mark.gate("A4")
 def test_a_body_that_outlasts_the_lease_is_not_stored(make_stage, seed):
     """The lease ends while a body arrives: refused, nothing stays, and all heals by itself."""
     rng = seeded(seed, "body")

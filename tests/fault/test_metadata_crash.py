@@ -39,6 +39,7 @@ def lose_indexes(cluster, target):
 
 
 @pytest.mark.parametrize("point", PATCH_POINTS)
+@pytest.mark.gate("A3")
 def test_a_killed_patch_leaves_the_old_or_the_new_metadata(make_cluster, point):
     cluster = make_cluster(targets=1, drives=1)
     old, new = {"color": "red", "kept": "yes"}, {"color": "blue", "kept": "yes"}

@@ -51,6 +51,7 @@ def in_background(call, *arguments):
     return thread
 
 
+@pytest.mark.gate("A1 of copies on drives")
 def test_writes_cut_short_at_every_step_show_one_version(make_stage, seed):
     """Overwrites and deletes of two copies, killed at each step: the old version or the new one, never one after the other
     back and forth, and all copies alike soon after."""

@@ -5,7 +5,10 @@ import pathlib
 import unicodedata
 import urllib.parse
 
+import pytest
 from harness import client as http
+
+pytestmark = pytest.mark.gate("K1, K2")
 
 
 def hostile_names():

@@ -45,6 +45,7 @@ def power_cut(stage, rng, cut_disks, nodes, churn, label, background=()):
             stage.start(*group)
 
 
+@pytest.mark.gate("B1")
 def test_acknowledged_puts_survive_a_power_cut(make_stage, fs, seed):
     """B1: both drives of a node at once, five times a file system."""
     rng = seeded(seed, "B1", fs)
@@ -284,6 +285,7 @@ def test_a_lost_index_is_rebuilt_at_50000_objects_a_second(make_stage):
 # --- the embedded store (F6) -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.gate("F6")
 def test_a_damaged_embedded_store_says_so_or_has_everything(make_stage, seed):
     """F6: a bit of the store's files turns: the proxy starts with all that was acknowledged, or refuses clearly."""
     rng = seeded(seed, "F6")

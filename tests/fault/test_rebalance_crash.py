@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from disks import seeded
 from harness import attribute
 from harness.nodes import Job, give_names_to, wait_until_home
@@ -12,6 +13,7 @@ SENDER = ("move.send", "move.block", "move.before_erase", "delete.before_tombsto
 RECEIVER = ("put.body", "move.received", "put.before_attribute", "put.before_fsync", "put.before_index", "move.before_reply")
 
 
+@pytest.mark.gate("G2")
 def test_targets_killed_while_objects_move_lose_nothing_and_double_nothing(make_stage, seed):
     """Each round one of two targets dies at a step of a move; the other goes on, and what is left moves when it is back."""
     rng = seeded(seed, "move")

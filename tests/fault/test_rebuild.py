@@ -228,6 +228,7 @@ def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
 
 
 @pytest.mark.parametrize("what", ["target", "drive"])
+@pytest.mark.gate("rebuild")
 def test_the_plan_says_what_a_loss_would_cost(make_cluster, what):
     """Beside what the files on the drives say, and what is then made again."""
     cluster, wanted = make(make_cluster, **{"rebuild.floor": "1MiB"})

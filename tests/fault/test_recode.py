@@ -88,6 +88,7 @@ def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+@pytest.mark.gate("changes of coding")
 def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
     """The owner reads what is there for a long time, and then somebody has written something else."""
     rng = seeded(seed, "overwritten")

@@ -69,6 +69,7 @@ def scrub(cluster, seconds=60):
     return job
 
 
+@pytest.mark.gate("C6 by scrub")
 def test_what_a_scrub_finds_bad_is_made_anew(three, seed):
     """A byte in the middle of a slice, in the label of one, in a copy on a node, in a copy on a drive; a slice, and a copy, whose
     file is gone; and an only copy, for which nothing can be done but saying so."""

@@ -15,6 +15,7 @@ SIZES = [0, 1, 2, 15, 16, 4095, 4096, 4097, *(edge + by for edge in EDGES for by
 
 
 @pytest.mark.parametrize("listener", ["endpoint", "relay"])
+@pytest.mark.gate("K3")
 def test_objects_of_awkward_sizes_come_back_whole_and_in_parts(make_stage, rng, listener):
     stage = make_stage(targets=1, drives=1)
     cluster = stage.cluster

@@ -3,8 +3,11 @@
 import os
 import subprocess
 
+import pytest
 from harness.cluster import PROGRAMS
 from harness.waiting import scaled
+
+pytestmark = pytest.mark.gate("G7")
 
 
 def run_unit_test(name):

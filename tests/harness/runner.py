@@ -119,10 +119,10 @@ def run_pytest(words, environment, capture=False, timeout=None, copy=None):
     return result.returncode, records, result.stdout or ""
 
 
-# How many tests run side by side. Integration tests keep a processor busy; fault tests wait most of their time, for the end of a lease
+# How many tests run side by side: they wait most of their time, for the end of a lease, of a job
 # or of a fault. Each process has a share of the ports.
 PROCESSORS = min(len(os.sched_getaffinity(0)), 4)
-SIDE_BY_SIDE = {"integration": PROCESSORS, "fault": 2 * PROCESSORS, "sabotage": 2 * PROCESSORS}
+SIDE_BY_SIDE = {"integration": 2 * PROCESSORS, "fault": 2 * PROCESSORS, "sabotage": 2 * PROCESSORS}
 
 
 def run_suite(words, environment, jobs):

@@ -13,6 +13,7 @@ import time
 from harness import runner
 
 OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
+TIDY_MOST = 8  # files in the gate; each takes some 20 s
 SLOWEST = 15  # tests shown at the end
 SECONDS = runner.BUILD / "test-seconds.json"
 
@@ -92,6 +93,47 @@ def run_format(totals, _arguments):
             wrong = sorted(set(re.findall(r"^([^:\n]+):\d+:\d+: ", result.stderr, re.MULTILINE)))
             print(f"not as .clang-format says; mend with: clang-format-19 -i {' '.join(wrong)}", flush=True)
         totals.check(f"format: {program}", result.returncode == 0)
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=runner.REPOSITORY, capture_output=True, text=True)
+
+
+def base_of_change():
+    """The commit against which a change is looked at: where the branch left its upstream, else the last commit's parent."""
+    upstream = git("merge-base", "HEAD", "@{upstream}")
+    base = upstream.stdout.strip()
+    return base if upstream.returncode == 0 and base != git("rev-parse", "HEAD").stdout.strip() else "HEAD~1"
+
+
+def run_tidy(totals, arguments, most=TIDY_MOST):
+    """clang-tidy over the lines that a change adds, in at most `most` files: those that changed most."""
+    if not shutil.which("clang-tidy-19"):
+        totals.left_out["tidy: clang-tidy-19"] = "not installed (deploy/install-deps --test)"
+        return
+    base = base_of_change()
+    counts = [line.split("\t") for line in git("diff", "--numstat", "--diff-filter=d", base, "--", "*.cc").stdout.splitlines()]
+    counts = [(int(added), name) for added, _, name in counts if added.isdigit() and int(added)]
+    files = [name for _, name in sorted(counts, reverse=True)]
+    chosen = files[:most]
+    if not chosen:
+        print(f"tidy: no line of a .cc file has changed since {base}", flush=True)
+        totals.check("tidy", True)
+    if len(files) > len(chosen):
+        print(f"tidy: {len(chosen)} of {len(files)} changed files; all of them: tests/run tidy", flush=True)
+    if chosen:
+        command = ["clang-tidy-diff-19.py", "-p1", "-path", str(runner.BUILD / arguments.preset), "-j", str(runner.PROCESSORS), "-quiet",
+                   "-clang-tidy-binary", "clang-tidy-19"]
+        result = subprocess.run(command, input=git("diff", "-U0", base, "--", *chosen).stdout, cwd=runner.REPOSITORY, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        findings = re.findall(r"^.*: (?:error|warning): .*$", result.stdout, re.MULTILINE)
+        print("\n".join(findings) if findings else result.stdout if result.returncode else f"clang-tidy-19: {len(chosen)} changed files, "
+              "all in order", flush=True)
+        totals.check("tidy", result.returncode == 0 and not findings)
+
+
+def run_tidy_whole(totals, arguments):
+    run_tidy(totals, arguments, most=10_000)
 
 
 def run_unit(totals, arguments):

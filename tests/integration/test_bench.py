@@ -27,6 +27,7 @@ def run(*words, programs=PROGRAMS):
     return subprocess.run([RUN, *map(str, words), "--bin", str(programs)], capture_output=True, text=True, timeout=scaled(240))
 
 
+@pytest.mark.deep("measures the machine")
 def test_rows_are_measured_and_printed_as_json(scratch):
     # start_first_put_s asks the proxy before a target has joined: that must not close the cluster to all targets.
     rows = ["redirect_cpu", "get_4KiB_redirected_cpu", "start_first_put_s"]
@@ -59,6 +60,7 @@ def test_a_row_that_cannot_be_measured_says_why(scratch, tmp_path):
     assert record["value"] is None and "libfuse3-dev" in record["unavailable"], record
 
 
+@pytest.mark.deep("measures the machine")
 def test_an_interrupt_leaves_nothing(scratch):
     process = subprocess.Popen([RUN, "drives_sum", "--quick", "--dir", str(scratch), "--bin", str(PROGRAMS)],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

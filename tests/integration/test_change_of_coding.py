@@ -65,6 +65,7 @@ def files(cluster):
     return sum(len(attribute.data_files(cluster.drives(target))) for target in targets(cluster))
 
 
+@pytest.mark.deep("minutes: former slices stay for half a minute")
 def test_another_coding(four):
     """Layout, k, m and limit of a coded bucket: objects keep ETag, version, time and metadata."""
     four.create_bucket("cut", props("striped"))
@@ -89,6 +90,7 @@ def test_another_coding(four):
 
 
 @pytest.mark.parametrize("first", ["plain", "copies on nodes"])
+@pytest.mark.deep("a minute: former slices stay for half a minute")
 def test_slices_for_what_is_there_and_whole_objects_again(four, first):
     """While clients read and write."""
     mirror = {"mirror": {"enabled": True, "domain": "node", "copies": 2}}
@@ -141,6 +143,7 @@ def counted(cluster):
     return bucket
 
 
+@pytest.mark.deep("half a minute")
 def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
     """Switched off, the coding is still that of objects that nobody can read: they are short of slices, not full."""
     four.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices")

@@ -82,6 +82,7 @@ def test_chunks_appends_copies_and_metadata(four):
     assert sorted(pieces_of(four, "copy")) == [0, 1, 2]
 
 
+@pytest.mark.deep("a minute: former slices stay for half a minute")
 def test_an_overwrite_and_a_delete_take_the_slices_away(four):
     first, second = os.urandom(200 * KIB), os.urandom(150 * KIB)
     assert four.put("cut", "a", first).status == 200

@@ -100,6 +100,7 @@ def test_readers_need_no_slices_while_the_owner_is_there(four):
     wait_until(lambda: read(four, name) == body, 20, "it is read without its owner")
 
 
+@pytest.mark.deep("more than 10 s")
 def test_an_overwrite_and_a_delete_take_the_whole_away(four):
     restart_with(four)
     assert four.put("cut", "a", os.urandom(200 * KIB)).status == 200
@@ -163,6 +164,7 @@ def test_slices_are_cut_from_the_whole_when_too_few_are_left(four):
     wait_until(lambda: read(four, "a") == body, 20, "it is read from slices alone")
 
 
+@pytest.mark.deep("more than 10 s")
 def test_the_whole_follows_the_owner(four):
     restart_with(four)
     bodies = {f"n-{i}": os.urandom(300 * KIB + i) for i in range(8)}
@@ -204,6 +206,7 @@ def test_a_reader_of_everything_leaves_the_whole_behind(four):
 
 
 @pytest.mark.parametrize("layout", ("whole", "striped"))
+@pytest.mark.deep("half a minute")
 def test_with_durability_owner_slices_come_after_the_acknowledgement(four, layout):
     four.create_bucket("soon", props(layout, durability="owner"))
     restart_with(four, "piece.before_seal=sleep:4000")

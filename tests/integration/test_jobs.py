@@ -143,6 +143,7 @@ def test_a_job_is_stopped_at_any_proxy_and_stays_so(pair):
     assert snaps(pair, "p2", job)[pair.nodes["t1"]["id"]]["abort-err"] == "stopped by a user"
 
 
+@pytest.mark.deep("half a minute")
 def test_the_only_proxy_goes_on_with_its_jobs_when_it_is_back(make_cluster):
     # Targets go on meanwhile, so each part takes longer than a start of the proxy.
     slow = "copy_bucket.object=sleep:75"
@@ -187,6 +188,7 @@ def test_a_target_that_is_killed_goes_on_with_its_part(make_cluster):
     assert record(cluster, job)["runs"] == 1
 
 
+@pytest.mark.deep("more than 10 s")
 def test_jobs_that_ended_long_ago_are_forgotten(make_cluster):
     """Records as proxies write them, of more jobs than are kept."""
     cluster = make_cluster(targets=1, drives=1)

@@ -25,7 +25,7 @@ def wait_for_all(processes):
         assert process.returncode == 0, error
 
 
-@pytest.mark.parametrize("listener, size", [("endpoint", GIB), ("relay", GIB // 4)])
+@pytest.mark.parametrize("listener, size", [pytest.param("endpoint", GIB, marks=pytest.mark.deep("half a minute")), ("relay", GIB // 4)])
 def test_16_large_transfers_at_once_stay_below_256_mib(make_cluster, tmp_path, listener, size):
     # Without a byte on disk: what is measured is the programs, not the reading of the file.
     large_file = tmp_path / "large.bin"

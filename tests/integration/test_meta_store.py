@@ -94,6 +94,7 @@ def test_etcd_keeps_the_promises(say, etcd):
     run_suite(say, "etcd", etcd)
 
 
+@pytest.mark.deep("more than 10 s")
 def test_etcd_keeps_them_with_tls_and_a_user_whose_tokens_end(say, guarded_etcd):
     url, words = guarded_etcd
     run_suite(say, "etcd with TLS and a user", url, *words)

@@ -43,6 +43,7 @@ def files(tmp_path, rng):
     return folder
 
 
+@pytest.mark.deep("the gate runs the quickstart itself")
 def test_it_moves_a_directory_through_a_cluster_and_compares(start, files, tmp_path):
     process = start(files)
     output, _ = process.communicate(timeout=scaled(120))

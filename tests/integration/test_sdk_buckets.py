@@ -11,6 +11,7 @@ from aistore.sdk import Client, ListObjectFlag
 from aistore.sdk.enums import FLTPresence
 from aistore.sdk.errors import AISError, ErrBckAlreadyExists, ErrBckNotFound, ErrRemoteBckNotFound
 from aistore.sdk.namespace import Namespace
+from harness.waiting import wait_until
 
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
@@ -153,7 +154,7 @@ def test_jobs_that_a_summary_leaves(sdk, filled):
     bucket.summary()
     statuses = sdk.cluster().list_jobs_status(job_kind="summary-bck")
     assert statuses and all(status.end_time > 0 and not status.err for status in statuses)
-    assert sdk.cluster().list_running_jobs() == []
+    assert sdk.cluster().list_running_jobs(job_kind="summary-bck") == []
     assert sdk.job(job_id=statuses[-1].uuid, job_kind="summary-bck").wait(timeout=10).success
     with pytest.raises(AISError):
         sdk.job(job_id="nosuchid123").status()
@@ -274,6 +275,7 @@ def test_a_running_copy_is_listed_and_stopped(make_cluster):
     for i in range(60):
         assert cluster.put("data", f"n-{i}", b"x" * 100).status == 200
     goal = sdk.bucket("copied")
+    wait_until(lambda: sdk.cluster().list_running_jobs() == [], 10, "the rebalance of the start has ended")
     job = sdk.job(bucket.copy(goal, num_workers=-1), "copy-bck")
     assert sdk.cluster().list_running_jobs() == [f"copy-bck[{job.job_id}]"]
     assert sdk.cluster().list_running_jobs(job_kind="copy-bck", target_id=cluster.nodes["t1"]["id"])
