@@ -125,6 +125,12 @@ PROCESSORS = min(len(os.sched_getaffinity(0)), 4)
 SIDE_BY_SIDE = {"integration": 2 * PROCESSORS, "fault": 2 * PROCESSORS, "sabotage": 2 * PROCESSORS}
 
 
+def all_passed(records):
+    """True if a test passed, and none failed or was left out. What prepares a test and ends it has records, too."""
+    outcomes = {record["outcome"] for record in records} - {"prepared"}
+    return outcomes == {"passed"}
+
+
 def run_suite(words, environment, jobs):
     """Runs pytest twice: tests marked `alone` one after another, the others `jobs` at a time; (exit code, records)."""
     if jobs == 1:
