@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/settings.h"
 
 namespace tarn::cli {
 
@@ -31,6 +33,12 @@ std::string readable_size(std::uint64_t bytes) {
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   if (unit == 0 || value >= 99.95) return fmt::format("{:.0f}{}", value, kUnits[unit]);
   return fmt::format("{:.1f}{}", value, kUnits[unit]);
+}
+
+std::string readable_seconds(const nlohmann::ordered_json& seconds) {
+  if (!seconds.is_number()) return "-";
+  return duration_text(
+      std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
 }
 
 void print_json(const nlohmann::ordered_json& value) {

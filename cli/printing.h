@@ -16,6 +16,9 @@ namespace tarn::cli {
 /// "4.2GiB", "17KiB", "512B": at most one digit behind the point.
 [[nodiscard]] std::string readable_size(std::uint64_t bytes);
 
+/// A number of seconds as "1h5m"; "-" if `seconds` is no number.
+[[nodiscard]] std::string readable_seconds(const nlohmann::ordered_json& seconds);
+
 /// `value` on stdout, indented, with a newline. Bytes that are no UTF-8 are replaced.
 void print_json(const nlohmann::ordered_json& value);
 

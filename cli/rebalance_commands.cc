@@ -34,12 +34,6 @@ Exit rebalance_stop(Session& session, bool json) {
   return Exit::ok;
 }
 
-std::string rebalance_time_text(const ordered_json& seconds) {
-  if (!seconds.is_number()) return "-";
-  return duration_text(
-      std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
-}
-
 /// A row of what a target tells (MoveReport); an error stands in the last column.
 std::vector<std::string> rebalance_row_of(const std::string& target, const ordered_json& report) {
   if (report.contains("error"))
@@ -58,7 +52,7 @@ std::vector<std::string> rebalance_row_of(const std::string& target, const order
           readable_size(walk.at("bytes").get<std::uint64_t>()),
           std::to_string(walk.at("left_names").get<std::uint64_t>()),
           readable_size(report.at("rate").get<std::uint64_t>()) + "/s",
-          rebalance_time_text(report.at("seconds_left")),
+          readable_seconds(report.at("seconds_left")),
           printable(walk.value("error", ""))};
 }
 

@@ -12,12 +12,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string rebuild_time_text(const ordered_json& seconds) {
-  if (!seconds.is_number()) return "-";
-  return duration_text(
-      std::chrono::seconds(static_cast<std::int64_t>(seconds.get<double>() + 0.5)));
-}
-
 std::string size_at(const ordered_json& of, const char* key) {
   return readable_size(of.at(key).get<std::uint64_t>());
 }
@@ -52,8 +46,8 @@ std::vector<std::string> row_of_loss(std::string what, const ordered_json& loss)
           number_at(loss, "objects"),
           size_at(loss, "bytes"),
           least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
-          rebuild_time_text(loss.at("seconds_least")),
-          rebuild_time_text(loss.at("seconds_most")),
+          readable_seconds(loss.at("seconds_least")),
+          readable_seconds(loss.at("seconds_most")),
           number_at(loss, "at_risk"),
           number_at(loss, "lost")};
 }
@@ -91,7 +85,7 @@ void show_status(const ordered_json& told) {
       table.add({printable(id), report.at("state").get<std::string>(), number_at(report, "objects"),
                  size_at(report, "bytes"), number_at(report, "left_objects"),
                  size_at(report, "left_bytes"), endangered(report), number_at(report, "incomplete"),
-                 size_at(report, "rate") + "/s", rebuild_time_text(report.at("seconds_left"))});
+                 size_at(report, "rate") + "/s", readable_seconds(report.at("seconds_left"))});
     else
       table.add({printable(id), "?", "-", "-", "-", "-", "-", "-", "-",
                  printable(report.value("error", ""))});

@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/error.h"
 #include "target/index.h"
 
 namespace tarn::target {
+
+/// True if the file itself cannot be read as it was written: its bytes or its drive are bad.
+[[nodiscard]] inline bool is_bad_file(const Error& error) {
+  return error.code == Errc::corrupt || error.code == Errc::io;
+}
 
 /// Pieces on this target that a reader found bad, or gone though their entry is there, until they
 /// have been made anew. A restart forgets them; the next reader, or scrub, finds them again.

@@ -6,6 +6,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
+#include "target/bad_pieces.h"
 #include "target/block_reader.h"
 #include "target/move_copy.h"
 #include "target/node_call.h"
@@ -18,10 +19,6 @@ namespace {
 constexpr const char* kAgainPath = "/v1/internal/copies/again";
 
 spdlog::logger& copy_again_log() { return obs::log("copies"); }
-
-bool copy_again_is_bad(const Error& error) {
-  return error.code == Errc::corrupt || error.code == Errc::io;
-}
 
 /// corrupt or io when what is here is not what was stored, or cannot be read. Null: nothing is
 /// here.
@@ -64,7 +61,7 @@ Task<Status> ask_for_copy(TargetNode& node, const ObjectName& name, std::string 
 Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
   const auto whole = co_await read_through(node, name);
   if (whole) co_return false;
-  if (!copy_again_is_bad(whole.error())) co_return fail(whole.error());
+  if (!is_bad_file(whole.error())) co_return fail(whole.error());
   CO_TRY(const auto found, co_await node.store.find_all(name));
   if (found.empty() || found.front().record.kind != io::ObjectRecord::Kind::object) co_return false;
   const std::uint64_t size = found.front().record.file_bytes();

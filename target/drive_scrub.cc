@@ -8,6 +8,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/all_files.h"
+#include "target/bad_pieces.h"
 #include "target/copy_again.h"
 #include "target/move_pace.h"
 #include "target/read_through.h"
@@ -28,10 +29,6 @@ constexpr const char* kNote = "scrub";
 constexpr const char* kCame = "returned";
 
 spdlog::logger& scrub_log() { return obs::log("scrub"); }
-
-bool drive_scrub_is_bad(const Error& error) {
-  return error.code == Errc::corrupt || error.code == Errc::io;
-}
 
 /// A file of the drive, as the index has it.
 struct Entry {
@@ -251,7 +248,7 @@ Task<Status> DriveScrub::look_at(const cluster::BucketRecord& bucket, Entry entr
   CO_FAIL_POINT("scrub.file");
   io::FileName file = entry.record.file;
   const Status good = co_await read(entry, file);
-  if (!good && !drive_scrub_is_bad(good.error())) co_return good;
+  if (!good && !is_bad_file(good.error())) co_return good;
   if (!good) {
     entry.record.file = file;
     co_await note_bad(bucket, entry, good.error());

@@ -7,6 +7,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/bad_pieces.h"
 #include "target/piece_calls.h"
 #include "target/space_rules.h"
 
@@ -14,10 +15,6 @@ namespace tarn::target {
 namespace {
 
 constexpr std::chrono::seconds kPieceHomeLookEvery{5};
-
-bool piece_home_is_bad(const Error& error) {
-  return error.code == Errc::corrupt || error.code == Errc::io;
-}
 
 std::set<std::string> drives_away(const ObjectStore& store) {
   std::set<std::string> out;
@@ -130,7 +127,7 @@ Task<PieceSeen> state_here(TargetNode& node, PieceKey key) {
   if (opened)
     co_return PieceSeen{PieceState::good, cluster::placement_digest((*found)->drive->id())};
   note_if_bad(node, key, opened.error());
-  co_return piece_home_is_bad(opened.error()) ? absent : waiting;
+  co_return is_bad_file(opened.error()) ? absent : waiting;
 }
 
 Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey> keys) {
@@ -140,7 +137,7 @@ Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey>
 }
 
 void note_if_bad(TargetNode& node, const PieceKey& key, const Error& met) {
-  if (piece_home_is_bad(met)) node.bad_pieces.add(key);
+  if (is_bad_file(met)) node.bad_pieces.add(key);
 }
 
 Task<void> tell_of_bad_pieces(TargetNode& node) {

@@ -32,13 +32,6 @@ Task<void> sleep_for(std::chrono::milliseconds time) {
 
 Task<void> random_pause() { return sleep_for(std::chrono::milliseconds(1 + random_u64() % 20)); }
 
-Task<Result<std::optional<KeyValue>>> bucket_changes_get(MetaStore& store, std::string key) {
-  RangeRequest request{std::move(key), "", 0};
-  CO_TRY(auto found, co_await store.range(std::move(request)));
-  if (found.items.empty()) co_return std::optional<KeyValue>();
-  co_return std::optional<KeyValue>(std::move(found.items.front()));
-}
-
 /// What bucket-name/... points to.
 struct NameEntry {
   BucketId id{};
@@ -92,13 +85,13 @@ struct BucketBase {
 
 Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
   // The counter first: a change between the two reads then makes the transaction fail.
-  CO_TRY(const auto counter, co_await bucket_changes_get(store, std::string(keys::kBmdVersion)));
+  CO_TRY(const auto counter, co_await read_key(store, std::string(keys::kBmdVersion)));
   if (!counter) co_return fail(Errc::unavailable, "there is no cluster in the meta store yet");
   const auto version = parse_u64(counter->value);
   if (!version)
     co_return fail(Errc::corrupt, "key {} of the meta store is no number", keys::kBmdVersion);
   BucketBase base{*version, counter->mod_revision, std::nullopt};
-  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket_name(name)));
+  CO_TRY(const auto found, co_await read_key(store, keys::bucket_name(name)));
   if (found) {
     CO_TRY(base.entry, decode_name(*found));
   }
@@ -112,7 +105,7 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
   CO_TRY(const NameEntry entry, decode_name(goal));
   if (entry.made_by == made_by) co_return true;
   if (base.entry) co_return false;
-  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(entry.id)));
+  CO_TRY(const auto found, co_await read_key(store, keys::bucket(entry.id)));
   if (!found) co_return false;
   CO_TRY(const BucketRecord bucket, decode_bucket(*found));
   co_return bucket.former_name == from;
@@ -122,7 +115,7 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
 /// from the map on that `out` publishes with it: who knows that map knows the bucket.
 Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord& bucket,
                             Transaction& out) {
-  CO_TRY(const auto found, co_await bucket_changes_get(store, std::string(keys::kMap)));
+  CO_TRY(const auto found, co_await read_key(store, std::string(keys::kMap)));
   if (!found) co_return fail(Errc::unavailable, "there is no cluster map in the meta store");
   CO_TRY(Smap map, decode_map(*found));
   const Ownership next = with_other_copies(ownership_of(map));
@@ -251,7 +244,7 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
-    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await read_key(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     if (bucket.ending || !SAFETY("safety.bucket_ends_first")) {
@@ -315,7 +308,7 @@ Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket nam
 }
 
 Task<Result<std::string>> name_given_by(MetaStore& store, api::Bucket name) {
-  CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket_name(name)));
+  CO_TRY(const auto found, co_await read_key(store, keys::bucket_name(name)));
   if (!found) co_return std::string();
   CO_TRY(const NameEntry entry, decode_name(*found));
   co_return entry.made_by;
@@ -328,7 +321,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
   std::optional<Error> last;
   for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, from));
-    CO_TRY(const auto goal, co_await bucket_changes_get(store, keys::bucket_name(to)));
+    CO_TRY(const auto goal, co_await read_key(store, keys::bucket_name(to)));
     if (goal) {
       CO_TRY(const bool done, co_await is_renamed(store, *goal, base, from, made_by));
       if (!done) co_return fail(Errc::bucket_exists, "bucket \"{}\" already exists", to.display());
@@ -341,7 +334,7 @@ Task<Result<BucketRecord>> rename_bucket(MetaStore& store, ClusterView& view, ap
     if (given_by && base.entry->made_by != *given_by)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" got its name only later",
                      from.display());
-    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await read_key(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     const api::Bucket placed_as = bucket.placed_as();
@@ -374,7 +367,7 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist", name.display());
-    CO_TRY(const auto found, co_await bucket_changes_get(store, keys::bucket(base.entry->id)));
+    CO_TRY(const auto found, co_await read_key(store, keys::bucket(base.entry->id)));
     if (!found) continue;  // destroyed between the two reads
     CO_TRY(BucketRecord bucket, decode_bucket(*found));
     if (bucket.ending) co_return fail(being_destroyed(name));
@@ -413,12 +406,12 @@ Task<Result<std::string>> bootstrap(MetaStore& store, const std::string& default
   std::string bucket_name = default_bucket;
   if (!bucket_name.empty()) CO_TRY_OK(api::check_bucket_name(bucket_name));
   for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
-    CO_TRY(const auto moved, co_await bucket_changes_get(store, std::string(keys::kMovedTo)));
+    CO_TRY(const auto moved, co_await read_key(store, std::string(keys::kMovedTo)));
     if (moved)
       co_return fail(Errc::unsupported,
                      "the state of this cluster was moved to {}: start the proxy with --meta {}",
                      moved->value, moved->value);
-    CO_TRY(const auto found, co_await bucket_changes_get(store, std::string(keys::kCluster)));
+    CO_TRY(const auto found, co_await read_key(store, std::string(keys::kCluster)));
     if (found) co_return found->value;
     Smap map;
     map.version = 1;

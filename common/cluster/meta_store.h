@@ -111,4 +111,7 @@ class MetaStore {
                              std::function<bool(WatchBatch)> sink) = 0;
 };
 
+/// Returns the value of one key, or nothing if the store does not have it.
+Task<Result<std::optional<KeyValue>>> read_key(MetaStore& store, std::string key);
+
 }  // namespace tarn::cluster

@@ -54,20 +54,13 @@ Task<Status> primary_take(MetaStore& store, std::string id, LeaseId lease, bool 
   co_return Status();
 }
 
-Task<Result<std::optional<KeyValue>>> primary_get(MetaStore& store, std::string key) {
-  RangeRequest request{std::move(key), "", 0};
-  CO_TRY(auto found, co_await store.range(std::move(request)));
-  if (found.items.empty()) co_return std::optional<KeyValue>();
-  co_return std::optional<KeyValue>(std::move(found.items.front()));
-}
-
 /// The transaction that makes `id` primary, if all is as it was when it was read.
 Task<Result<Transaction>> passing_to(MetaStore& store, std::string id) {
-  CO_TRY(const auto map_item, co_await primary_get(store, std::string(keys::kMap)));
+  CO_TRY(const auto map_item, co_await read_key(store, std::string(keys::kMap)));
   if (!map_item) co_return fail(Errc::not_found, "there is no cluster map");
-  CO_TRY(const auto live, co_await primary_get(store, keys::live(id)));
+  CO_TRY(const auto live, co_await read_key(store, keys::live(id)));
   if (!live) co_return fail(Errc::unavailable, "proxy {} is not up", id);
-  CO_TRY(const auto holder, co_await primary_get(store, std::string(keys::kPrimary)));
+  CO_TRY(const auto holder, co_await read_key(store, std::string(keys::kPrimary)));
   CO_TRY(const auto map, map_with_primary(*map_item, id));
   Transaction out;
   const Revision held_since = holder ? holder->mod_revision : 0;
