@@ -383,3 +383,13 @@ def test_what_cannot_be_done_to_a_node_is_refused(cluster, action, node, value, 
 def test_a_join_needs_an_address(cluster, body, says):
     answer = client.request("POST", cluster.endpoint + "/v1/cluster/join-by-admin", body, expect=False)
     assert answer.status == 400 and says in answer.json()["message"], answer
+
+
+def test_nodes_without_a_lease_are_named_until_they_have_one(make_cluster):
+    """`tarn cluster wait` goes by it: a node may answer while the cluster still takes it for down."""
+    cluster = make_cluster(targets=2, drives=1)
+    assert told(cluster)["without_lease"] == []
+    cluster.kill("t1")
+    wait_until(lambda: told(cluster)["without_lease"] == [cluster.nodes["t1"]["id"]], 10, "the lease of t1 has ended")
+    cluster.start("t1")
+    wait_until(lambda: told(cluster)["without_lease"] == [], 10, "t1 has a lease again")
