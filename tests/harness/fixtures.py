@@ -11,6 +11,7 @@ import pytest
 
 from harness import netns
 from harness.cluster import PROGRAMS, Cluster, processes_naming
+from harness.waiting import IN_GATE
 
 # Clusters that are up while a test runs; their logs are shown when it fails.
 _live = []
@@ -64,22 +65,18 @@ def pytest_runtest_logreport(report):
 
 # --- gate and deep -----------------------------------------------------------------------------------------------
 
-def _tier(item):
-    """gate or deep: the marks `gate` and `deep` say, else the folder does (docs/testing.md)."""
+def _is_of_gate(item):
+    """True if the gate runs the test: the marks `gate` and `deep` say, else the folder does (docs/testing.md)."""
     if item.get_closest_marker("deep") or item.get_closest_marker("alone"):
-        return "deep"
-    if item.get_closest_marker("gate"):
-        return "gate"
-    return "deep" if item.nodeid.startswith("tests/fault/") else "gate"
+        return False
+    return bool(item.get_closest_marker("gate")) or not item.nodeid.startswith("tests/fault/")
 
 
 def pytest_collection_modifyitems(config, items):
-    wanted = os.environ.get("TARN_TEST_TIER")
-    if not wanted:
+    if not IN_GATE:
         return
-    left = [item for item in items if _tier(item) != wanted]
-    items[:] = [item for item in items if _tier(item) == wanted]
-    config.hook.pytest_deselected(items=left)
+    config.hook.pytest_deselected(items=[item for item in items if not _is_of_gate(item)])
+    items[:] = [item for item in items if _is_of_gate(item)]
 
 
 def _said(report):

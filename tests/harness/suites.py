@@ -112,6 +112,8 @@ def run_tidy(totals, arguments, most=TIDY_MOST):
         totals.left_out["tidy: clang-tidy-19"] = "not installed (deploy/install-deps --test)"
         return
     base = base_of_change()
+    if git("rev-parse", "--verify", "--quiet", base).returncode != 0:
+        raise runner.StepFailed(f"tidy: there is no commit {base} to compare with: a clone with its history is wanted")
     counts = [line.split("\t") for line in git("diff", "--numstat", "--diff-filter=d", base, "--", "*.cc").stdout.splitlines()]
     counts = [(int(added), name) for added, _, name in counts if added.isdigit() and int(added)]
     files = [name for _, name in sorted(counts, reverse=True)]
@@ -187,7 +189,7 @@ def counts_of_catch(output):
 
 
 def run_pytest(totals, words, arguments, jobs=1, tier=""):
-    """`tier`: gate or deep, only the tests that belong to it; otherwise all."""
+    """`tier`: gate for the tests that belong to it; otherwise all."""
     runner.python_environment()
     environment = runner.test_environment(arguments.preset) | {"TARN_TEST_TIER": tier}
     code, records = runner.run_suite([*words, *arguments.words], environment, jobs)

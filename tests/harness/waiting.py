@@ -17,7 +17,8 @@ GUARD = 90 if IN_GATE else 0
 
 
 def assert_within(seconds, bound, what=""):
-    """Fails the test when `seconds` is not below the bound of an ordinary build. Not in the gate, where the machine may be busy."""
+    """Fails the test when `seconds` is not below the bound of an ordinary build. Not in the gate, where the machine may be
+    busy: tests/run deep asserts it."""
     print(f"took {seconds:.2f} s of {bound:g} s: {what}")
     assert IN_GATE or seconds < scaled(bound), what
 
