@@ -4,8 +4,6 @@ A test of a hundred kills cannot pay for a Python start at each of them, so node
 of deploy/local-cluster itself, in this process. Everything else is the `Cluster` of tests/harness.
 """
 
-import importlib.machinery
-import importlib.util
 import os
 import pathlib
 import random
@@ -16,7 +14,7 @@ import time
 
 import checker
 import power
-from harness.cluster import LOCAL_CLUSTER, PROGRAMS, process_is_alive
+from harness.cluster import PROGRAMS, local_cluster, process_is_alive
 from harness.waiting import scaled, wait_until
 from history import Recorder
 from load import Client
@@ -26,18 +24,6 @@ ATTRIBUTE = "user.tarn"
 DRIVE_ERRORS = r" error (drive|index|recovery|target|http) "
 
 
-def _load_local_cluster():
-    loader = importlib.machinery.SourceFileLoader("local_cluster", str(LOCAL_CLUSTER))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("local_cluster", loader))
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
-
-
-local_cluster = _load_local_cluster()
 
 
 class Stage:

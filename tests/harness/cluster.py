@@ -1,11 +1,14 @@
 """A cluster of real programs, driven through deploy/local-cluster as a user would drive it."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.parse
 from pathlib import Path
 
@@ -31,13 +34,24 @@ class CommandFailed(AssertionError):
         self.stderr = result.stderr
 
 
-def process_is_alive(pid):
-    """False also for a zombie, which a container's first process may never reap."""
+def _load_local_cluster():
+    loader = importlib.machinery.SourceFileLoader("local_cluster", str(LOCAL_CLUSTER))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("local_cluster", loader))
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+local_cluster = _load_local_cluster()
+process_state = local_cluster.process_state
+
+
+def process_is_alive(pid):
+    """True until the last thread of a process has closed its files and released its locks."""
+    return process_state(pid) is not None
 
 
 def processes_naming(text):

@@ -1,17 +1,19 @@
 """deploy/local-cluster: what scripts rely on, and its clear refusals."""
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 from harness import client, nodes
-from harness.cluster import LOCAL_CLUSTER, PROGRAMS, process_is_alive, processes_naming
-
+from harness.cluster import LOCAL_CLUSTER, PROGRAMS, process_is_alive, process_state, processes_naming
 from harness.waiting import assert_within
+
 SMALL = {"targets": 2, "drives": 1}
 
 
@@ -46,6 +48,36 @@ def test_status_tells_programs_what_runs_where(make_cluster):
     port = int(status["endpoint"].rpartition(":")[2])
     assert status["relay"] == f"http://127.0.0.1:{port + 1}"
     assert status["nodes"][0]["urls"]["internal"] == f"http://127.0.0.1:{port + 100}"
+
+
+LOCKS_A_FILE = """
+import fcntl, sys, threading, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+for _ in range(30):
+    threading.Thread(target=time.sleep, args=(300,), daemon=True).start()
+print("locked", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_killed_process_is_gone_when_its_locks_are_released(tmp_path):
+    """A start right after a kill found the index of its drive locked: the threads of the killed one were still ending."""
+    path, ending = tmp_path / "lock", 0
+    for _ in range(300):
+        process = subprocess.Popen([sys.executable, "-c", LOCKS_A_FILE, path], stdout=subprocess.PIPE)
+        with process:
+            assert process.stdout.readline() == b"locked\n"
+            process.kill()
+            seen = set()
+            while (state := process_state(process.pid)) is not None:
+                seen.add(state)
+            with open(path, "w") as file:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ending += "X" in seen
+        if ending == 5:
+            break
+    assert ending, "no killed process was seen while its threads ended"
 
 
 def test_a_killed_node_comes_back_with_its_ports_and_its_data(make_cluster):
