@@ -26,6 +26,9 @@ void Options::bind(Settings& settings) {
         return {};
       },
       "bucket that is made with the cluster and holds objects whose path has one segment only");
+  settings.duration("lease.term", lease.term, std::chrono::seconds(1), std::chrono::seconds(60),
+                    "how long a node that is not heard of keeps its place; it renews four times "
+                    "in that time");
   settings.duration(
       "target.out_after", out_after, std::chrono::seconds(1), std::chrono::hours(24 * 365),
       "how long a target may be down before what it holds is to be made again elsewhere");

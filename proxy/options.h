@@ -7,6 +7,7 @@
 
 #include "common/base/settings.h"
 #include "common/cluster/etcd_options.h"
+#include "common/cluster/rhythm.h"
 #include "common/http/service_settings.h"
 
 namespace tarn::proxy {
@@ -25,6 +26,7 @@ struct Options {
   http::ServiceSettings service;
   std::uint64_t redirect_put_status = 307;
   std::string default_bucket = "data";
+  cluster::LeaseTerm lease;
   std::chrono::milliseconds out_after{std::chrono::minutes(15)};
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
 

@@ -144,7 +144,7 @@ Task<Status> Proxy::enter_cluster() {
 
 Status Proxy::load_cluster() {
   const auto loop = vital_->at(0).executor();
-  view_.emplace(*store_, clock_);
+  view_.emplace(*store_, clock_, options_.lease.poll_every());
   TRY_OK(run_blocking(loop, cluster::patiently([this] { return enter_cluster(); })));
   suspects_.emplace(*view_, client_, *auth_, metrics_);
   suspects_->start(vital_->at(0));
@@ -203,7 +203,7 @@ Status Proxy::join() {
   const auto loop = vital_->at(0).executor();
   membership_.emplace(*store_, *view_,
                       node_of(id_, options_, *public_.server, *relay_.server, *internal_.server),
-                      clock_);
+                      clock_, options_.lease);
   TRY_OK(run_blocking(loop, membership_->join()));
   keeper_ = std::make_unique<http::TaskGroup>();
   keeper_->spawn(loop, membership_->keep());

@@ -71,6 +71,8 @@ class Drive {
     std::set<BucketId> spread_buckets;
     /// Rotational drives are read in long turns; nothing: as the kernel says.
     std::optional<io::DriveKind> kind;
+    /// A drive that has done nothing for so long, while work waits for it, hangs.
+    std::chrono::seconds hang_after = HangWatch::kHangAfter;
     /// Shared by all drives of the target; null: one of its own.
     std::shared_ptr<CachePolicy> cache_policy;
     /// When set: the file system to use (tests).
@@ -458,9 +460,9 @@ class Drive {
   OverflowMark overflow_;
   Counters counters_;
   VerifiedFiles verified_files_;
-  HangWatch hang_watch_;             // of watch()
-  std::atomic<bool> trying_{false};  // whether it answers again
-  std::mutex position_mutex_;        // guards where the last read ended
+  HangWatch hang_watch_{options_.hang_after};  // of watch()
+  std::atomic<bool> trying_{false};            // whether it answers again
+  std::mutex position_mutex_;                  // guards where the last read ended
   io::FileName last_file_;
   std::uint64_t last_offset_ = 0;
 

@@ -83,7 +83,7 @@ void Drive::hang() {
   Error why{Errc::unavailable, fmt::format("drive {} does not answer", options_.path)};
   {
     const std::lock_guard lock(mutex_);
-    hangs_ = fmt::format("it has done nothing for {} s", HangWatch::kLooksMax);
+    hangs_ = fmt::format("it has done nothing for {} s", hang_watch_.hang_after().count());
   }
   ++counters_.hangs;
   health_log().error("drive hangs, out until it answers drive={} running={}", options_.path,

@@ -10,7 +10,8 @@ bool HangWatch::look(const Progress& progress) {
   operations_ = progress.disk ? progress.disk->operations : 0;
   looks_ = works || progress.longest_run < kSlowSeconds ? 0 : looks_ + 1;
   // Counted in looks, not in seconds: a process that was stopped finds no drive guilty.
-  return looks_ >= kLooksMax && progress.longest_run >= kLooksMax;
+  return looks_ >= hang_after_.count() &&
+         progress.longest_run >= static_cast<double>(hang_after_.count());
 }
 
 }  // namespace tarn::target

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -9,8 +10,10 @@ namespace tarn::target {
 /// the drive has done. Pure.
 class HangWatch {
  public:
-  /// Looks, a second apart, that a drive may do nothing while work waits for it.
-  static constexpr int kLooksMax = 10;
+  /// `hang_after`: seconds, and so looks a second apart, that a drive may do nothing while work
+  /// waits for it.
+  explicit HangWatch(std::chrono::seconds hang_after = kHangAfter) : hang_after_(hang_after) {}
+  static constexpr std::chrono::seconds kHangAfter{10};
   /// A drive whose oldest work runs for less than this needs no look at its disk.
   static constexpr double kSlowSeconds = 1;
 
@@ -28,8 +31,10 @@ class HangWatch {
   };
   /// Whether the drive hangs.
   bool look(const Progress& progress);
+  [[nodiscard]] std::chrono::seconds hang_after() const { return hang_after_; }
 
  private:
+  std::chrono::seconds hang_after_;
   int looks_ = 0;  // in which nothing was done
   std::uint64_t completed_ = 0;
   std::uint64_t operations_ = 0;

@@ -321,7 +321,7 @@ Status Target::start() {
   const std::string auth_key = secret_->derive(security::kNodeAuthPurpose);
   auth_.emplace(auth_key, "joining", clock_);
   TRY_OK(open_meta());
-  view_.emplace(*meta_, clock_);
+  view_.emplace(*meta_, clock_, options_.lease.poll_every());
   http::Loop& loop = loops_.at(0);
   TRY_OK(run_blocking(loop.executor(), cluster::patiently([this] { return enter_cluster(); })));
 
@@ -344,7 +344,7 @@ Status Target::start() {
   view_->on_change(
       [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
-  membership_.emplace(*meta_, *view_, self(id_), clock_);
+  membership_.emplace(*meta_, *view_, self(id_), clock_, options_.lease);
   owned_.emplace(id_, *view_, *membership_);
   owned_->take_drive_set(drive_set_);
   owned_->take_drives(drive_count());

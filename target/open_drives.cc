@@ -51,6 +51,7 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
     if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
   }
   its.kind = options.kind();
+  its.hang_after = std::chrono::ceil<std::chrono::seconds>(options.hang_after);
   its.cache_policy = cache_policy;
   its.files = std::move(files);
   TRY(auto drive, Drive::open(std::move(its), memory));

@@ -41,9 +41,16 @@ void Options::bind(Settings& settings) {
   settings.word("drive.kind", drive_kind, {"auto", "rotational", "solid"},
                 "rotational drives are read in long turns, one reader at a time; auto: as the "
                 "kernel says");
+  settings.duration("drive.hang_after", hang_after, std::chrono::seconds(2),
+                    std::chrono::minutes(10),
+                    "a drive that does nothing for so long while work waits for it is out until it "
+                    "answers");
   settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long an append that was not flushed is kept after its last call");
+  settings.duration("lease.term", lease.term, std::chrono::seconds(1), std::chrono::seconds(60),
+                    "how long a node that is not heard of keeps its place; it renews four times "
+                    "in that time");
   settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
                     std::chrono::hours(24 * 365),
                     "how long what was deleted is remembered at least; longer while somebody or a "

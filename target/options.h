@@ -8,6 +8,7 @@
 
 #include "common/base/settings.h"
 #include "common/cluster/etcd_options.h"
+#include "common/cluster/rhythm.h"
 #include "common/http/service_settings.h"
 #include "target/drive.h"
 #include "target/move_limits.h"
@@ -37,6 +38,8 @@ struct Options {
   std::string checksum_verify = "cold";
   std::string drive_kind = "auto";
   std::chrono::milliseconds append_timeout{3'600'000};
+  std::chrono::milliseconds hang_after = HangWatch::kHangAfter;
+  cluster::LeaseTerm lease;
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
   std::uint64_t weight = 1;  ///< share of all names beside other targets
   std::string rebalance_enabled = "true";

@@ -74,7 +74,8 @@ bool has_newest(const ClusterState& known, const RangeResult& versions, Revision
 }  // namespace
 
 struct ClusterView::Impl {
-  Impl(MetaStore& s, Clock& c) : store(s), clock(c), contact(c.boot_time().count()) {}
+  Impl(MetaStore& s, Clock& c, std::chrono::milliseconds poll)
+      : store(s), clock(c), poll_every(poll), contact(c.boot_time().count()) {}
 
   Task<Status> load();
   Task<Status> follow_once();
@@ -92,6 +93,7 @@ struct ClusterView::Impl {
 
   MetaStore& store;
   Clock& clock;
+  const std::chrono::milliseconds poll_every;
   std::atomic<std::int64_t> contact;
   Snapshot<ClusterState> state;
   using Listener = std::function<void(const ClusterState&, const ClusterState&)>;
@@ -174,12 +176,12 @@ Task<Status> ClusterView::Impl::watch(Revision from) {
 /// Ends when the store cannot be read.
 Task<Status> ClusterView::Impl::poll() {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
+  asio::steady_timer timer(co_await asio::this_coro::executor, poll_every);
   for (int polls = 1;; ++polls) {
     const auto [error] = co_await timer.async_wait(kTuple);
     if (error || co_await is_cancelled())
       co_return fail(Errc::cancelled, "the follower was cancelled");
-    timer.expires_after(kPollEvery);  // from here on: slow answers are not asked for less often
+    timer.expires_after(poll_every);  // from here on: slow answers are not asked for less often
     const Revision asked = ordinal();
     RangeRequest versions{std::string(keys::kVersions), prefix_end(std::string(keys::kVersions)),
                           0};
@@ -207,8 +209,8 @@ Task<Status> ClusterView::Impl::follow_once() {
   co_return std::visit([](auto& status) -> Status { return std::move(status); }, ended);
 }
 
-ClusterView::ClusterView(MetaStore& store, Clock& clock)
-    : impl_(std::make_shared<Impl>(store, clock)) {}
+ClusterView::ClusterView(MetaStore& store, Clock& clock, std::chrono::milliseconds poll_every)
+    : impl_(std::make_shared<Impl>(store, clock, poll_every)) {}
 
 ClusterView::~ClusterView() = default;
 

@@ -8,6 +8,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/cluster/meta_store.h"
+#include "common/cluster/rhythm.h"
 #include "common/cluster/state.h"
 
 namespace tarn::cluster {
@@ -17,14 +18,16 @@ namespace tarn::cluster {
 /// Thread-safe. `store` and `clock` must outlive it.
 class ClusterView {
  public:
-  ClusterView(MetaStore& store, Clock& clock);
+  /// `poll_every`: between requests for the newest versions.
+  ClusterView(MetaStore& store, Clock& clock,
+              std::chrono::milliseconds poll_every = LeaseTerm().poll_every());
   ~ClusterView();
 
   /// Ranges once, so that state() is real. unavailable when the store cannot be reached, not_found
   /// when there is no cluster in it yet.
   Task<Status> load();
   /// Loads and watches for ever, with back-off and jitter when the store is away; ends when
-  /// cancelled. Asks every second for the newest versions, and reads all anew when the watch has
+  /// cancelled. Asks at intervals for the newest versions, and reads all anew when the watch has
   /// missed them.
   Task<void> follow();
 

@@ -198,7 +198,7 @@ std::optional<CoordinatorStep> Coordinator::step_for(const OwnershipState& state
         return (member.flags & kDown) == 0 && state.find(member.id) == nullptr &&
                !seen_.contains(member.id);
       });
-  if (new_absence && now - *leads_since_ < LeaseClock::kTerm) return std::nullopt;
+  if (new_absence && now - *leads_since_ < membership_.lease().term().term) return std::nullopt;
   const auto absent_for = [&](const std::string& id) {
     const auto found = absent_since_.find(id);
     return found == absent_since_.end() ? std::chrono::nanoseconds(0) : now - found->second;

@@ -26,8 +26,6 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kSayEvery{1'000};
 /// Between looks at versions that the view has and the node has not put in force yet.
 constexpr std::chrono::milliseconds kSaySoon{20};
-/// Between renewals that were answered: half of a term. The log says so when it was more.
-constexpr BootTime kGapMax = LeaseClock::kTerm / 2;
 constexpr auto kLeaveMax = 2s;
 constexpr auto kComeBackMax = 10s;
 
@@ -187,7 +185,7 @@ Task<bool> Membership::Impl::renew() {
     if (is_out) co_return true;
   }
   const BootTime sent = clock.boot_time();
-  if (sent - view.last_contact() > LeaseClock::kTerm) {
+  if (sent - view.last_contact() > membership.lease_.term().term) {
     note_failure({Errc::unavailable, "the cluster map cannot be read"});
     co_return false;
   }
@@ -225,7 +223,7 @@ Task<Status> Membership::Impl::keep_lease(BootTime sent) {
   CO_TRY_OK(co_await learn_lease());
   // One that was sent later may have been answered before.
   if (entry.lease() == its && sent > answered) {
-    if (sent - answered > kGapMax)
+    if (sent - answered > membership.lease_.term().late_after())
       obs::log("cluster").warn(
           "lease renewed late node={} ms={}", membership.self_.id,
           std::chrono::duration_cast<std::chrono::milliseconds>(sent - answered).count());
@@ -284,10 +282,11 @@ Task<void> Membership::Impl::say_loop() {
   say_timer.reset();
 }
 
-Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock)
+Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock, LeaseTerm term)
     : impl_(std::make_shared<Impl>(*this, store, view, clock)),
       self_(std::move(self)),
-      lease_(clock) {
+      lease_(clock, term) {
+  impl_->entry.lease_for(term);
   view.on_change([weak = std::weak_ptr(impl_)](const ClusterState&, const ClusterState&) {
     if (const auto impl = weak.lock()) impl->view_changed();
   });
@@ -368,9 +367,10 @@ Task<void> Membership::keep() {
   const auto impl = impl_;
   // A cancellation that came before the two are joined would reach neither of them.
   if (co_await is_cancelled()) co_return;
+  const LeaseTerm term = lease_.term();
   auto renew = [&impl]() -> Task<bool> { co_return co_await impl->renew(); };
   std::vector<Task<void>> both;
-  both.push_back(renew_at_intervals({}, renew));
+  both.push_back(renew_at_intervals({term.renew_every(), term.retry_after()}, renew));
   both.push_back(impl->say_loop());
   co_await gather(std::move(both));
 }

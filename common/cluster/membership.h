@@ -13,21 +13,22 @@
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/meta_store.h"
+#include "common/cluster/rhythm.h"
 #include "common/cluster/state.h"
 #include "common/cluster/state_builder.h"
 
 namespace tarn::cluster {
 
 /// What a node knows about its own lease. It counts on CLOCK_BOOTTIME from when it *sent* the last
-/// renewal that succeeded, less half a second: so it knows before the cluster does (design.md, 3).
-/// Thread-safe, no locks: asked before every acknowledgement.
+/// renewal that succeeded, less an eighth of the term: so it knows before the cluster does
+/// (design.md, 3). Thread-safe, no locks: asked before every acknowledgement.
 class LeaseClock {
  public:
-  explicit LeaseClock(Clock& clock) : clock_(clock), valid_until_(clock.boot_time().count()) {}
-  static constexpr std::chrono::seconds kTerm{4};
-  static constexpr std::chrono::milliseconds kMargin{500};
+  explicit LeaseClock(Clock& clock, LeaseTerm term = {})
+      : clock_(clock), term_(term), valid_until_(clock.boot_time().count()) {}
 
-  void renewed(BootTime sent) { valid_until_ = (sent + kTerm - kMargin).count(); }
+  void renewed(BootTime sent) { valid_until_ = (sent + term_.term - term_.margin()).count(); }
+  [[nodiscard]] LeaseTerm term() const { return term_; }
   void lost() {
     const std::int64_t now = clock_.boot_time().count();
     if (now < valid_until_.load()) valid_until_ = now;
@@ -39,6 +40,7 @@ class LeaseClock {
 
  private:
   Clock& clock_;
+  LeaseTerm term_;
   std::atomic<std::int64_t> valid_until_;
 };
 
@@ -49,23 +51,23 @@ class LeaseClock {
 [[nodiscard]] bool admit(Smap& map, const Node& node);
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
-/// and keeps its lease: live/<id> under a 4 s lease renewed every second, with the versions of map
+/// and keeps its lease: live/<id> under a lease renewed four times a term, with the versions of map
 /// and bucket metadata that this node has acknowledged, and a target's word of its writes.
 /// live/<id> is written by compare-and-swap only. A lease counts once the view has the revision at
 /// which it was taken (docs/decisions/011). join(), keep() and leave() run on one loop, one after
 /// the other; the rest is thread-safe behind join(). All arguments must outlive it.
 class Membership {
  public:
-  Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock);
+  Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock, LeaseTerm term = {});
   ~Membership();
 
   /// Adds or updates the node in the map, takes a lease and the incarnation, and brings the view up
   /// to date. Tries until it works; fails for what no repetition mends: a store that refuses us
   /// (unauthenticated, forbidden, unsupported), or that is damaged. Ends when cancelled.
   Task<Status> join();
-  /// Renews every second, answered or not, and takes a new lease when the old one is gone; writes
-  /// acknowledged versions into live/<id> when they change. Renews no more when the view has not
-  /// been up to date for one term. Ends when cancelled.
+  /// Renews four times a term, answered or not, and takes a new lease when the old one is gone;
+  /// writes acknowledged versions into live/<id> when they change. Renews no more when the view has
+  /// not been up to date for one term. Ends when cancelled.
   Task<void> keep();
   /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
   Task<void> leave();

@@ -115,7 +115,7 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
     CO_TRY(Attempt attempt, co_await prepare());
     if (next.lease == 0) {  // as late as can be: it runs from here on
       next.asked = clock_.boot_time();
-      CO_TRY(next.lease, co_await store_.grant(LeaseClock::kTerm));
+      CO_TRY(next.lease, co_await store_.grant(term_));
       entering_ = next.lease;
     }
     const LiveRecord record = word();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/meta_store.h"
+#include "common/cluster/rhythm.h"
 #include "common/cluster/state.h"
 #include "common/cluster/state_builder.h"
 
@@ -28,6 +30,8 @@ class NodeEntry {
   NodeEntry(MetaStore& store, ClusterView& view, const Node& self, Clock& clock)
       : store_(store), view_(view), self_(self), clock_(clock) {}
 
+  /// Leases are taken for this term, rounded up to a second as the store counts. Before enter().
+  void lease_for(LeaseTerm term) { term_ = std::chrono::ceil<std::chrono::seconds>(term.term); }
   /// Asked when a target is to join that is not in the map: whether it holds nothing.
   void empty_if(std::function<Task<Result<bool>>()> is_empty) { is_empty_ = std::move(is_empty); }
 
@@ -56,6 +60,7 @@ class NodeEntry {
   Task<Status> check_may_join();
   Task<Status> read_said();
 
+  std::chrono::seconds term_ = std::chrono::ceil<std::chrono::seconds>(LeaseTerm().term);
   MetaStore& store_;
   ClusterView& view_;
   const Node& self_;

@@ -4,14 +4,13 @@
 #include <functional>
 
 #include "common/base/async.h"
-#include "common/cluster/rhythm.h"
 
 namespace tarn::cluster {
 
 /// How renewals follow each other.
 struct RenewalRhythm {
-  std::chrono::milliseconds every = kRenewEvery;
-  std::chrono::milliseconds again{200};  ///< behind one that failed
+  std::chrono::milliseconds every;
+  std::chrono::milliseconds again;  ///< after one that failed
 };
 
 /// Calls `renew` at once and then at its time, whether or not the calls before have been answered,

@@ -7,10 +7,21 @@ namespace tarn::cluster {
 /// How often nodes say and ask the same thing while nothing changes. What that comes to in a large
 /// cluster stands in docs/scale.md, computed from these by tarn-simulate.
 
-/// A node renews its lease, answered or not.
-inline constexpr std::chrono::milliseconds kRenewEvery{1'000};
-/// A node asks the meta store for the newest versions ...
-inline constexpr std::chrono::milliseconds kPollEvery{1'000};
+/// Term of a node's lease (`lease.term`) and the intervals that are parts of it. A value.
+struct LeaseTerm {
+  std::chrono::milliseconds term{4'000};
+
+  /// A node's own count ends this long before the store's.
+  [[nodiscard]] constexpr std::chrono::milliseconds margin() const { return term / 8; }
+  /// Between renewals, answered or not.
+  [[nodiscard]] constexpr std::chrono::milliseconds renew_every() const { return term / 4; }
+  /// Until a renewal that failed is tried again.
+  [[nodiscard]] constexpr std::chrono::milliseconds retry_after() const { return term / 20; }
+  /// Between answered renewals, beyond which the log says that they come late.
+  [[nodiscard]] constexpr std::chrono::milliseconds late_after() const { return term / 2; }
+  /// Between requests to the meta store for the newest versions ...
+  [[nodiscard]] constexpr std::chrono::milliseconds poll_every() const { return term / 4; }
+};
 /// ... and every so many times for everything, since the set of live nodes has no version.
 inline constexpr int kPollsPerReload = 30;
 /// A target says on each stream of heartbeats that it lives.

@@ -11,13 +11,13 @@ import shutil
 import signal
 
 from harness import client as http
-from harness.cluster import process_is_alive
+from harness.cluster import LEASE_SECONDS, process_is_alive
 from harness.nodes import is_settled, stored_map
 from harness.waiting import wait_until
 from load import Client
 from stage import Stage
 
-TERM = 4  # seconds that a lease lasts
+TERM = LEASE_SECONDS
 
 
 class Site(Stage):

@@ -13,13 +13,13 @@ from doses import dose
 from harness import client as http
 from harness import attribute, etcd
 from harness.cli import Cli
+from harness.cluster import LEASE_SECONDS
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from history import now_ns
 from load import Client, Crowd
 from workload import ERRORS, Work
 
-LEASE_SECONDS = 4
 AWAY = dose(6, 600)  # seconds that all of etcd is away
 NAMES = [f"n-{i:04}" for i in range(40)]  # of a load
 

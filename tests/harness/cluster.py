@@ -19,6 +19,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LOCAL_CLUSTER = REPOSITORY / "deploy" / "local-cluster"
 PROGRAMS = Path(os.environ.get("TARN_BIN") or REPOSITORY / "build" / "release" / "test")
 
+# Terms of leases: the default, one for tests that wait for leases to end, one for tests that look before they do.
+LEASE_SECONDS = 4
+SHORT_LEASE_SECONDS = 1
+SHORT_LEASES = {"lease.term": f"{SHORT_LEASE_SECONDS}s"}
+LONG_LEASES = {"lease.term": "60s"}
+
 ERROR_LINE = re.compile(r"^\S+Z (error|critical) ")
 # What sanitizers, assertions and the C++ run time write when a program must not go on.
 CRASH_LINE = re.compile(
@@ -47,6 +53,7 @@ def _load_local_cluster():
 
 local_cluster = _load_local_cluster()
 process_state = local_cluster.process_state
+KEYS = local_cluster.KEYS
 
 
 def process_is_alive(pid):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from harness.cli import HELLO, XXH64_OF_HELLO, XXH64_OF_NOTHING, Cli, Liar, answer, taking
+from harness.cluster import LONG_LEASES
 from harness.waiting import assert_within, scaled, wait_until
 
 DATA = bytes(i * 13 % 251 for i in range(5_000_001))
@@ -265,7 +266,7 @@ def test_a_read_goes_on_when_its_target_comes_back(make_cluster):
 
 
 def test_a_write_waits_for_its_target(make_cluster, data_file):
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES)
     cli = Cli(cluster.endpoint)
     name = cluster.names_owned_by("t1", "data", 1)[0]
     cluster.kill("t1")

@@ -13,10 +13,10 @@ import pytest
 from harness import attribute, client
 from harness.checksums import crc32c
 from harness.cli import Cli
+from harness.cluster import LEASE_SECONDS
 from harness.nodes import call, give_names_to, stored_map, wait_until_home
 from harness.waiting import assert_within, wait_until
 
-LEASE_SECONDS = 4
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
 ON_NODES = {"mirror": {"enabled": True, "domain": "node"}}

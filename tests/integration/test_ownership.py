@@ -7,11 +7,11 @@ import time
 
 import pytest
 from harness import attribute, client
+from harness.cluster import SHORT_LEASE_SECONDS, SHORT_LEASES
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import assert_within, wait_until
 from harness.watchers import Watcher, everywhere
 
-LEASE_SECONDS = 4
 NAMES = [f"n-{i}" for i in range(48)]
 
 
@@ -46,7 +46,7 @@ def put_until_taken(cluster, name, body):
         except OSError:  # redirected to the one that ended just now
             return False
 
-    wait_until(is_taken, LEASE_SECONDS + 6, f"a write of {name} is taken")
+    wait_until(is_taken, SHORT_LEASE_SECONDS + 6, f"a write of {name} is taken")
     return time.monotonic() - begun
 
 
@@ -56,14 +56,14 @@ def kinds(meta):
 
 @pytest.mark.parametrize("meta", ["embedded", "etcd"])
 def test_names_of_a_target_that_is_down_are_written_elsewhere_and_nothing_is_lost_when_it_returns(make_cluster, meta):
-    cluster = make_cluster(targets=3, drives=1, **kinds(meta))
+    cluster = make_cluster(targets=3, drives=1, settings=SHORT_LEASES, **kinds(meta))
     lost = cluster.names_owned_by("t1", "data", 4)
     names = NAMES + lost
     store(cluster, names, "old")
     rewritten, deleted, untouched = lost[0], lost[1], lost[2:]
     cluster.kill("t1")
     seconds = put_until_taken(cluster, rewritten, f"new {rewritten}".encode())
-    assert_within(seconds, LEASE_SECONDS + 2, "the names of a killed target are written again")
+    assert_within(seconds, SHORT_LEASE_SECONDS + 3, "the names of a killed target are written again")
     put_until_taken(cluster, deleted, b"soon gone")
     assert cluster.delete("data", deleted).status == 200
     created = put_until_taken(cluster, "created", b"new created") and "created"

@@ -245,11 +245,12 @@ double a_second(std::chrono::milliseconds period) {
 /// What nodes say and ask while nothing changes (common/cluster/rhythm.h).
 void print_rest() {
   constexpr double kNodes = kTargets + kProxies;
-  const double polls = kNodes * a_second(cluster::kPollEvery);
+  const double polls = kNodes * a_second(cluster::LeaseTerm().poll_every());
   const double reloads = polls / cluster::kPollsPerReload;
   const double beats = static_cast<double>(kTargets) * a_second(cluster::kHeartbeatEvery);
   fmt::print("{:34} {:.0f} renewals and {:.0f} polls a second, {:.1f} of them read all\n",
-             "the meta store at rest", kNodes * a_second(cluster::kRenewEvery), polls, reloads);
+             "the meta store at rest", kNodes * a_second(cluster::LeaseTerm().renew_every()), polls,
+             reloads);
   fmt::print("{:34} {:.0f} lines a second at each of {} proxies, {:.0f} at each target\n",
              "heartbeats", beats, kProxies,
              static_cast<double>(kProxies) * a_second(cluster::kHeartbeatEvery));
