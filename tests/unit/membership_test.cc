@@ -596,7 +596,7 @@ TEST_CASE("A node keeps its lease with a store whose answers take longer than tw
   Member target(cluster, "tgtBBBB2", Role::target);
   target.start();
   const KeyValue before = cluster.live().at(0);
-  cluster.flaky.slow = 2'200ms;
+  cluster.flaky.slow = 2'050ms;
   std::atomic<bool> lost{false};
   for (const auto end = std::chrono::steady_clock::now() + 6s;
        std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(5ms))
