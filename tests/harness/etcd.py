@@ -14,12 +14,12 @@ import urllib.request
 
 import pytest
 
-from harness.waiting import scaled
+from harness.waiting import guarded
 
 
 def wait_alive(what, process, condition, seconds=20):
     """Waits for a condition while a program must go on to run."""
-    deadline = time.monotonic() + scaled(seconds)
+    deadline = time.monotonic() + guarded(seconds)
     while not condition():
         assert process.poll() is None, f"{what}: the program ended with {process.returncode}"
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
@@ -37,7 +37,7 @@ def answers(url, context=None):
 def stop(process, seconds=40):
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=scaled(seconds))
+        process.wait(timeout=guarded(seconds))
 
 
 def free_port():

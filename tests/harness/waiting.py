@@ -16,6 +16,11 @@ IN_GATE = os.environ.get("TARN_TEST_TIER") == "gate"
 GUARD = 90 if IN_GATE else 0
 
 
+def guarded(seconds):
+    """`seconds` as a limit that only guards against hanging."""
+    return max(scaled(seconds), GUARD)
+
+
 def assert_within(seconds, bound, what=""):
     """Fails the test when `seconds` is not below the bound of an ordinary build. Not in the gate, where the machine may be
     busy: tests/run deep asserts it."""
@@ -25,7 +30,7 @@ def assert_within(seconds, bound, what=""):
 
 def wait_until(condition, seconds, what, every=0.02):
     """Polls `condition()` until it is true and returns its answer; fails the test after `seconds`, naming `what`."""
-    seconds = max(scaled(seconds), GUARD)
+    seconds = guarded(seconds)
     deadline = time.monotonic() + seconds
     while True:
         answer = condition()

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from harness import client
-from harness.waiting import scaled
+from harness.waiting import guarded
 
 CONTRACTS = Path(__file__).parent / "contracts"
 FILES = ["buckets", "list", "daemon", "jobs", "multi", "cli"]
@@ -102,7 +102,7 @@ def ask(cluster, case):
 
 def replay(cluster, case, names):
     case = filled(case, names)
-    deadline = time.monotonic() + scaled(20)
+    deadline = time.monotonic() + guarded(20)
     while True:
         answer = ask(cluster, case)
         if answer.status == case.get("until", answer.status) or time.monotonic() > deadline:

@@ -11,6 +11,7 @@ from aistore.sdk import Client, ListObjectFlag
 from aistore.sdk.enums import FLTPresence
 from aistore.sdk.errors import AISError, ErrBckAlreadyExists, ErrBckNotFound, ErrRemoteBckNotFound
 from aistore.sdk.namespace import Namespace
+from harness.sdk import JOB_SECONDS
 from harness.waiting import wait_until
 
 logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -155,7 +156,7 @@ def test_jobs_that_a_summary_leaves(sdk, filled):
     statuses = sdk.cluster().list_jobs_status(job_kind="summary-bck")
     assert statuses and all(status.end_time > 0 and not status.err for status in statuses)
     assert sdk.cluster().list_running_jobs(job_kind="summary-bck") == []
-    assert sdk.job(job_id=statuses[-1].uuid, job_kind="summary-bck").wait(timeout=10).success
+    assert sdk.job(job_id=statuses[-1].uuid, job_kind="summary-bck").wait(timeout=JOB_SECONDS).success
     with pytest.raises(AISError):
         sdk.job(job_id="nosuchid123").status()
 
@@ -165,17 +166,17 @@ def test_a_bucket_is_copied(sdk, filled):
     goal = sdk.bucket(f"{bucket.name}-copy")
     try:
         job = sdk.job(bucket.copy(goal, prefix_filter="dir/", prepend="new-", ext={"b": "c"}, num_workers=2), "copy-bck")
-        assert job.wait(timeout=20).success
-        assert job.wait_for_idle(timeout=20).success
+        assert job.wait(timeout=JOB_SECONDS).success
+        assert job.wait_for_idle(timeout=JOB_SECONDS).success
         assert [entry.name for entry in goal.list_all_objects_iter()] == ["new-dir/a", "new-dir/b", "new-dir/sub/c"]
         assert goal.object("new-dir/a").get_reader().read_all() == b"dir/a" * 3
         found = job.get_details().list_snapshots()
         assert sum(int(snap.stats.objects) for snap in found) == 3 and all(snap.is_idle for snap in found)
         # By the id alone the kind is found out; a dry run counts only.
         dry = sdk.job(bucket.copy(goal, dry_run=True))
-        assert dry.wait(timeout=20).success and dry.job_kind == "copy-bck"
+        assert dry.wait(timeout=JOB_SECONDS).success and dry.job_kind == "copy-bck"
         assert sum(int(snap.stats.objects) for snap in dry.get_details().list_snapshots()) == len(names)
-        assert sdk.job(bucket.copy(goal, sync=True)).wait(timeout=20).success
+        assert sdk.job(bucket.copy(goal, sync=True)).wait(timeout=JOB_SECONDS).success
         assert [entry.name for entry in goal.list_all_objects_iter()] == sorted(names)
         with pytest.raises(AISError, match="onto itself"):
             bucket.copy(bucket)
@@ -191,7 +192,7 @@ def test_a_bucket_is_renamed(sdk):
         job = bucket.rename("sdk-new-name")
         assert bucket.name == "sdk-new-name"
         assert "sdk-old-name" not in [each.name for each in sdk.cluster().list_buckets()]
-        assert sdk.job(job).wait(timeout=10).success
+        assert sdk.job(job).wait(timeout=JOB_SECONDS).success
         assert [entry.name for entry in bucket.list_all_objects_iter()] == ["a", "dir/b"]
         for direct in (False, True):  # the package looks for the target by itself, and by the new name
             assert bucket.object("dir/b").get_reader(direct=direct).read_all() == b"dir/b" * 5
@@ -213,7 +214,7 @@ def set_props(sdk, bucket, kind=None, **props):
     """By the package's own call, as it has none for properties; waits for the job of that kind that a change begins."""
     answer = bucket.make_request("PATCH", "set-bprops", value=props)
     assert bool(answer.text) == bool(kind), answer.text
-    assert kind is None or sdk.job(answer.text, kind).wait(timeout=20).success
+    assert kind is None or sdk.job(answer.text, kind).wait(timeout=JOB_SECONDS).success
 
 
 def test_a_bucket_is_coded_and_its_slices_are_seen(sdk):
@@ -228,7 +229,7 @@ def test_a_bucket_is_coded_and_its_slices_are_seen(sdk):
             said = bucket.object(name).head(props="ec").ec
             assert (said.data_slices, said.parity_slices, said.is_ec_copy) == (2, 1, is_copy) and said.generation > 0
         again = sdk.job(sdk.job(job_kind="ec-encode").start(buckets=[bucket]), "ec-encode")
-        assert again.wait(timeout=20).success and bucket.object("x").get_reader().read_all() == b"x" * 5000
+        assert again.wait(timeout=JOB_SECONDS).success and bucket.object("x").get_reader().read_all() == b"x" * 5000
         with pytest.raises(AISError, match="exclude"):
             bucket.make_request("PATCH", "set-bprops", value={"mirror": {"enabled": True}})
     finally:
@@ -243,9 +244,9 @@ def test_a_bucket_is_mirrored_and_copies_are_made(sdk):
         assert props_of(bucket)["mirror"].items() >= {"enabled": True, "copies": 2}.items()
         assert bucket.object("x").head(props="copies").mirror_copies == 2
         again = sdk.job(sdk.job(job_kind="make-n-copies").start(buckets=[bucket]), "make-n-copies")
-        assert again.wait(timeout=20).success
+        assert again.wait(timeout=JOB_SECONDS).success
         one = bucket.make_request("POST", "make-n-copies", value=1).text
-        assert sdk.job(one, "make-n-copies").wait(timeout=20).success
+        assert sdk.job(one, "make-n-copies").wait(timeout=JOB_SECONDS).success
         assert bucket.object("x").head(props="copies").mirror_copies == 1 and not props_of(bucket)["mirror"]["enabled"]
         set_props(sdk, bucket, checksum={"type": "xxhash2"})
         assert props_of(bucket)["checksum"]["type"] == "xxhash2"
@@ -260,7 +261,7 @@ def test_drives_are_put_in_order_and_looked_through(cluster, sdk, filled):
     with pytest.raises(AISError, match="DaemonID"):
         resilver.start()
     job = sdk.job(resilver.start(daemon_id=cluster.nodes["t1"]["id"]), "resilver")
-    assert job.wait(timeout=20).success
+    assert job.wait(timeout=JOB_SECONDS).success
     assert cluster.nodes["t1"]["id"] in job.get_details().root
     scrub = sdk.job(sdk.job(job_kind="scrub").start(), "scrub")
     assert scrub.wait(timeout=30).success
@@ -281,7 +282,7 @@ def test_a_running_copy_is_listed_and_stopped(make_cluster):
     assert sdk.cluster().list_running_jobs(job_kind="copy-bck", target_id=cluster.nodes["t1"]["id"])
     assert sdk.cluster().list_running_jobs(job_kind="lru") == []
     job.abort()
-    for result in (job.wait(timeout=10), job.wait_for_idle(timeout=10)):
+    for result in (job.wait(timeout=JOB_SECONDS), job.wait_for_idle(timeout=JOB_SECONDS)):
         assert not result.success and result.error
     assert sdk.cluster().list_running_jobs() == []
     assert len(list(goal.list_all_objects_iter())) < 60

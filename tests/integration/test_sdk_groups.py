@@ -7,6 +7,7 @@ import pytest
 from aistore.sdk import Client
 from aistore.sdk.errors import AISError, ErrBckNotFound, InvalidBckProvider
 from aistore.sdk.multiobj import ObjectRange
+from harness.sdk import JOB_SECONDS
 
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 _numbers = itertools.count(1)
@@ -39,15 +40,15 @@ def names_in(bucket):
 def test_groups_are_deleted(sdk, filled):
     bucket, names = filled
     job = sdk.job(bucket.objects(obj_names=names[3:7]).delete(), "delete-listrange")
-    assert job.wait(timeout=20).success
+    assert job.wait(timeout=JOB_SECONDS).success
     assert names_in(bucket) == names[:3] + names[7:]
     assert sum(int(snap.stats.objects) for snap in job.get_details().list_snapshots()) == 4
     job = sdk.job(bucket.objects(obj_range=ObjectRange("g-", 8, 18, 2, 2, ".tar")).delete())
-    assert job.wait(timeout=20).success and job.job_kind == "delete-listrange"
+    assert job.wait(timeout=JOB_SECONDS).success and job.job_kind == "delete-listrange"
     assert names_in(bucket) == [name for name in names[:3] + names[7:] if name not in names[8:19:2]]
-    assert sdk.job(bucket.objects(obj_template="g-{00..99}.tar").delete()).wait(timeout=20).success
+    assert sdk.job(bucket.objects(obj_template="g-{00..99}.tar").delete()).wait(timeout=JOB_SECONDS).success
     assert names_in(bucket) == ["other/x"]
-    failed = sdk.job(bucket.objects(obj_names=["no-such"]).delete(), "delete-listrange").wait(timeout=20)
+    failed = sdk.job(bucket.objects(obj_names=["no-such"]).delete(), "delete-listrange").wait(timeout=JOB_SECONDS)
     assert not failed.success and "does not exist" in failed.error
 
 
@@ -56,22 +57,22 @@ def test_groups_are_copied(sdk, filled, goal):
     ids = bucket.objects(obj_names=names[:10]).copy(goal)
     assert len(ids) == 1
     job = sdk.job(ids[0], "copy-listrange")
-    assert job.wait(timeout=20).success and job.wait_for_idle(timeout=20).success
+    assert job.wait(timeout=JOB_SECONDS).success and job.wait_for_idle(timeout=JOB_SECONDS).success
     assert names_in(goal) == names[:10]
     assert goal.object(names[4]).get_reader().read_all() == names[4].encode() * 3
     assert f"copy-listrange[{ids[0]}]" in sdk.cluster().list_running_jobs(), "an idle one still runs"
     job.abort()
-    assert not job.wait_for_idle(timeout=20).success
+    assert not job.wait_for_idle(timeout=JOB_SECONDS).success
     assert f"copy-listrange[{ids[0]}]" not in sdk.cluster().list_running_jobs()
 
     (id,) = bucket.objects(obj_template="g-{00..04}.tar").copy(goal, prepend="p/", num_workers=2)
-    assert sdk.job(id).wait(timeout=20).success
+    assert sdk.job(id).wait(timeout=JOB_SECONDS).success
     assert [name for name in names_in(goal) if name.startswith("p/")] == [f"p/{name}" for name in names[:5]]
     before = names_in(goal)
     (id,) = bucket.objects(obj_range=ObjectRange("g-", 0, 9, 2, suffix=".tar")).copy(goal, prepend="x/", dry_run=True)
-    assert sdk.job(id).wait(timeout=20).success and names_in(goal) == before
+    assert sdk.job(id).wait(timeout=JOB_SECONDS).success and names_in(goal) == before
     (id,) = bucket.objects(obj_names=["no-such", names[0]]).copy(goal, prepend="y/", continue_on_error=True)
-    assert sdk.job(id).wait(timeout=20).success
+    assert sdk.job(id).wait(timeout=JOB_SECONDS).success
     assert f"y/{names[0]}" in names_in(goal)
     for job in sdk.cluster().list_running_jobs():
         sdk.job(job.partition("[")[2].rstrip("]")).abort()

@@ -9,7 +9,7 @@ import pytest
 from harness import client
 from harness.cli import Cli
 from harness.jobs import ended, query, snaps, status, stop, total
-from harness.sdk import client_of
+from harness.sdk import JOB_SECONDS, client_of
 from harness.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
@@ -69,7 +69,7 @@ def test_eviction_leaves_what_is_nowhere_else(cluster, bucket):
     assert set(jobs) <= set(known) and len(known) == len(set(known))
     sdk = client_of(cluster.endpoint)
     again = sdk.job(job_kind="lru").start(buckets=[sdk.bucket(bucket)])
-    assert sdk.job(again, "lru").wait(timeout=20).success
+    assert sdk.job(again, "lru").wait(timeout=JOB_SECONDS).success
     cluster.assert_bodies(bucket, bodies)
 
 
