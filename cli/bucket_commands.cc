@@ -1,9 +1,7 @@
-#include <iostream>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/confirm.h"
 #include "cli/job_wait.h"
 #include "cli/listing.h"
 #include "cli/place.h"
@@ -30,18 +28,10 @@ Exit bucket_act(Session& session, const char* command, http::Method method, cons
   return Exit::ok;
 }
 
-/// Asks a person who sits at a terminal; scripts mean what they say.
-bool bucket_confirmed(const std::string& name) {
-  if (::isatty(STDIN_FILENO) == 0) return true;
-  fmt::print(stderr, "destroy bucket {} with all its objects? [y/N] ", printable(name));
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
-}
-
 Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
-  if (!yes && !bucket_confirmed(name))
-    return complain("bucket rm", {Errc::cancelled, "not confirmed"});
+  const Status confirmed =
+      confirm(fmt::format("destroy bucket {} with all its objects", printable(name)), yes);
+  if (!confirmed) return complain("bucket rm", confirmed.error());
   return bucket_act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})",
                     json);
 }

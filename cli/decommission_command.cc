@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/admin_commands.h"
 #include "cli/cluster_health.h"
+#include "cli/confirm.h"
 #include "cli/printing.h"
 #include "common/base/settings.h"
 
@@ -27,17 +26,10 @@ struct EndWords {
   std::string timeout = "1h";
 };
 
-/// Unlike other commands this one is not taken as meant where nobody can be asked.
-Status confirm(const EndWords& words) {
-  if (words.yes) return {};
-  if (::isatty(STDIN_FILENO) == 0)
-    return fail(Errc::cancelled, "not confirmed: say --yes where nobody can be asked");
-  fmt::print(stderr, "end the whole cluster{}? [y/N] ",
-             words.rm_user_data ? " and ERASE all that is stored in it" : "");
-  std::string answer;
-  std::getline(std::cin, answer);
-  if (answer == "y" || answer == "yes") return {};
-  return fail(Errc::cancelled, "not confirmed");
+Status decommission_confirmed(const EndWords& words) {
+  return confirm(words.rm_user_data ? "end the whole cluster and ERASE all that is stored in it"
+                                    : "end the whole cluster",
+                 words.yes);
 }
 
 Task<Result<std::string>> decommission_ask(Session& session, EndWords words) {
@@ -81,7 +73,7 @@ Exit end_cluster(Session& session, const EndWords& words, bool json) {
   if (!limit)
     return complain(kDecommissionName,
                     {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
-  const Status meant = confirm(words);
+  const Status meant = decommission_confirmed(words);
   if (!meant) return complain(kDecommissionName, meant.error());
   auto health = session.run(cluster_health(session, kDecommissionAnswerLimit));
   if (!health) return complain(kDecommissionName, health.error());

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/admin_commands.h"
 #include "cli/cluster_health.h"
+#include "cli/confirm.h"
 #include "cli/printing.h"
 #include "common/base/settings.h"
 
@@ -40,12 +39,9 @@ struct MemberCommand {
   bool asks = false;  ///< before it does what cannot be taken back
 };
 
-bool member_confirmed(const MemberCommand& command, const MemberWords& words) {
-  if (!command.asks || words.yes || ::isatty(STDIN_FILENO) == 0) return true;
-  fmt::print(stderr, "{} {}? [y/N] ", command.name, fmt::join(words.nodes, ", "));
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
+Status member_confirmed(const MemberCommand& command, const MemberWords& words) {
+  return confirm(fmt::format("{} {}", command.name, fmt::join(words.nodes, ", ")),
+                 !command.asks || words.yes);
 }
 
 /// What is not as it is to be yet; empty: all is.
@@ -124,7 +120,8 @@ Exit run(Session& session, const MemberCommand& command, const MemberWords& word
   if (!limit)
     return complain(name,
                     {Errc::invalid_argument, fmt::format("--timeout: {}", limit.error().message)});
-  if (!member_confirmed(command, words)) return complain(name, {Errc::cancelled, "not confirmed"});
+  const Status confirmed = member_confirmed(command, words);
+  if (!confirmed) return complain(name, confirmed.error());
   std::vector<std::string> ends;
   if (words.wait) ends = session.run(who_will_end(session, command, words));
   const auto rebalance = session.run(change(session, command, words));

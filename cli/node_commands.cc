@@ -1,9 +1,7 @@
-#include <iostream>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/admin_commands.h"
+#include "cli/confirm.h"
 #include "cli/printing.h"
 #include "common/base/encoding.h"
 
@@ -20,19 +18,11 @@ Exit set_primary(Session& session, const std::string& node, bool json) {
   return Exit::ok;
 }
 
-bool node_confirmed(const std::string& what) {
-  if (::isatty(STDIN_FILENO) == 0) return true;
-  fmt::print(stderr, "shut down {}? [y/N] ", what);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
-}
-
 Exit shut_down(Session& session, const std::vector<std::string>& nodes, bool yes, bool json) {
   std::string what = nodes.empty() ? "the whole cluster" : "";
   for (const std::string& node : nodes) what += (what.empty() ? "" : ", ") + printable(node);
-  if (!yes && !node_confirmed(what))
-    return complain("cluster shutdown", {Errc::cancelled, "not confirmed"});
+  const Status confirmed = confirm("shut down " + what, yes);
+  if (!confirmed) return complain("cluster shutdown", confirmed.error());
   ordered_json message{{"action", "shutdown"}, {"name", ""}, {"value", nullptr}};
   if (!nodes.empty()) {
     message["action"] = "shutdown-node";

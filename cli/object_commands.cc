@@ -2,6 +2,7 @@
 
 #include "cli/batch.h"
 #include "cli/commands.h"
+#include "cli/confirm.h"
 #include "cli/job_wait.h"
 #include "cli/names.h"
 #include "cli/object_selection.h"
@@ -26,6 +27,7 @@ struct RemoveArguments {
   std::vector<std::string> words;
   bool force = false;
   unsigned jobs = kJobsDefault;
+  bool yes = false;
   ObjectSelection many;
 };
 
@@ -46,8 +48,14 @@ Exit remove_many(Session& session, const RemoveArguments& arguments, const Globa
   if (!bucket) return complain("rm", bucket.error());
   const auto value = arguments.many.message();
   if (!value) return complain("rm", value.error());
-  const JobWords words{arguments.many.display(*bucket),
-                       arguments.many.dry_run ? "would delete" : "deleted", arguments.many.no_wait};
+  // Objects that nobody has named one by one.
+  const bool is_open = arguments.many.all || !arguments.many.prefix.empty();
+  const std::string display = arguments.many.display(*bucket);
+  const Status confirmed = confirm(fmt::format("delete {}", printable(display)),
+                                   arguments.yes || arguments.many.dry_run || !is_open);
+  if (!confirmed) return complain("rm", confirmed.error());
+  const JobWords words{display, arguments.many.dry_run ? "would delete" : "deleted",
+                       arguments.many.no_wait};
   return begin_many(session, "rm", http::Method::del, *bucket,
                     {{"action", "delete-listrange"}, {"value", *value}}, words, options);
 }
@@ -79,6 +87,7 @@ void add_rm(const CommandLine& line) {
   const auto arguments = std::make_shared<RemoveArguments>();
   command->add_option("BUCKET/OBJECT", arguments->words)->required();
   command->add_flag("-f,--force", arguments->force, "an object that does not exist is no error");
+  command->add_flag("-y,--yes", arguments->yes, "do not ask before --prefix and --all");
   add_jobs_option(command, arguments->jobs);
   arguments->many.add_to(command);
   line.on_session(command, "rm", [arguments, &options = line.options](Session& session) {

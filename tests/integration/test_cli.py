@@ -162,8 +162,8 @@ def test_buckets(cli, cluster):
     shown = json.loads(cli.ok("bucket", "show", "--json", name))
     assert shown["checksum"]["type"] == "xxhash2"
     assert ["checksum.type", "xxhash2"] in [line.split() for line in cli.ok("bucket", "show", name).decode().splitlines()]
-    cli.ok("bucket", "rm", name)
-    cli.refuses(3, "bucket", "rm", name)
+    cli.ok("bucket", "rm", name, "--yes")
+    cli.refuses(3, "bucket", "rm", name, "--yes")
     cli.refuses(3, "bucket", "show", name)
     cli.refuses(2, "bucket", "create", "a/b")
 

@@ -73,7 +73,7 @@ def test_a_target_that_is_shut_down_comes_back_with_its_objects(make_cluster):
     cluster = make_cluster(targets=2, drives=1)
     name = cluster.names_owned_by("t2", "data", 1)[0]
     assert cluster.put("data", name, b"kept").status == 200
-    Cli(cluster.endpoint).ok("cluster", "shutdown", id_of(cluster, "t2"))
+    Cli(cluster.endpoint).ok("cluster", "shutdown", id_of(cluster, "t2"), "--yes")
     cluster.wait_exit("t2")
     assert cluster.logs["t2"].matching(r"told to shut down")
     assert cluster.get("data", name).status == 503

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace tarn::cli {
+
+/// Asks "<question>? [y/N]" at the terminal, once, before a command destroys or takes away
+/// something; `yes` is its option --yes. cancelled for any answer but y and yes, and, naming
+/// --yes, where the standard input is no terminal: nobody can be asked there. Blocking.
+[[nodiscard]] Status confirm(const std::string& question, bool yes);
+
+}  // namespace tarn::cli
