@@ -34,6 +34,7 @@ FUNCTIONS = {"format": suites.run_format, "unit": suites.run_unit, "integration"
              "fault": suites.run_fault, "quickstart": suites.run_quickstart, "sabotage": suites.run_sabotage,
              "fuzz": suites.run_fuzz, "tidy": suites.run_tidy_whole}
 GATE = [("format", ""), ("tidy", ""), ("unit", ""), ("integration", "gate"), ("fault", "gate"), ("quickstart", "")]
+GATE_SEED = "1"
 # Fault before integration: some of its tests are stricter where nobody else has used the machine for a minute.
 # All of both, also what the gate has: there a deadline only guards against hanging, here it is the promise.
 DEEP = [("fault", ""), ("integration", ""), ("sabotage", ""), ("fuzz", "")]
@@ -186,6 +187,8 @@ def main():
     # A run in the background may have had SIGINT ignored, and programs would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = parse_command_line()
+    if arguments.is_gate:  # the same answer every time; deep tests choose their seeds
+        os.environ.setdefault("TARN_TEST_SEED", GATE_SEED)
     runs = []
     for number in range(1, arguments.repeat + 1):
         runs.append(run_once(arguments, number))

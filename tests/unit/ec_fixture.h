@@ -14,6 +14,7 @@
 
 #include "ec/decoder.h"
 #include "ec/encoder.h"
+#include "tests/unit/seed.h"
 
 /// Objects as strings, and their slices as strings, for the tests of ec/.
 namespace tarn::ec::testing {
@@ -28,13 +29,6 @@ inline constexpr std::size_t kExhaustiveMax = 16;
 #endif
 
 inline constexpr SetId kSet{0x1122334455667788};
-
-/// Of TARN_TEST_SEED, or a new one; named in every message of the test.
-inline std::uint32_t test_seed() {
-  if (const char* text = std::getenv("TARN_TEST_SEED"))
-    return static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
-  return std::random_device{}();
-}
 
 inline std::string random_text(std::size_t bytes, std::uint32_t seed) {
   std::mt19937_64 random(seed);
