@@ -18,7 +18,7 @@ namespace {
 
 /// What of a client's head reaches a target. Everything else (Host, framing, Connection,
 /// credentials, what calls itself internal) is the proxy's own or left out.
-constexpr std::array<std::string_view, 15> kRequestFields{"Range",
+constexpr std::array<std::string_view, 16> kRequestFields{"Range",
                                                           "If-Match",
                                                           "If-None-Match",
                                                           "If-Modified-Since",
@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 15> kRequestFields{"Range",
                                                           "If-Range",
                                                           "Cache-Control",
                                                           "Content-Type",
+                                                          "Content-Encoding",
                                                           "Content-MD5",
                                                           "Ais-Checksum-Type",
                                                           "Ais-Checksum-Value",
@@ -34,7 +35,8 @@ constexpr std::array<std::string_view, 15> kRequestFields{"Range",
                                                           "x-amz-checksum-sha1",
                                                           "x-amz-checksum-sha256"};
 
-constexpr std::array<std::string_view, 28> kAnswerFields{"Content-Type",
+constexpr std::array<std::string_view, 29> kAnswerFields{"Content-Type",
+                                                         "Content-Encoding",
                                                          "Content-Range",
                                                          "Accept-Ranges",
                                                          "ETag",

@@ -8,6 +8,7 @@
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/object_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
@@ -67,8 +68,8 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));
-  if (http::check_write_conditions(request.head(), newest.record->etag()) !=
-      http::Condition::proceed)
+  if (http::check_write_conditions(request.head(), newest.record->etag(),
+                                   modified_seconds(*newest.record)) != http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
                    newest.record->etag());
   // What lies elsewhere is older than the tombstone, and goes when it is offered to us.

@@ -13,6 +13,7 @@
 #include "target/former_slices.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
+#include "target/object_fields.h"
 #include "target/recode.h"
 
 namespace tarn::target {
@@ -39,7 +40,8 @@ Task<Result<std::vector<Located>>> seen_by_writer(TargetNode& node, ObjectName n
 }
 
 bool names_a_version(const http::RequestHead& head) {
-  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty();
+  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty() ||
+         !head.field("If-Unmodified-Since").empty();
 }
 
 }  // namespace
@@ -149,7 +151,9 @@ Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
                            const ObjectRequest& wanted) {
   const bool there = newest.exists();
   const std::string etag = there ? newest.record->etag() : std::string();
-  if (http::check_write_conditions(head, etag) == http::Condition::proceed) return {};
+  std::optional<std::int64_t> modified;
+  if (there) modified = modified_seconds(*newest.record);
+  if (http::check_write_conditions(head, etag, modified) == http::Condition::proceed) return {};
   return fail(Errc::precondition_failed, "{} {}", wanted.display(),
               there ? "is now " + etag : "does not exist");
 }
@@ -314,7 +318,16 @@ Result<api::CustomMetadata> custom_metadata_of(const http::RequestHead& head) {
   std::vector<std::string_view> lines;
   for (const http::Field& field : head.fields)
     if (iequals(field.name, "Ais-Custom-Md")) lines.emplace_back(field.value);
-  return api::custom_from_lines(lines);
+  TRY(api::CustomMetadata custom, api::custom_from_lines(lines));
+  for (const char* name : {"Content-Type", "Content-Encoding"}) {
+    const std::string_view value = head.field(name);
+    const bool is_given = std::any_of(custom.begin(), custom.end(),
+                                      [&](const auto& pair) { return pair.first == name; });
+    if (value.empty() || value == http::kBytes || is_given) continue;
+    custom.emplace_back(name, value);
+  }
+  TRY_OK(api::check_custom_metadata(custom));
+  return custom;
 }
 
 http::Response stored_response(const io::ObjectRecord& record) {

@@ -8,6 +8,7 @@
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
 #include "target/node_copies.h"
+#include "target/object_fields.h"
 
 namespace tarn::target {
 namespace {
@@ -137,7 +138,7 @@ std::string custom_text(const io::ObjectRecord& record, const api::ListFields& f
   std::map<std::string, std::string> pairs;
   if (fields.custom)
     for (const auto& [key, value] : record.custom)
-      if (key != "Content-Type") pairs[key] = value;
+      if (!is_content_field(key)) pairs[key] = value;
   if (fields.etag) pairs.try_emplace("ETag", record.etag());
   if (fields.last_modified)
     pairs.try_emplace("LastModified",

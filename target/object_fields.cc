@@ -9,9 +9,13 @@ std::int64_t modified_seconds(const io::ObjectRecord& record) {
   return record.modified_ns / 1'000'000'000;
 }
 
+bool is_content_field(std::string_view key) {
+  return key == "Content-Type" || key == "Content-Encoding";
+}
+
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record) {
   for (const auto& [key, value] : record.custom)
-    response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
+    if (!is_content_field(key)) response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
 }
 
 namespace {
@@ -20,8 +24,10 @@ void add_record_fields(http::Response& response, const io::ObjectRecord& record)
   std::string_view type = http::kBytes;
   for (const auto& [key, value] : record.custom)
     if (key == "Content-Type") type = value;
-  response.set("Content-Type", type)
-      .set("ETag", record.etag())
+  response.set("Content-Type", type);
+  for (const auto& [key, value] : record.custom)
+    if (key == "Content-Encoding") response.set(key, value);
+  response.set("ETag", record.etag())
       .set("Last-Modified", http::http_date(modified_seconds(record)))
       .set("Accept-Ranges", "bytes")
       .set("Ais-Checksum-Type", "xxhash2")

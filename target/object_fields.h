@@ -13,6 +13,9 @@ void add_object_fields(http::Response& response, const ObjectRequest& wanted,
                        const io::ObjectRecord& record);
 /// The same without Tarn-Stale, as it goes out: made once for an object that is read often.
 [[nodiscard]] std::string object_field_lines(const io::ObjectRecord& record);
+/// True for the keys of custom metadata that hold what a PUT said of its content: fields of their
+/// own in answers, not lines of `Ais-Custom-Md`.
+[[nodiscard]] bool is_content_field(std::string_view key);
 /// A line of `Ais-Custom-Md` for each pair.
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record);
 /// Last-Modified, in seconds since the epoch.

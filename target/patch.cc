@@ -7,6 +7,7 @@
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/object_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {
@@ -56,11 +57,13 @@ Task<Status> patch_object(TargetNode& node, http::Request& request) {
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest found, co_await find_present(node, wanted));
   const Located& newest = found.here.front();
-  if (http::check_write_conditions(request.head(), newest.record.etag()) !=
-      http::Condition::proceed)
+  if (http::check_write_conditions(request.head(), newest.record.etag(),
+                                   modified_seconds(newest.record)) != http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
                    newest.record.etag());
-  if (!replace) custom = api::merged(newest.record.custom, custom);
+  api::CustomMetadata kept = newest.record.custom;
+  if (replace) std::erase_if(kept, [](const auto& pair) { return !is_content_field(pair.first); });
+  custom = api::merged(std::move(kept), custom);
   CO_TRY_OK(api::check_custom_metadata(custom));
   if (on_nodes) {
     CO_TRY(const Generation generation, co_await store_anew(node, wanted, std::move(custom)));

@@ -60,7 +60,7 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   for (const auto& [key, value] : record.custom)
     out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
-  for (const char* condition : {"If-Match", "If-None-Match"})
+  for (const char* condition : {"If-Match", "If-None-Match", "If-Unmodified-Since"})
     if (conditions != nullptr && !conditions->field(condition).empty())
       out.fields.push_back({condition, std::string(conditions->field(condition))});
   return out;

@@ -27,6 +27,7 @@ constexpr Row kTable[] = {
     {Errc::locked, 423, "ErrBusy"},
     {Errc::precondition_failed, 412, ""},
     {Errc::method_not_allowed, 405, ""},
+    {Errc::expectation_failed, 417, ""},
     {Errc::length_required, 411, ""},
     {Errc::range_not_satisfiable, 416, "ErrRangeNotSatisfiable"},
     {Errc::uri_too_long, 414, ""},

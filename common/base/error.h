@@ -22,6 +22,7 @@ enum class Errc {
   locked,                 ///< someone else is changing it right now
   precondition_failed,    ///< If-Match, If-None-Match, or a lost compare-and-swap
   method_not_allowed,     ///< the path exists, the verb does not
+  expectation_failed,     ///< an expectation of the request that is not met
   length_required,        ///< a body without a length that we could trust
   range_not_satisfiable,  ///< a range outside the object
   uri_too_long,

@@ -194,7 +194,9 @@ std::string_view find_field(const Fields& fields, std::string_view name) noexcep
 }
 
 namespace {
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; }
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == '\x7f';
+}
 }  // namespace
 
 void append_field(std::string& out, std::string_view name, std::string_view value) {
@@ -286,9 +288,13 @@ Condition check_read_conditions(const RequestHead& head, std::string_view etag,
   return Condition::proceed;
 }
 
-Condition check_write_conditions(const RequestHead& head, std::string_view etag) {
-  if (const auto list = joined_field(head.fields, "If-Match"))
+Condition check_write_conditions(const RequestHead& head, std::string_view etag,
+                                 std::optional<std::int64_t> modified) {
+  if (const auto list = joined_field(head.fields, "If-Match")) {
     if (!list_has(*list, etag, Comparison::strong)) return Condition::failed;
+  } else if (const auto date = date_field(head, "If-Unmodified-Since"); date && modified) {
+    if (*modified > *date) return Condition::failed;
+  }
   if (const auto list = joined_field(head.fields, "If-None-Match"))
     if (list_has(*list, etag, Comparison::weak)) return Condition::failed;
   return Condition::proceed;

@@ -112,8 +112,9 @@ enum class Condition : std::uint8_t { proceed, not_modified, failed };
 /// For reads of an existing object. `head` is what the client sent.
 [[nodiscard]] Condition check_read_conditions(const RequestHead& head, std::string_view etag,
                                               std::int64_t modified);
-/// For writes; `etag` is empty when there is no object now.
-[[nodiscard]] Condition check_write_conditions(const RequestHead& head, std::string_view etag);
+/// For writes; when there is no object now, `etag` is empty and `modified` nothing.
+[[nodiscard]] Condition check_write_conditions(const RequestHead& head, std::string_view etag,
+                                               std::optional<std::int64_t> modified);
 /// Whether If-Range, if present, still allows the Range of `head` to be honoured.
 [[nodiscard]] bool range_applies(const RequestHead& head, std::string_view etag,
                                  std::int64_t modified);

@@ -114,7 +114,7 @@ Status check_framing(const RequestHead& head, std::size_t header_bytes, const Li
                   coding);
   }
   if (const auto expect = head.field("Expect"); !expect.empty() && !iequals(expect, "100-continue"))
-    return fail(Errc::invalid_argument, "expectation '{}': only 100-continue is understood",
+    return fail(Errc::expectation_failed, "expectation '{}': only 100-continue is understood",
                 expect);
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/http/request_fields.h"
 
 namespace tarn::http {
 namespace {
@@ -128,12 +129,24 @@ Result<Router::Match> Router::match(std::string_view method, std::string_view pa
 }
 
 Task<Status> Router::operator()(Exchange& exchange) const {
-  CO_TRY(api::Target target, api::parse_target(exchange.head().target));
-  CO_TRY(Match found, match(exchange.head().method_text, target.path));
-  if (found.route == nullptr) {
-    const Status answered = co_await refuse_method(exchange, found.allow);
+  if (exchange.head().target == "*") {
+    const Status answered =
+        co_await answer_options(exchange, "GET HEAD PUT POST DELETE PATCH OPTIONS");
     co_return answered;
   }
+  CO_TRY(api::Target target, api::parse_target(exchange.head().target));
+  const RequestHead& head = exchange.head();
+  if (head.method == Method::other)
+    co_return fail(Errc::unsupported, "the method {} is not implemented", head.method_text);
+  CO_TRY(Match found, match(head.method_text, target.path));
+  if (found.route == nullptr) {
+    found.allow += " OPTIONS";
+    const Status answered = head.method == Method::options
+                                ? co_await answer_options(exchange, found.allow)
+                                : co_await refuse_method(exchange, found.allow);
+    co_return answered;
+  }
+  CO_TRY_OK(check_request_fields(head, target.query));
   Request request{exchange, std::move(target), std::move(found.parts)};
   const Status served = co_await found.route->handler(request);
   co_return served;
@@ -144,8 +157,16 @@ bool Router::answer_at_once(Exchange& exchange) const {
   if (!target) return false;
   auto found = match(exchange.head().method_text, target->path);
   if (!found || found->route == nullptr || !found->route->instant) return false;
+  if (!check_request_fields(exchange.head(), target->query)) return false;
   Request request{exchange, std::move(*target), std::move(found->parts)};
   return found->route->instant(request);
+}
+
+Task<Status> Router::answer_options(Exchange& exchange, std::string_view methods) {
+  Response response(200);
+  response.set("Allow", fmt::format("{}", fmt::join(words_of(methods), ", ")));
+  const Status sent = co_await exchange.respond(std::move(response));
+  co_return sent;
 }
 
 Task<Status> Router::refuse_method(Exchange& exchange, std::string_view methods) {

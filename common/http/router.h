@@ -40,7 +40,9 @@ struct Route {
 
 /// The first pattern that matches the path decides, with all rows that have the same: the one for
 /// the method serves it, and there being none is 405 with Allow. So a catch-all further down takes
-/// nothing from the paths above it. not_found when no row has the path.
+/// nothing from the paths above it. not_found when no row has the path. OPTIONS is answered for
+/// every path with a row, and for '*'; methods that HTTP has and Tarn does not are unsupported.
+/// Before a handler is called, check_request_fields() has let the request through.
 class Router {
  public:
   explicit Router(std::vector<Route> routes);
@@ -60,6 +62,7 @@ class Router {
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  static Task<Status> answer_options(Exchange& exchange, std::string_view methods);
   static Task<Status> refuse_method(Exchange& exchange, std::string_view methods);
 
   std::vector<Route> routes_;

@@ -162,10 +162,13 @@ def _hop_by_hop(b):
     for lines in ([b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAAQAAP__"],
                   [b"Upgrade: websocket", b"Connection: Upgrade", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="],
                   [b"Upgrade: TLS/1.2", b"Connection: Upgrade"], [b"TE: trailers"], [b"TE: chunked"], [b"Trailer: X"],
-                  [b"Keep-Alive: timeout=5"], [b"Proxy-Connection: keep-alive"], [b"X-HTTP-Method-Override: DELETE"],
+                  [b"Keep-Alive: timeout=5"], [b"Proxy-Connection: keep-alive"],
                   [b"X-Forwarded-For: 127.0.0.1"], [b"X-Original-URL: /other"], [b"Max-Forwards: 0"]):
         b.put(f"hop/{show(lines[0])}", [CL, *lines], BODY, ACCEPT, body=BODY)
         b.get(f"hop/{show(lines[0])}, no body", [b"GET /healthz HTTP/1.1", b"Host: {H}", *lines], ACCEPT)
+    override = b"X-HTTP-Method-Override: DELETE"
+    b.put("hop/another method", [CL, override], BODY, EITHER, body=BODY, semantic=frozenset({501}), may_close=True)
+    b.get("hop/another method, no body", [b"GET /healthz HTTP/1.1", b"Host: {H}", override], EITHER, semantic=frozenset({501}))
 
 
 PARTS = (_line_ends, _folding, _names, _values, _request_lines, _hosts, _hop_by_hop)

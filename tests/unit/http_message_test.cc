@@ -162,10 +162,11 @@ TEST_CASE("reads obey dates, and entity tags outweigh them", "[http][message]") 
   CHECK(check({{"If-Match", "*"}, {"If-None-Match", std::string(kEtag)}}) == not_modified);
 }
 
-TEST_CASE("writes obey If-Match and If-None-Match", "[http][message]") {
+TEST_CASE("writes obey If-Match, If-None-Match and If-Unmodified-Since", "[http][message]") {
   using enum Condition;
   const auto check = [](const char* name, std::string_view value, std::string_view etag) {
-    return check_write_conditions(with({{name, std::string(value)}}, Method::put), etag);
+    const auto modified = etag.empty() ? std::nullopt : std::optional(kModified);
+    return check_write_conditions(with({{name, std::string(value)}}, Method::put), etag, modified);
   };
   CHECK(check("If-None-Match", "*", "") == proceed);
   CHECK(check("If-None-Match", "*", kEtag) == failed);
@@ -176,7 +177,12 @@ TEST_CASE("writes obey If-Match and If-None-Match", "[http][message]") {
   CHECK(check("If-Match", kEtag, kEtag) == proceed);
   CHECK(check("If-Match", kEtag, "\"other\"") == failed);
   CHECK(check("If-Match", kEtag, "") == failed);
-  CHECK(check_write_conditions(with({}, Method::put), kEtag) == proceed);
+  CHECK(check_write_conditions(with({}, Method::put), kEtag, kModified) == proceed);
+  CHECK(check("If-Unmodified-Since", kModifiedText, kEtag) == proceed);
+  CHECK(check("If-Unmodified-Since", http_date(kModified - 1), kEtag) == failed);
+  CHECK(check("If-Unmodified-Since", http_date(kModified - 1), "") == proceed);
+  CHECK(check("If-Unmodified-Since", "no date", kEtag) == proceed);
+  CHECK(check("If-Modified-Since", kModifiedText, kEtag) == proceed);
 }
 
 TEST_CASE("If-Range lets a range through for the same object only", "[http][message]") {
