@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   try {
     return static_cast<int>(tarn::cli::run(argc, argv));
   } catch (const std::exception& problem) {
-    fmt::print(stderr, "tarn: {}\n", tarn::cli::printable(problem.what()));
+    fmt::print(stderr, "tarn: {}\n", tarn::printable(problem.what()));
     return static_cast<int>(tarn::cli::Exit::error);
   }
 }

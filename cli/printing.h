@@ -7,11 +7,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace tarn::cli {
+#include "common/base/encoding.h"
 
-/// `text` on one line of a terminal: names and messages may hold control characters and bytes that
-/// are no UTF-8, which become \xNN.
-[[nodiscard]] std::string printable(std::string_view text);
+namespace tarn::cli {
 
 /// "4.2GiB", "17KiB", "512B": at most one digit behind the point.
 [[nodiscard]] std::string readable_size(std::uint64_t bytes);

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include <fmt/core.h>
+
 namespace tarn {
 namespace {
 
@@ -195,6 +197,25 @@ std::string to_lower(std::string_view text) {
 bool iequals(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  const bool readable = is_utf8(text);
+  const auto is_c1 = [&](std::size_t at) {  // 0xC2 0x80 to 0xC2 0x9F
+    return text[at] == '\xc2' && at + 1 < text.size() &&
+           static_cast<unsigned char>(text[at + 1]) < 0xa0;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool in_c1 = readable && (is_c1(i) || (i > 0 && is_c1(i - 1)));
+    if (byte < 0x20 || byte == 0x7f || in_c1 || (byte >= 0x80 && !readable))
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += text[i];
+  }
+  return out;
 }
 
 std::string_view trim(std::string_view text) noexcept {

@@ -35,6 +35,11 @@ void append_percent_encoded(std::string& out, std::string_view bytes, std::strin
 /// Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
 
+/// `text` for one line of a log or a terminal. Control characters (C0, DEL, C1) and, in a text that
+/// is no UTF-8, all bytes beyond ASCII become \xNN, so that no name forges a line or moves a
+/// cursor.
+[[nodiscard]] std::string printable(std::string_view text);
+
 /// ASCII only, as HTTP needs it.
 [[nodiscard]] std::string to_lower(std::string_view text);
 [[nodiscard]] bool iequals(std::string_view a, std::string_view b) noexcept;

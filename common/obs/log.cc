@@ -3,12 +3,17 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include "common/base/encoding.h"
 
 namespace tarn::obs {
 namespace {
@@ -58,6 +63,27 @@ class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::uint64_t end_ = 0;
 };
 
+/// The text of a message on one line, whatever names it holds.
+class PrintableText : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*when*/,
+              spdlog::memory_buf_t& out) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    const std::string line = printable(text);
+    out.append(line.data(), line.data() + line.size());
+  }
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableText>();
+  }
+};
+
+/// "2026-01-31T12:00:00.000000Z info module message".
+std::unique_ptr<spdlog::formatter> line_formatter() {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  formatter->add_flag<PrintableText>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%fZ %l %n %*");
+  return formatter;
+}
+
 struct Loggers {
   std::mutex mutex;
   std::shared_ptr<TailSink> tail = std::make_shared<TailSink>();
@@ -80,7 +106,7 @@ spdlog::logger& log(std::string_view module) {
   if (found == all.by_module.end()) {
     auto logger = std::make_shared<spdlog::logger>(std::string(module),
                                                    spdlog::sinks_init_list{all.sink, all.tail});
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%fZ %l %n %v", spdlog::pattern_time_type::utc);
+    logger->set_formatter(line_formatter());
     logger->set_level(all.level);
     logger->flush_on(spdlog::level::trace);
     found = all.by_module.emplace(std::string(module), std::move(logger)).first;

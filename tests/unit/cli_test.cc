@@ -81,6 +81,8 @@ TEST_CASE("sizes are readable", "[cli]") {
 TEST_CASE("control characters do not reach a terminal", "[cli]") {
   CHECK(printable("a\nb\x1b[2J\x7f") == "a\\x0ab\\x1b[2J\\x7f");
   CHECK(printable("ä b/c") == "ä b/c");
+  CHECK(printable("a\xc2\x9b"
+                  "2Jb") == "a\\xc2\\x9b2Jb");  // CSI
 }
 
 TEST_CASE("a scratch file has its name when it is published, and is gone otherwise", "[cli]") {
