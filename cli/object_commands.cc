@@ -48,7 +48,7 @@ Exit remove_many(Session& session, const RemoveArguments& arguments, const Globa
   if (!bucket) return complain("rm", bucket.error());
   const auto value = arguments.many.message();
   if (!value) return complain("rm", value.error());
-  // Objects that nobody has named one by one.
+  // Objects chosen by a rule, not by their names.
   const bool is_open = arguments.many.all || !arguments.many.prefix.empty();
   const std::string display = arguments.many.display(*bucket);
   const Status confirmed = confirm(fmt::format("delete {}", printable(display)),

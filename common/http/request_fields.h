@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -8,6 +9,9 @@
 #include "common/http/message.h"
 
 namespace tarn::http {
+
+/// True if `words`, separated by single blanks as in "GET HEAD", has `word`.
+[[nodiscard]] bool has_word(std::string_view words, std::string_view word);
 
 /// Reading of one request field, or of all that begin alike, by every listener.
 struct FieldRule {

@@ -77,15 +77,6 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return out;
 }
 
-bool has_word(std::string_view text, std::string_view word) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    if (text.substr(0, end) == word) return true;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return false;
-}
-
 Result<std::vector<std::string>> decode_parts(const Stars& stars) {
   std::vector<std::string> parts;
   parts.reserve(stars.size());
