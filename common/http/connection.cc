@@ -26,7 +26,7 @@ using boost::system::error_code;
 constexpr std::size_t kConnectionTurnBytes = 2U << 20U;  // before other connections get their turn
 constexpr std::size_t kRequestCost =
     kConnectionTurnBytes / 64;  // a request is work, however few its bytes
-constexpr std::uint64_t kLingerBytesMax = 1U << 20U;
+constexpr std::uint64_t kLingerBytesMax = 64U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
 constexpr auto kLingerTime = std::chrono::milliseconds(500);
@@ -377,10 +377,12 @@ Task<void> Connection::serve(Exchange& exchange) {
   observe(exchange, result);
 }
 
-/// Lets an answer arrive although the client is still sending: closing at once would reset it. What
-/// is read is bounded, the time is too; a client that sends more is left to find its send buffer
-/// full and the answer waiting (Go's net/http needs that, when closed upon it loses the answer).
-Task<void> Connection::linger() {
+/// Lets an answer arrive although the client is still sending: many send all of a body before they
+/// read, and closing at once would reset the connection and lose the answer. `left` is what is
+/// still to come of the body. What is read is bounded, the time is too; a client that sends more is
+/// left to find its send buffer full and the answer waiting (Go's net/http needs that, when closed
+/// upon it loses the answer).
+Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   asio::steady_timer timer(socket_.get_executor(), kLingerTime);
@@ -391,10 +393,11 @@ Task<void> Connection::linger() {
     error_code also_ignored;
     socket_.cancel(also_ignored);
   });
-  std::uint64_t dropped = drop_buffered(kLingerBytesMax);
+  const std::uint64_t wanted = std::min(left.value_or(kLingerBytesMax), kLingerBytesMax);
+  std::uint64_t dropped = drop_buffered(wanted);
   enter(Phase::working);
-  std::array<std::byte, 16 * 1024> scrap{};
-  while (!expired && dropped < kLingerBytesMax) {
+  thread_local std::array<std::byte, 128 * 1024> scrap;  // of all connections: nobody reads it
+  while (!expired && dropped < wanted) {
     const auto got = co_await receive(scrap);
     if (!got) break;
     dropped += *got;
@@ -409,6 +412,7 @@ Task<void> Connection::linger() {
 Task<void> Connection::run() {
   co_await asio::this_coro::throw_if_cancelled(false);
   bool unread_body = false;
+  std::optional<std::uint64_t> left;
   while (true) {
     RequestHead head;
     const auto got = co_await read_head(head);
@@ -417,6 +421,7 @@ Task<void> Connection::run() {
       if (error.code == Errc::disconnected) break;
       co_await refuse(error);
       unread_body = true;
+      left.reset();
       break;
     }
     if (!*got) break;
@@ -424,6 +429,8 @@ Task<void> Connection::run() {
     if (!serve_at_once(exchange)) co_await serve(exchange);
     unread_body =
         exchange.response_complete() && exchange.head().has_body() && !exchange.body_complete();
+    if (exchange.head().content_length)
+      left = *exchange.head().content_length - exchange.body_bytes_read();
     if (!exchange.head().keep_alive || stopping_) {
       if (!exchange.response_complete()) {
         // A cut answer must not look like a complete one: reset instead of a polite end.
@@ -434,7 +441,7 @@ Task<void> Connection::run() {
   }
   if (unread_body) {
     timed_out_ = false;
-    co_await linger();
+    co_await linger(left);
   }
   error_code ignored;
   socket_.close(ignored);

@@ -100,7 +100,7 @@ class Connection {
   Task<void> serve(Exchange& exchange);
   void observe(const Exchange& exchange, const Status& result);
   Task<void> refuse(const Error& error);
-  Task<void> linger();
+  Task<void> linger(std::optional<std::uint64_t> left);
   void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
   void enter(Phase phase, SteadyTime now);
   void moved(std::size_t bytes) { window_bytes_ += bytes; }

@@ -46,7 +46,7 @@ class Exchange {
   [[nodiscard]] std::uint64_t body_bytes_read() const noexcept { return body_bytes_read_; }
 
   /// Sends the whole answer. With an unread body behind it the connection is closed afterwards
-  /// (half-close at once, at most 1 MiB or 0.5 s of the body discarded).
+  /// (half-close at once, at most 64 MiB or 0.5 s of the body discarded).
   Task<Status> respond(Response response);
   /// The same without waiting: what the socket does not take at once is kept for flush().
   void respond_now(const ResponseView& response);

@@ -1,5 +1,6 @@
 """Large uploads by the clients people use: all bytes at the target, next to nothing through the proxy."""
 
+import http.client
 import os
 import subprocess
 import threading
@@ -9,9 +10,11 @@ import pytest
 import requests
 from harness import client
 from harness.cluster import REPOSITORY
+from harness.waiting import assert_within, guarded
 
+MIB = 1 << 20
 GIB = 1 << 30
-MOST_AT_PROXY = 4 << 20
+MOST_AT_PROXY = (64 << 20) + (4 << 20)  # what a proxy reads on after an early answer, and one receive buffer
 
 GO_PROGRAM = """
 package main
@@ -204,9 +207,47 @@ def test_a_body_already_under_way_gets_the_redirect_and_a_prompt_close(cluster, 
         sender.start()
         status, headers = connection.read_head()
         assert status == 307 and headers["Connection"].lower() == "close"
-        sender.join(10)
+        sender.join(guarded(10))
         assert not sender.is_alive(), "the proxy goes on taking a body that nobody wants"
     assert cluster.metric("p1", "tarn_http_body_bytes_received_total") - before < MOST_AT_PROXY
+
+
+def with_http_client(url, body):
+    """Sends all, then reads, also when sending has failed: what requests, urllib3 and the SDK of AIStore do."""
+    parts = urllib.parse.urlsplit(url)
+    link = http.client.HTTPConnection(parts.hostname, parts.port)
+    link.putrequest("PUT", parts.path)
+    link.putheader("Content-Length", str(len(body)))
+    link.endheaders()
+    try:
+        link.send(body)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    return link.getresponse().status
+
+
+def with_urllib(url, body):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, data=body, method="PUT")).status
+    except urllib.error.HTTPError as answer:
+        return answer.code
+
+
+def with_requests_once(url, body):
+    return requests.put(url, data=body, allow_redirects=False).status_code
+
+
+@pytest.mark.deep("a client has half a second for what it still sends")
+@pytest.mark.parametrize("upload", [with_http_client, with_urllib, with_requests_once])
+def test_an_answer_before_the_body_has_arrived_is_seen_at_once(cluster, bucket, upload):
+    target = cluster.url_of("t1")
+    for size in (MIB, 10 * MIB, 60 * MIB):
+        for url, status in ((f"{cluster.endpoint}/{bucket}/x", 307), (f"{cluster.endpoint}/no-such-bucket/x", 404),
+                            (f"{cluster.relay}/no-such-bucket/x", 404), (f"{target}/v1/objects/{bucket}/x", 400)):
+            began = time.monotonic()
+            assert upload(url, b"x" * size) == status, (size, url)
+            assert_within(time.monotonic() - began, 0.3, f"{size} bytes to {url}")
+    assert cluster.names(bucket) == []
 
 
 def send_until_refused(connection):
