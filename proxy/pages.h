@@ -11,21 +11,29 @@
 
 namespace tarn::proxy {
 
-/// HTML for a person with a browser, and for `wget -r`: plain links, no script, nothing but text
-/// that came from names, escaped.
+/// HTML for a person with a browser, and for programs that walk links (wget -r, rclone, fsspec):
+/// plain links, no script, nothing but text that came from names, escaped. `href` is relative to
+/// the page, so links hold below a path prefix, too; `data-href` is the path within the store.
 
 /// GET /: the buckets.
 Task<Status> root_page(const Services& services, http::Request& request);
-/// GET /<bucket>/<prefix>: what lies in one virtual directory ('/' separates), a thousand names a
-/// page, with a link to the next one. `prefix` is empty or ends in '/'. object_not_found when
-/// nothing lies below a prefix; an empty bucket has a page.
+/// GET /<bucket>/<prefix>: what lies in one virtual directory ('/' separates), from query `after`
+/// on. A browser (`Accept: text/html`) gets a thousand names and a button to the next ones, which
+/// is no link that a program could take for an entry; everybody else gets all names on one page,
+/// as they are listed, and a reset connection when the list cannot go on. `prefix` is empty or
+/// ends in '/'. object_not_found when nothing lies below a prefix; an empty bucket has a page.
 Task<Status> bucket_page(const Services& services, http::Request& request, std::string bucket,
                          std::string prefix);
 
 /// `text` with the characters that HTML would read as its own replaced.
 [[nodiscard]] std::string escape_html(std::string_view text);
-/// The page of one directory. Exposed for tests.
-[[nodiscard]] std::string render_directory(const std::string& bucket, const std::string& prefix,
-                                           const api::MergedPage& listed);
+/// The page of one directory in parts, exposed for tests: the opening with the first entries, more
+/// entries, and the end, with a button to the next page when the last entries say that there is
+/// one.
+[[nodiscard]] std::string render_opening(const std::string& bucket, const std::string& prefix,
+                                         const api::MergedPage& listed);
+[[nodiscard]] std::string render_entries(const std::string& bucket, const std::string& prefix,
+                                         const api::MergedPage& listed);
+[[nodiscard]] std::string render_closing(const api::MergedPage& listed);
 
 }  // namespace tarn::proxy

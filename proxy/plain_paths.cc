@@ -36,7 +36,8 @@ Error write_to_bucket(const http::Request& request, const std::string& name) {
 }
 
 Task<Status> send_to_page(http::Request& request, const std::string& name) {
-  std::string location = "/" + percent_encode(name) + "/";
+  // Relative, as the links of the page: it may be read below a path prefix.
+  std::string location = percent_encode(name) + "/";
   if (const auto query = request.query().encode(); !query.empty()) location += "?" + query;
   http::Response response(302, http::kText,
                           fmt::format("'{}' is a bucket: its page is {}\n", name, location));

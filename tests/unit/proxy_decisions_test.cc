@@ -221,23 +221,26 @@ api::MergedPage page_of(std::string_view name, std::uint64_t size, bool more) {
 }  // namespace
 
 TEST_CASE("a page escapes names in text and in links", "[proxy][pages]") {
-  const api::MergedPage listed = page_of("d/<script>\"&'x y?#%.tar", 12, false);
-  const std::string page = render_directory("data", "d/", listed);
-  CHECK_THAT(page, Catch::Contains("<a href=\"/data/d/%3Cscript%3E%22%26%27x%20y%3F%23%25.tar\">"
-                                   "&lt;script&gt;&quot;&amp;&#39;x y?#%.tar</a>"));
+  const api::MergedPage listed = page_of("d/<script>\"&'x y:?#%.tar", 12, false);
+  const std::string page = render_opening("data", "d/", listed) + render_closing(listed);
+  CHECK_THAT(page,
+             Catch::Contains("<a href=\"%3Cscript%3E%22%26%27x%20y%3A%3F%23%25.tar\" "
+                             "data-href=\"/data/d/%3Cscript%3E%22%26%27x%20y%3A%3F%23%25.tar\">"
+                             "&lt;script&gt;&quot;&amp;&#39;x y:?#%.tar</a>"));
   CHECK_THAT(page, !Catch::Contains("<script>"));
-  CHECK_THAT(page, Catch::Contains("<a href=\"/data/\">../</a>"));
+  CHECK_THAT(page, Catch::Contains("<a href=\"../\" data-href=\"/data/\">../</a>"));
   CHECK_THAT(page, Catch::Contains(">12</td>"));
 }
 
-TEST_CASE("a page links to the next one, and above a bucket to nothing", "[proxy][pages]") {
+TEST_CASE("the next page is no link, and none leads above a bucket", "[proxy][pages]") {
   const api::MergedPage listed = page_of("a&b/", 0, true);
-  const std::string page = render_directory("data", "", listed);
-  CHECK_THAT(page, Catch::Contains("<a href=\"/data/?after=a%26b%2F\">next page</a>"));
-  CHECK_THAT(page, Catch::Contains("<a href=\"/data/a%26b/\">a&amp;b/</a>"));
+  const std::string page = render_opening("data", "", listed) + render_closing(listed);
+  CHECK_THAT(page, Catch::Contains("<form><input type=\"hidden\" name=\"after\" "
+                                   "value=\"a&amp;b/\"><button>next page</button></form>"));
+  CHECK_THAT(page, Catch::Contains("<a href=\"a%26b/\" data-href=\"/data/a%26b/\">a&amp;b/</a>"));
   CHECK_THAT(page, !Catch::Contains("../"));
-  CHECK_THAT(render_directory("data", "a/b/", {}), Catch::Contains("href=\"/data/a/\""));
-  CHECK_THAT(render_directory("data", "", {}), Catch::Contains("Nothing here"));
+  CHECK_THAT(render_opening("data", "a/b/", {}), Catch::Contains("data-href=\"/data/a/\""));
+  CHECK_THAT(render_opening("data", "", {}), Catch::Contains("Nothing here"));
 }
 
 TEST_CASE("settings of a proxy are checked", "[proxy][settings]") {
