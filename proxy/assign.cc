@@ -186,17 +186,15 @@ Result<const cluster::Node*> owner_for(const cluster::ClusterState& state,
   return owner;
 }
 
-Status check_body_framing(const http::RequestHead& head, Passage passage,
-                          std::string_view relay_url) {
+Status check_body_framing(const http::RequestHead& head) {
   if (head.method == http::Method::put && !head.content_length && !head.chunked)
     return fail(Errc::length_required,
                 "a PUT needs a Content-Length (0 for an empty object) or chunked encoding");
-  if (passage == Passage::redirected && head.chunked && !head.expects_continue)
-    return fail(Errc::length_required,
-                "chunks without 'Expect: 100-continue' cannot be redirected safely: send a "
-                "Content-Length, or send Expect and wait, or use the relay listener {}",
-                relay_url);
   return {};
+}
+
+bool is_safe_to_redirect(const http::RequestHead& head) {
+  return !head.chunked || head.expects_continue;
 }
 
 std::string Wanted::display() const { return bucket.display() + "/" + std::string(object); }

@@ -39,11 +39,12 @@ enum class Access : std::uint8_t { read, write };
 
 /// How the body of a request reaches the node that stores it.
 enum class Passage : std::uint8_t { redirected, relayed };
-/// Refuses with length_required what would be stored as something else than was meant: a PUT with
-/// neither length nor chunks and, when redirected, chunks from a client that does not wait for
-/// `100 Continue`: behind an early answer it could send the rest of its generator only.
-Status check_body_framing(const http::RequestHead& head, Passage passage,
-                          std::string_view relay_url);
+/// Refuses with length_required a PUT with neither length nor chunks, which would be stored as an
+/// empty object whatever was meant.
+Status check_body_framing(const http::RequestHead& head);
+/// Whether a client that is redirected sends all of its body again. With chunks, and without
+/// waiting for `100 Continue`, it may send only what its generator has left, so it is relayed.
+[[nodiscard]] bool is_safe_to_redirect(const http::RequestHead& head);
 
 /// What a request for an object names. `object` is text of whoever asked for it.
 struct Wanted {

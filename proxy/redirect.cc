@@ -4,6 +4,7 @@
 #include <span>
 
 #include "proxy/assign.h"
+#include "proxy/relay.h"
 #include "proxy/staleness.h"
 
 namespace tarn::proxy {
@@ -65,7 +66,12 @@ Status send_to_target(const Services& services, http::Exchange& exchange, const 
 
 Task<Status> redirect_object(const Services& services, http::Request& request, std::string bucket,
                              std::string object) {
-  CO_TRY_OK(check_body_framing(request.head(), Passage::redirected, services.relay_url));
+  if (!is_safe_to_redirect(request.head())) {
+    const Status relayed =
+        co_await relay_object(services, request, std::move(bucket), std::move(object));
+    co_return relayed;
+  }
+  CO_TRY_OK(check_body_framing(request.head()));
   CO_TRY(const Wanted wanted, wanted_by(request, bucket, object));
   CO_TRY(const Assignment assignment,
          co_await assign(services, request, wanted, Passage::redirected));
@@ -76,7 +82,7 @@ Task<Status> redirect_object(const Services& services, http::Request& request, s
 
 bool redirect_at_once(const Services& services, http::Request& request, std::string_view bucket,
                       std::string_view object) {
-  if (!check_body_framing(request.head(), Passage::redirected, services.relay_url)) return false;
+  if (!is_safe_to_redirect(request.head()) || !check_body_framing(request.head())) return false;
   const auto wanted = wanted_by(request, bucket, object);
   if (!wanted) return false;
   const auto assignment = assign_at_once(services, request, *wanted, Passage::redirected);

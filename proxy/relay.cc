@@ -283,7 +283,7 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
                           std::string object) {
   http::Exchange& exchange = request.exchange;
   const http::RequestHead& head = request.head();
-  CO_TRY_OK(check_body_framing(head, Passage::relayed, services.relay_url));
+  CO_TRY_OK(check_body_framing(head));
   CO_TRY(const Wanted wanted, wanted_by(request, bucket, object));
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =

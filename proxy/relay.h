@@ -9,7 +9,8 @@
 
 namespace tarn::proxy {
 
-/// What happens on a request for an object at the relay listener: the proxy makes a request of its
+/// What happens on a request for an object at the relay listener, and at the redirecting one where
+/// a redirect is not safe (is_safe_to_redirect): the proxy makes a request of its
 /// own to the target that owns the name, with a signed URL and only those header fields that a list
 /// names, and passes both bodies through one buffer of 256 KiB. `100 Continue` is sent to the
 /// client when the target says it; an answer that the target gives before the body has ended is
