@@ -80,7 +80,7 @@ def test_100_continue_comes_from_the_target(cluster, bucket):
 
 def test_a_name_of_one_segment_is_a_bucket_when_there_is_one(cluster, bucket, default_names):
     answer = client.request("GET", f"{cluster.relay}/{bucket}", follow=False)
-    assert answer.status in (301, 302, 307, 308) and answer.headers["Location"].endswith(f"/{bucket}/")
+    assert answer.status in (301, 302, 307, 308) and answer.headers["Location"] == f"{bucket}/"
     assert client.request("PUT", f"{cluster.relay}/{bucket}", b"body", follow=False).status == 409
     for base in (cluster.relay, cluster.endpoint):
         assert client.request("PUT", f"{base}/single.bin", b"one segment").status == 200
