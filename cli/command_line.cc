@@ -19,7 +19,12 @@ void CommandLine::on_session(CLI::App* command, const std::string& name,
   command->callback([&its_options = options, &its_chosen = chosen, name, run_command] {
     its_chosen = [&its_options, name, run_command] {
       const auto session = Session::open(its_options);
-      return session ? run_command(**session) : complain(name, session.error());
+      if (!session) return complain(name, session.error());
+      const Exit code = run_command(**session);
+      const bool is_missing = code == Exit::not_found || code == Exit::partial;
+      if (is_missing && !(*session)->advice().empty())
+        complain(name, {Errc::not_found, (*session)->advice()});
+      return code;
     };
   });
 }

@@ -52,6 +52,11 @@ Task<Result<std::vector<Place>>> resolve_objects(Session& session, std::vector<s
   std::vector<Place> out;
   for (const std::string& word : words) {
     CO_TRY(const auto names, expand(word, literal));
+    if (names.front() != word)
+      session.advise(
+          fmt::format("'{}' stands for {} names, the first is '{}'; if it is the name of "
+                      "one object, say --literal",
+                      word, names.size(), names.front()));
     for (const std::string& name : names) {
       CO_TRY(const auto numbered,
              literal ? Result<std::optional<NumberedName>>() : find_numbering(name));

@@ -163,10 +163,16 @@ Exit put_files(Session& session, const PutArguments& arguments, const GlobalOpti
 /// What the cluster has below `prefix`, by name.
 Task<Result<Present>> list_present(Session& session, Place prefix) {
   Present present;
+  const std::string bucket = prefix.bucket;
   Listing listing(session, std::move(prefix), Depth::all);
   while (!listing.done()) {
-    CO_TRY(auto page, co_await listing.next_page());
-    for (ListedObject& object : page) {
+    auto page = co_await listing.next_page();
+    if (!page && page.error().code == Errc::bucket_not_found)
+      co_return fail(Errc::bucket_not_found,
+                     "bucket '{}' does not exist; make it with: tarn bucket create {}", bucket,
+                     bucket);
+    if (!page) co_return fail(page.error());
+    for (ListedObject& object : *page) {
       std::string name = object.name;
       present.emplace(std::move(name), std::move(object));
     }

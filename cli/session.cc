@@ -39,7 +39,8 @@ Error unreachable(const http::Url& endpoint, const Error& error) {
 }
 
 /// What nodes say to people with curl, without the half that is for them: "make it with POST .., or
-/// with: tarn bucket create b" and "PUT makes it (curl ..)".
+/// with: tarn bucket create b", "see .. with GET .., or with: tarn ls" and "PUT makes it (curl
+/// ..)".
 std::string for_users_of_tarn(Errc code, std::string message) {
   constexpr std::string_view kTarnsWay = "or with: ";
   const auto advice = message.find("; ");
@@ -47,7 +48,8 @@ std::string for_users_of_tarn(Errc code, std::string message) {
   if (code == Errc::object_not_found) return message.substr(0, advice);
   const auto ours = message.find(kTarnsWay, advice);
   if (code != Errc::bucket_not_found || ours == std::string::npos) return message;
-  return message.substr(0, advice) + "; make it with: " + message.substr(ours + kTarnsWay.size());
+  const auto what = message.substr(0, message.find(" with ", advice));
+  return what + " with: " + message.substr(ours + kTarnsWay.size());
 }
 
 }  // namespace

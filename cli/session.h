@@ -56,6 +56,10 @@ class Session {
   [[nodiscard]] Patience patience() const { return Patience(retry_for_, heard_); }
   [[nodiscard]] const http::Url& endpoint() const { return endpoint_; }
 
+  /// What may help when a command finds something missing: said once behind its failure.
+  void advise(std::string advice) { advice_ = std::move(advice); }
+  [[nodiscard]] const std::string& advice() const { return advice_; }
+
   /// One call of the API at the endpoint, repeated while the cluster says that it is not ready. An
   /// answer of 400 or more is an error.
   Task<Result<http::ClientResponse>> call(http::Method method, std::string target,
@@ -86,6 +90,7 @@ class Session {
   http::Loops loops_{1};
   http::Client client_;
   std::atomic<bool> heard_ = false;
+  std::string advice_;
 };
 
 /// The error that an answer of 400 or more stands for.

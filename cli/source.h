@@ -38,7 +38,8 @@ class Source : public Body {
   [[nodiscard]] static Result<Source> open(const std::string& path);
 
   /// Of a file: how many bytes there are; 0 also of a stream that ended at once: an empty body has
-  /// to be announced as one. Other streams have none.
+  /// to be announced as one. Other streams have none, and neither have files that say they are
+  /// empty and are not (/proc).
   [[nodiscard]] std::optional<std::uint64_t> length() const override { return length_; }
   /// Back to the first byte. False when bytes of a stream are gone.
   [[nodiscard]] bool rewind() override;

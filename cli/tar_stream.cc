@@ -102,6 +102,22 @@ std::string name_in(std::span<const char> block) {
   return prefix.empty() ? std::string(name) : fmt::format("{}/{}", prefix, name);
 }
 
+/// The program that unpacks what begins with `bytes`; empty when they are none of a compressed file
+/// (RFC 1952; RFC 8878, 3.1.1; xz 1.2.0, 2.1.1.1; bzip2's BZh; LZ4 frame format 1.6.2).
+std::string_view tool_to_unpack(std::string_view bytes) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMagics{
+      {{"\x1f\x8b", "zcat"},
+       {"\x28\xb5\x2f\xfd", "zstdcat"},
+       {"\xfd"
+        "7zXZ",
+        "xzcat"},
+       {"BZh", "bzcat"},
+       {"\x04\x22\x4d\x18", "lz4cat"}}};
+  for (const auto& [magic, tool] : kMagics)
+    if (bytes.starts_with(magic)) return tool;
+  return "";
+}
+
 std::string_view without_nul(std::string_view text) { return text.substr(0, text.find('\0')); }
 
 }  // namespace
@@ -126,6 +142,10 @@ Result<bool> TarReader::read_block(Block& block) {
     if (got == 0) break;
     have += got;
   }
+  const std::string_view tool = at_ == 0 ? tool_to_unpack({block.data(), have}) : "";
+  if (have != 0 && have != block.size() && !tool.empty())
+    return fail(Errc::corrupt,
+                "the stream is no tar: it is compressed; unpack it first, e.g. with {}", tool);
   if (have != 0 && have != block.size())
     return fail(Errc::corrupt, "the tar stream is cut short at byte {}", at_ + have);
   at_ += have;
@@ -237,10 +257,9 @@ Result<std::optional<TarMember>> TarReader::next() {
       continue;
     }
     if (!checksum_matches(block)) {
-      const bool packed = from == 0 && (std::memcmp(block.data(), "\x1f\x8b", 2) == 0 ||
-                                        std::memcmp(block.data(), "\x28\xb5\x2f\xfd", 4) == 0);
-      return fail(Errc::corrupt, "byte {} of the stream begins no tar header{}", from,
-                  packed ? ": it is compressed; unpack it first, e.g. with zcat or zstdcat" : "");
+      const std::string_view tool = from == 0 ? tool_to_unpack({block.data(), block.size()}) : "";
+      return fail(Errc::corrupt, "byte {} of the stream begins no tar header{}{}", from,
+                  tool.empty() ? "" : ": it is compressed; unpack it first, e.g. with ", tool);
     }
     ended_ = false;
     const auto size = number(block, kSize);

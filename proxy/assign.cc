@@ -142,6 +142,14 @@ Error bucket_not_found(const api::Bucket& name) {
                         "(ais://) only",
                         name.display())};
   return {Errc::bucket_not_found,
+          fmt::format("bucket \"{}\" does not exist; see which there are with GET /v1/buckets, or "
+                      "with: tarn ls",
+                      name.display())};
+}
+
+Error bucket_to_make(const api::Bucket& name) {
+  if (name.provider != "ais") return bucket_not_found(name);
+  return {Errc::bucket_not_found,
           fmt::format("bucket \"{}\" does not exist; make it with POST /v1/buckets/{} and the body "
                       "{{\"action\":\"create-bck\"}}, or with: tarn bucket create {}",
                       name.display(), name.name, name.name)};
@@ -216,7 +224,11 @@ Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
 
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 const Wanted& wanted, Passage passage) {
-  CO_TRY(KnownBucket known, co_await find_bucket(services, wanted.bucket));
+  auto found = co_await find_bucket(services, wanted.bucket);
+  if (!found && found.error().code == Errc::bucket_not_found &&
+      request.head().method == http::Method::put)
+    co_return fail(bucket_to_make(wanted.bucket));
+  CO_TRY(KnownBucket known, std::move(found));
   if (wanted.is_prefix)
     co_return fail(Errc::object_not_found, "{} does not exist: names of objects do not end in '/'",
                    wanted.display());

@@ -21,11 +21,14 @@ struct KnownBucket {
   const cluster::BucketRecord* record = nullptr;  ///< within `state`
 };
 /// Looks in the last state, and reads the meta store before it says that there is no such bucket:
-/// bucket_not_found, with the call that makes one. unavailable when the store is out of reach.
+/// bucket_not_found. unavailable when the store is out of reach.
 Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name);
 /// The bucket that a path without provider and namespace means.
 [[nodiscard]] api::Bucket plain_bucket(std::string name);
+/// With the call that shows which buckets there are.
 [[nodiscard]] Error bucket_not_found(const api::Bucket& name);
+/// The same for who wants to store in it: with the call that makes one.
+[[nodiscard]] Error bucket_to_make(const api::Bucket& name);
 
 enum class Access : std::uint8_t { read, write };
 [[nodiscard]] Access access_of(http::Method method);

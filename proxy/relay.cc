@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 16> kRequestFields{"Range",
                                                           "x-amz-checksum-sha1",
                                                           "x-amz-checksum-sha256"};
 
-constexpr std::array<std::string_view, 29> kAnswerFields{"Content-Type",
+constexpr std::array<std::string_view, 28> kAnswerFields{"Content-Type",
                                                          "Content-Encoding",
                                                          "Content-Range",
                                                          "Accept-Ranges",
@@ -52,7 +52,6 @@ constexpr std::array<std::string_view, 29> kAnswerFields{"Content-Type",
                                                          "Ais-Checksum-Value",
                                                          "Ais-Version",
                                                          "Ais-Atime",
-                                                         "Ais-Name",
                                                          "Ais-Bucket-Name",
                                                          "Ais-Bucket-Provider",
                                                          "Ais-Present",
@@ -64,6 +63,7 @@ constexpr std::array<std::string_view, 29> kAnswerFields{"Content-Type",
                                                          "Ais-Ec-Parity",
                                                          "Ais-Ec-Replicated",
                                                          "Ais-Append-Handle"};
+constexpr std::string_view kObjectName = "Ais-Name";
 constexpr std::string_view kCustomMetadata = "Ais-Custom-Md";  // one field for each pair
 
 constexpr std::size_t kErrorBytesMax = 64U << 10U;
@@ -169,8 +169,11 @@ Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead&
 
 /// An answer without payload, or an error with its few lines of text.
 Task<Status> pass_small_answer(http::Exchange& exchange, http::ClientStream& stream,
-                               const http::ClientResponse& head, PooledBuffer& buffer) {
+                               const http::ClientResponse& head, std::string_view object,
+                               PooledBuffer& buffer) {
   http::Response out = answer_to_client(head);
+  // As the client wrote it: a name may end in blanks, which a field that is read loses.
+  if (!head.field(kObjectName).empty()) out.set(kObjectName, object);
   const bool is_head = exchange.head().method == http::Method::head;
   if (is_head) {
     if (const auto length = stream.content_length())
@@ -306,7 +309,8 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   const bool has_payload =
       head.method == http::Method::get && (answer.status == 200 || answer.status == 206);
   if (!has_payload) {
-    const Status passed = co_await pass_small_answer(exchange, stream, answer, buffer);
+    const Status passed =
+        co_await pass_small_answer(exchange, stream, answer, wanted.object, buffer);
     co_return passed;
   }
   const Wanted* const again = has_other_homes ? &wanted : nullptr;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import time
 
@@ -75,6 +76,14 @@ def test_get_says_what_came_and_where_it_is(cli, bucket, data_file, here):
                     "etag": f'"{XXH64_OF_HELLO}-5"'}
 
 
+def test_a_file_that_says_it_is_empty_is_sent_whole(cli, cluster, bucket):
+    whole = pathlib.Path("/proc/cpuinfo").read_bytes()
+    assert os.stat("/proc/cpuinfo").st_size == 0 and whole
+    cli.ok("put", "/proc/cpuinfo", f"{bucket}/x")
+    # The frequency of a processor may be another one by then.
+    assert len(cluster.get(bucket, "x").body.splitlines()) == len(whole.splitlines())
+
+
 def test_put_if_absent_leaves_what_is_there(cli, cluster, bucket, data_file):
     cli.ok("put", "--if-absent", data_file, f"{bucket}/x")
     cli.refuses(6, "put", "--if-absent", "-", f"{bucket}/x", input=b"other")
@@ -92,7 +101,9 @@ def test_the_relay_takes_the_same_commands(cluster, bucket, data_file):
 
 def test_what_is_not_there_is_3_and_leaves_no_file(cli, cluster, bucket, data_file, here):
     cli.refuses(3, "get", f"{bucket}/nothing", here / "x", says="does not exist")
-    cli.refuses(3, "cat", "no-such-bucket/x", says="tarn bucket create no-such-bucket")
+    for words in (("cat", "no-such-bucket/x"), ("bucket", "rm", "--yes", "no-such-bucket"), ("ls", "no-such-bucket")):
+        missing = cli.refuses(3, *words, says="see which there are with: tarn ls")
+        assert "bucket create" not in missing.stderr
     refused = cli.refuses(3, "put", data_file, "no-such-bucket/x", says="make it with: tarn bucket create no-such-bucket")
     assert "POST" not in refused.stderr
     cli.refuses(3, "put", here / "nothing", f"{bucket}/x", says="there is no file")

@@ -40,6 +40,10 @@ def test_templates_with_steps_and_literal_names(cli, cluster, bucket, shards):
         cli.ok("put", "--literal", "-", f"{bucket}/{name}", input=name.encode())
         assert cli.ok("cat", "--literal", f"{bucket}/{name}") == name.encode()
         assert cluster.get(bucket, name).body == name.encode()
+    for command in ("get", "cat", "stat", "rm"):
+        missing = cli(command, f"{bucket}/user@3.jpg")
+        assert missing.returncode == 3 and "stands for 3 names" in missing.stderr and "--literal" in missing.stderr, missing
+    cli.refuses(3, "cat", f"{bucket}/nothing")
 
 
 def test_wrong_templates_are_usage_errors_that_name_them(cli, bucket):

@@ -1,6 +1,7 @@
 """Names with control characters: they go into header fields and log lines without forging anything there."""
 
 import re
+import subprocess
 import urllib.parse
 
 import pytest
@@ -22,6 +23,16 @@ def test_such_an_object_is_written_read_and_deleted(cluster, bucket, name, door)
         head = client.request("HEAD", where)
         assert head.status == 200 and not [value for value in head.headers.values() if CONTROL.search(value)], head.headers
     assert client.request("DELETE", url).status == 200
+
+
+def test_blanks_at_the_ends_of_a_name_reach_the_field(cluster, bucket):
+    for base in (cluster.endpoint, cluster.relay):
+        for name in (" both ", "end "):
+            url = f"{base}/{bucket}/{urllib.parse.quote(name)}"
+            assert client.request("PUT", url, b"body").status == 200
+            # A client that parses the field loses them again; curl shows what came.
+            head = subprocess.run(["curl", "-sIL", url], capture_output=True, check=True).stdout
+            assert f"Ais-Name: {name}\r\n".encode() in head, head
 
 
 def test_no_name_forges_a_line_of_a_log(cluster, bucket):

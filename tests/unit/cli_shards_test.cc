@@ -205,7 +205,11 @@ TEST_CASE("tar: what is cut short or no tar is refused", "[cli][tar]") {
   CHECK(read_all(one.substr(0, 700)).error.find("cut short") != std::string::npos);
   CHECK(read_all(one.substr(0, 100)).error.find("cut short") != std::string::npos);
   CHECK(read_all(pax("path", "x")).error.find("cut short") != std::string::npos);
-  CHECK(read_all("\x1f\x8b" + std::string(600, 'z')).error.find("compressed") != std::string::npos);
+  for (const std::string magic :
+       {"\x1f\x8b", "\x28\xb5\x2f\xfd", "\xfd\x37zXZ", "BZh9", "\x04\x22\x4d\x18"})
+    for (const std::size_t bytes : {100U, 600U})
+      CHECK(read_all(magic + std::string(bytes, 'z')).error.find("compressed") !=
+            std::string::npos);
   CHECK(read_all(std::string(512, 'z')).error.find("no tar header") != std::string::npos);
   CHECK(read_all(header("m", 0, 'M') + end_marker()).error.find("multi-volume") !=
         std::string::npos);

@@ -123,8 +123,12 @@ TEST_CASE("a missing bucket is named as AIStore's clients parse it", "[proxy]") 
   const Error error = bucket_not_found(plain_bucket("photos"));
   CHECK(error.code == Errc::bucket_not_found);
   CHECK_THAT(error.message, Catch::StartsWith("bucket \"ais://photos\" does not exist"));
-  CHECK_THAT(error.message, Catch::Contains("create-bck"));
-  CHECK_THAT(error.message, Catch::Contains("tarn bucket create photos"));
+  CHECK_THAT(error.message, Catch::EndsWith("or with: tarn ls"));
+  const Error to_make = bucket_to_make(plain_bucket("photos"));
+  CHECK(to_make.code == Errc::bucket_not_found);
+  CHECK_THAT(to_make.message, Catch::StartsWith("bucket \"ais://photos\" does not exist"));
+  CHECK_THAT(to_make.message, Catch::Contains("create-bck"));
+  CHECK_THAT(to_make.message, Catch::EndsWith("tarn bucket create photos"));
 }
 
 TEST_CASE("an action is read with keys in any case", "[proxy]") {
