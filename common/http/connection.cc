@@ -26,6 +26,7 @@ using boost::system::error_code;
 constexpr std::size_t kConnectionTurnBytes = 2U << 20U;  // before other connections get their turn
 constexpr std::size_t kRequestCost =
     kConnectionTurnBytes / 64;  // a request is work, however few its bytes
+constexpr std::size_t kScrapBytes = 128U << 10U;
 constexpr std::uint64_t kLingerBytesMax = 64U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
@@ -396,7 +397,7 @@ Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   const std::uint64_t wanted = std::min(left.value_or(kLingerBytesMax), kLingerBytesMax);
   std::uint64_t dropped = drop_buffered(wanted);
   enter(Phase::working);
-  thread_local std::array<std::byte, 128 * 1024> scrap;  // of all connections: nobody reads it
+  thread_local std::array<std::byte, kScrapBytes> scrap;  // of all connections: nobody reads it
   while (!expired && dropped < wanted) {
     const auto got = co_await receive(scrap);
     if (!got) break;
