@@ -5,6 +5,7 @@
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/cluster/hand_over.h"
+#include "proxy/one_meaning.h"
 
 namespace tarn::proxy {
 namespace {
@@ -117,11 +118,23 @@ std::string signed_url(const Services& services, const http::Request& request,
   return url;
 }
 
+/// A PUT must not give an object a path that is a bucket's: its own, or that of a copy.
+Status check_new_path(const Services& services, const http::Request& request,
+                      const cluster::ClusterState& state, const Wanted& wanted) {
+  if (request.head().method != http::Method::put) return {};
+  const auto copy = request.query().find("object_to");
+  if (!copy) return check_path_is_no_bucket(services, state, wanted.bucket, wanted.object);
+  const auto goal = api::parse_uname(*copy);
+  if (!goal) return {};  // its target refuses it
+  return check_path_is_no_bucket(services, state, goal->bucket, goal->object);
+}
+
 /// The end of assign(), when the bucket is known.
 Result<Assignment> assign_to_owner(const Services& services, const http::Request& request,
                                    KnownBucket known, const Wanted& wanted, Passage passage) {
   const auto answering = services.suspects.answering();
   const Access access = access_of(request.head().method);
+  TRY_OK(check_new_path(services, request, *known.state, wanted));
   const cluster::Node* target =
       request.head().method == http::Method::get
           ? reader_home(*known.state, *answering, *known.record, wanted.object)

@@ -9,6 +9,7 @@
 #include "proxy/assign.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
+#include "proxy/one_meaning.h"
 #include "proxy/rebalance_job.h"
 #include "proxy/target_work.h"
 
@@ -119,6 +120,7 @@ Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucke
                                             const cluster::BucketRecord& source) {
   auto found = co_await find_bucket(services, name);
   if (found || found.error().code != Errc::bucket_not_found) co_return found;
+  CO_TRY_OK(co_await check_path_is_no_object(services, name));
   const auto made = co_await cluster::create_bucket(services.store, services.view, name,
                                                     source.props, services.clock);
   if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
@@ -176,6 +178,7 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
                    from.display());
+  CO_TRY_OK(co_await check_path_is_no_object(services, to));
   const auto state = services.view.state();
   Job job = bucket_copy_new_job(kRename, from, to,
                                 fmt::format("mv {}=>{}", from.display(), to.display()), *state);

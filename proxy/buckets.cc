@@ -18,6 +18,7 @@
 #include "proxy/list_codec.h"
 #include "proxy/multi_object.h"
 #include "proxy/named_error.h"
+#include "proxy/one_meaning.h"
 #include "proxy/recode_job.h"
 #include "proxy/staleness.h"
 #include "proxy/summary.h"
@@ -56,6 +57,7 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
                    name.display());
   CO_TRY(cluster::BucketProps props, cluster::bucket_defaults(services.view.state()->config));
   CO_TRY(props, api::with_changes(std::move(props), action.value));
+  CO_TRY_OK(co_await check_path_is_no_object(services, name));
   CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,
                                                             std::move(props), services.clock));
   obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
