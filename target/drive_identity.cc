@@ -149,12 +149,15 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
     if (const auto lost = plan.missing.find(drive.path);
         !drive.identity && lost != plan.missing.end()) {
       lost->second = fmt::format(
-          "{}: an empty or foreign file system is in its place. Mount the drive again; if it is "
-          "lost "
-          "for good, start the target once with --replace-drive {}",
-          lost->second, drive.path);
+          "{}: {}. Mount the drive again; if it is lost for good, start the target once with "
+          "--replace-drive {}",
+          lost->second,
+          drive.unreadable.empty() ? "an empty or foreign file system is in its place"
+                                   : drive.unreadable,
+          drive.path);
       continue;
     }
+    if (!drive.unreadable.empty()) return fail(Errc::not_found, "{}", drive.unreadable);
     if (!drive.identity && drive.has_files)
       return fail(
           Errc::conflict,

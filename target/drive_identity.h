@@ -48,8 +48,9 @@ Status rewrite_identity(io::FileSystem& files, DriveIdentity identity);
 struct FoundDrive {
   std::string path;
   std::optional<DriveIdentity> identity;
-  bool has_files = false;   ///< something else than an empty directory (lost+found does not count)
-  std::uint64_t bytes = 0;  ///< size of its file system; 0: that is not known
+  bool has_files = false;    ///< something else than an empty directory (lost+found does not count)
+  std::uint64_t bytes = 0;   ///< size of its file system; 0: that is not known
+  std::string unreadable{};  ///< why there is nothing to look at; empty: there is
 };
 
 /// What to do with the drives: decided from what was found alone.
@@ -63,14 +64,14 @@ struct DrivePlan {
   };
   std::string node;  ///< id of the target; empty: a new target
   std::vector<Use> use;
-  /// Known drives that are not there, or whose place holds an empty file system: path -> why. The
-  /// names that live there are answered 503.
+  /// Known drives that are not there, whose directory cannot be opened, or whose place holds an
+  /// empty file system: path -> why. The names that live there are answered 503.
   std::map<std::string, std::string> missing;
 };
 
 /// Pure. `replace`: paths whose old drive the operator gives up for lost. Errors (conflict): a
 /// drive of another cluster or another target, the same drive twice, a directory that holds other
-/// files.
+/// files; not_found: a directory that cannot be opened and was no drive of this target.
 [[nodiscard]] Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found,
                                             const std::string& cluster,
                                             const std::vector<std::string>& replace,

@@ -99,7 +99,10 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   for (const std::string& path : list.apply_to(options.drives)) {
     auto file_system = io::FileSystem::open(path);
     if (!file_system && list.disabled.contains(path)) continue;
-    if (!file_system) return fail(file_system.error());
+    if (!file_system) {
+      found.push_back({path, std::nullopt, false, 0, file_system.error().message});
+      continue;
+    }
     TRY(FoundDrive drive, inspect_drive(**file_system));
     found.push_back(std::move(drive));
     files[path] = std::move(*file_system);

@@ -517,6 +517,32 @@ def test_an_old_version_does_not_come_back_with_its_drive(make_cluster, away, ba
         assert one.get("data", each).body == (b"second" if each == name else each[1:].encode())
 
 
+def test_a_known_drive_whose_directory_is_gone_is_a_missing_drive(one):
+    lies = fill(one)
+    first, second = one.drives("t1")
+    one.expect_errors("drive missing")
+    for place in ("empty", "missing", "file"):
+        one.kill("t1")
+        second.rename(second.parent / "kept")
+        if place == "empty":
+            second.mkdir()
+        if place == "file":
+            second.write_text("a file")
+        one.start("t1")
+        assert {one.get("data", name).status for name in lies if lies[name] == str(second)} == {503}
+        assert {one.get("data", name).status for name in lies if lies[name] == str(first)} == {200}
+        assert one.logs["t1"].matching("drive missing.*--replace-drive")
+        one.kill("t1")
+        if place == "empty":
+            second.rmdir()
+        if place == "file":
+            second.unlink()
+        (second.parent / "kept").rename(second)
+        one.start("t1")
+        for name in lies:
+            assert one.get("data", name).body == name[1:].encode()
+
+
 def test_copies_are_made_elsewhere_when_their_drive_leaves(one):
     """Objects with copies, one of them with its only one on the drive, and objects without."""
     fill(one)

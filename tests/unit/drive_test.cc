@@ -344,6 +344,26 @@ TEST_CASE("drives: an empty drive in the place of a known one is not taken for i
   CHECK(given_up->use.front().may_hold_foreign);
 }
 
+TEST_CASE("drives: a known one that cannot be opened is missing, any other an error",
+          "[target][identity]") {
+  const DriveIdentity first{1, "c", "d1", "t1", "/d1", {{"d1", {"/d1", 0}}, {"d2", {"/d2", 0}}}};
+  const auto gone = [](const std::string& path) {
+    return FoundDrive{path, std::nullopt, false, 0, "open drive " + path + ": No such file"};
+  };
+  const auto plan = plan_drives({{"/d1", first, true}, gone("/d2")}, "c", {}, "n");
+  REQUIRE(plan.has_value());
+  CHECK(plan->use.size() == 1);
+  CHECK_THAT(plan->missing.at("/d2"), Catch::Contains("No such file"));
+  CHECK_THAT(plan->missing.at("/d2"), Catch::Contains("--replace-drive /d2"));
+  for (const auto& found : {std::vector{FoundDrive{"/d1", first, true}, gone("/d3")},
+                            std::vector{gone("/d1"), gone("/d2")}}) {
+    const auto refused = plan_drives(found, "c", {}, "n");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::not_found);
+  }
+  CHECK_FALSE(plan_drives({{"/d1", first, true}, gone("/d2")}, "c", {"/d2"}, "n"));
+}
+
 TEST_CASE("drives: names are shared out by size, among equals as ever", "[target][identity]") {
   const auto weights = [](const std::vector<std::uint64_t>& sizes) {
     std::vector<DrivePlace> places;
