@@ -11,6 +11,7 @@
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
 #include "common/base/settings.h"
+#include "common/cluster/announced.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/coordination.h"
 #include "common/cluster/dismissal.h"
@@ -54,13 +55,14 @@ Result<UniqueFd> lock_directory(const std::filesystem::path& directory) {
 /// What the cluster map says of this proxy.
 cluster::Node node_of(const std::string& id, const Options& options, const http::Server& listener,
                       const http::Server& relay, const http::Server& internal) {
+  const std::string own = cluster::own_address(options.etcd.endpoints);
   cluster::Node node;
   node.id = id;
   node.role = cluster::Role::proxy;
-  node.public_url = options.advertise.empty() ? listener.url() : options.advertise;
+  node.public_url = options.advertise.empty() ? listener.url(own) : options.advertise;
   while (node.public_url.ends_with('/')) node.public_url.pop_back();
-  node.relay_url = relay.url();
-  node.internal_url = internal.url();
+  node.relay_url = relay.url(own);
+  node.internal_url = internal.url(own);
   return node;
 }
 
@@ -201,9 +203,9 @@ Task<Status> Proxy::serve(Front& front, http::Exchange& exchange) {
 
 Status Proxy::join() {
   const auto loop = vital_->at(0).executor();
-  membership_.emplace(*store_, *view_,
-                      node_of(id_, options_, *public_.server, *relay_.server, *internal_.server),
-                      clock_, options_.lease);
+  const auto self = node_of(id_, options_, *public_.server, *relay_.server, *internal_.server);
+  TRY_OK(cluster::check_announced(self, options_.etcd.endpoints));
+  membership_.emplace(*store_, *view_, self, clock_, options_.lease);
   TRY_OK(run_blocking(loop, membership_->join()));
   keeper_ = std::make_unique<http::TaskGroup>();
   keeper_->spawn(loop, membership_->keep());
@@ -260,7 +262,7 @@ void Proxy::open_routes() {
   http::watch_loops(metrics_, *vital_, *background_);
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
-                             relay_.server->url(), put_status_});
+                             membership_->self().relay_url, put_status_});
   jobs_->drive_with([this](Job job) { return drive_job(*services_, std::move(job)); });
   background_->spawn(loops_->at(0).executor(), jobs_->follow());
   background_->spawn(loops_->at(0).executor(), jobs_->tend());

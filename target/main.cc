@@ -19,6 +19,7 @@
 #include "common/base/node_file.h"
 #include "common/base/process.h"
 #include "common/base/run_blocking.h"
+#include "common/cluster/announced.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/dismissal.h"
@@ -194,11 +195,12 @@ class Target {
 };
 
 cluster::Node Target::self(const std::string& id) const {
+  const std::string own = cluster::own_address(options_.peers());
   cluster::Node node;
   node.id = id;
   node.role = cluster::Role::target;
-  node.public_url = options_.advertise.empty() ? public_->url() : options_.advertise;
-  node.internal_url = internal_->url();
+  node.public_url = options_.advertise.empty() ? public_->url(own) : options_.advertise;
+  node.internal_url = internal_->url(own);
   node.digest = cluster::placement_digest(id);
   node.weight = static_cast<double>(options_.weight);
   node.drive_set = drive_set_;
@@ -344,7 +346,9 @@ Status Target::start() {
   view_->on_change(
       [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
-  membership_.emplace(*meta_, *view_, self(id_), clock_, options_.lease);
+  const cluster::Node announced = self(id_);
+  TRY_OK(cluster::check_announced(announced, options_.peers()));
+  membership_.emplace(*meta_, *view_, announced, clock_, options_.lease);
   owned_.emplace(id_, *view_, *membership_);
   owned_->take_drive_set(drive_set_);
   owned_->take_drives(drive_count());
@@ -429,7 +433,8 @@ Status Target::start() {
                cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));
   run_blocking(loop.executor(), wait_until_owner());
   TRY_OK(write_node());
-  log().info("ready node={} public={} internal={}", id_, public_->url(), internal_->url());
+  log().info("ready node={} public={} internal={}", id_, membership_->self().public_url,
+             membership_->self().internal_url);
   return {};
 }
 
@@ -455,7 +460,7 @@ void Target::drives_changed() {
 
 Status Target::write_node() const {
   return write_node_file(options_.dir, {id_, "target", membership_->self().public_url, "",
-                                        internal_->url(), admin_->paths()});
+                                        membership_->self().internal_url, admin_->paths()});
 }
 
 /// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.

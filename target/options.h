@@ -26,6 +26,10 @@ struct Options {
   std::string advertise;      ///< URL that clients reach `listen` by; empty: what is bound
   std::string join;           ///< "http://127.0.0.1:8180": the proxy's internal listener
   cluster::EtcdOptions etcd;  ///< instead of `join`: where the cluster's state lives
+  /// Whom this target calls for the cluster's state.
+  [[nodiscard]] std::vector<std::string> peers() const {
+    return etcd.endpoints.empty() ? std::vector{join} : etcd.endpoints;
+  }
   std::filesystem::path secret_file;
   std::size_t threads = 0;  ///< event loops; 0: one a core
 

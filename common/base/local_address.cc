@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/socket.h>
 
+#include <fmt/format.h>
 #include <ifaddrs.h>
 
 namespace tarn {
@@ -54,6 +55,11 @@ bool on_an_interface(const Address& address) {
 }
 
 }  // namespace
+
+std::string authority_text(std::string_view host, std::uint16_t port) {
+  const bool is_v6 = host.find(':') != std::string_view::npos;
+  return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
 
 bool is_local_address(std::string_view address) {
   const std::string host = host_of(address);

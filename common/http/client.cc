@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/encoding.h"
+#include "common/base/local_address.h"
 #include "common/http/client_connection.h"
 #include "common/http/idle_pool.h"
 #include "common/http/loops.h"
@@ -124,8 +125,7 @@ std::string head_text(const Url& url, const ClientRequest& request,
 }  // namespace
 
 std::string Url::authority() const {
-  const bool bracketed = host.find(':') != std::string::npos;
-  return bracketed ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+  return authority_text(host, port);
 }
 
 Result<Url> parse_url(std::string_view text) {

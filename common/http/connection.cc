@@ -15,6 +15,7 @@
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/base/local_address.h"
 #include "common/http/silence.h"
 #include "common/obs/log.h"
 
@@ -43,7 +44,11 @@ Connection::Connection(ServerShared& shared, Socket socket)
   socket_.native_non_blocking(true, ignored);
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   const auto peer = socket_.remote_endpoint(ignored);
-  remote_ = peer.address().to_string() + ":" + std::to_string(peer.port());
+  auto address = peer.address();
+  // A client that came by IPv4 to a listener at [::].
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  remote_ = authority_text(address.to_string(), peer.port());
   shared_.open.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/check.h"
+#include "common/base/local_address.h"
 #include "common/base/process.h"
 #include "common/base/run_blocking.h"
 #include "common/http/connection.h"
@@ -33,7 +34,11 @@ Result<tcp::endpoint> parse_endpoint(const std::string& text) {
     return fail(Errc::invalid_argument, "address '{}' is not of the form host:port", text);
   std::string host = text.substr(0, colon);
   if (host.empty()) host = "0.0.0.0";
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.starts_with('[') && host.ends_with(']'))
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string::npos)
+    return fail(Errc::invalid_argument, "address '{}': an IPv6 address stands in brackets: [{}]:{}",
+                text, host, text.substr(colon + 1));
   boost::system::error_code ec;
   const auto address = asio::ip::make_address(host, ec);
   char* end = nullptr;
@@ -211,11 +216,14 @@ void Server::set_patience(const Limits& limits) { impl_->shared.patience.take(li
 
 std::uint16_t Server::port() const noexcept { return impl_->bound.port(); }
 
-std::string Server::url() const {
+std::string Server::url(const std::string& own) const {
   const auto address = impl_->bound.address();
-  std::string host = address.is_unspecified() ? "127.0.0.1" : address.to_string();
-  if (address.is_v6() && !address.is_unspecified()) host = "[" + host + "]";
-  return "http://" + host + ":" + std::to_string(port());
+  std::string host = address.to_string();
+  if (address.is_unspecified()) {
+    const bool is_v6 = own.find(':') != std::string::npos;
+    host = own.empty() || (is_v6 && address.is_v4()) ? "127.0.0.1" : own;
+  }
+  return "http://" + authority_text(host, port());
 }
 
 void Server::stop(std::chrono::milliseconds grace) {

@@ -65,8 +65,9 @@ class Server {
   Status start();
   /// The port that is bound (the one chosen, when 0 was asked for).
   [[nodiscard]] std::uint16_t port() const noexcept;
-  /// "http://127.0.0.1:8080": the address clients of this machine can use (0.0.0.0 -> 127.0.0.1).
-  [[nodiscard]] std::string url() const;
+  /// "http://10.0.0.5:8080", "http://[::1]:8080". A listener at all addresses (0.0.0.0, ::) is
+  /// called at `own`, if that is of its kind; else at 127.0.0.1, from this machine.
+  [[nodiscard]] std::string url(const std::string& own = "") const;
   /// Stops accepting, lets running exchanges end for at most `grace`, closes idle connections at
   /// once and the rest after it. Blocks; not from a loop. Idempotent.
   void stop(std::chrono::milliseconds grace);

@@ -23,10 +23,11 @@ def test_a_missing_object_names_the_call_that_creates_it(cluster, bucket):
     assert cluster.head(bucket, "nothing/here").headers["Hdr-Error"]
 
 
-def test_a_missing_bucket_names_the_call_that_creates_it(cluster):
-    for answer in (cluster.get("no-such-bucket", "x"), cluster.put("no-such-bucket", "x", b"1"),
-                   cluster.list_page("no-such-bucket")):
-        assert_error(answer, 404, "ais://no-such-bucket", "does not exist", "create-bck")
+def test_a_missing_bucket_names_the_call_that_helps(cluster):
+    for answer, call in ((cluster.get("no-such-bucket", "x"), "GET /v1/buckets"),
+                         (cluster.list_page("no-such-bucket"), "GET /v1/buckets"),
+                         (cluster.put("no-such-bucket", "x", b"1"), "create-bck")):
+        assert_error(answer, 404, "ais://no-such-bucket", "does not exist", call)
         assert answer.json()["tcode"] == "ErrBckNotFound"
 
 

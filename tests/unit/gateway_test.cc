@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/local_address.h"
+#include "common/cluster/announced.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/gateway_json.h"
 #include "common/cluster/gateway_store.h"
@@ -133,6 +134,28 @@ TEST_CASE("Addresses of this machine are told from others", "[base]") {
   for (const char* text : {"", "localhost:80", "192.0.2.7", "192.0.2.7:80", "[2001:db8::1]:80",
                            "[::ffff:192.0.2.7]:9", "[::1"})
     CHECK_FALSE(is_local_address(text));
+}
+
+TEST_CASE("An IPv6 address stands in brackets before a port", "[base]") {
+  CHECK(authority_text("10.0.0.5", 80) == "10.0.0.5:80");
+  CHECK(authority_text("::1", 65535) == "[::1]:65535");
+  CHECK(authority_text("a.example", 1) == "a.example:1");
+}
+
+TEST_CASE("What a node announces is what others can call", "[cluster]") {
+  CHECK(own_address({}).empty());
+  CHECK(own_address({"http://127.0.0.1:2379", "http://[::1]:2379", "no URL"}).empty());
+  Node node;
+  node.public_url = "http://10.0.0.5:8080";
+  node.internal_url = "http://[fd00::5]:8180";
+  CHECK(check_announced(node, {}));
+  for (const char* text :
+       {"http://0.0.0.0:8080", "http://[::]:8080", "10.0.0.5:8080", "http://::1:80"}) {
+    node.public_url = text;
+    const auto refused = check_announced(node, {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::invalid_argument);
+  }
 }
 
 /// An embedded store behind an internal listener, as a proxy has it, and a client of it.

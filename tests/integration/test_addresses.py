@@ -1,0 +1,84 @@
+"""Addresses as nodes read, write and tell them: IPv6 in brackets, and what is announced can be called by others."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import requests
+from harness import client
+from harness.cli import Cli
+from harness.cluster import LOCAL_CLUSTER, PROGRAMS
+from harness.waiting import guarded, wait_until
+
+
+@pytest.mark.parametrize("meta", ["embedded", "etcd"])
+def test_a_cluster_lives_at_an_ipv6_address(tmp_path, meta):
+    directory = tmp_path / "cluster"
+    up = subprocess.run([LOCAL_CLUSTER, "up", "--dir", directory, "--bin", PROGRAMS, "--port", "0", "--host", "::1", "--meta", meta,
+                         "--targets", "2", "--drives", "1", "--json"], capture_output=True, text=True, timeout=guarded(120))
+    try:
+        assert up.returncode == 0, up.stderr
+        status = json.loads(up.stdout)
+        assert status["endpoint"].startswith("http://[::1]:") and status["relay"].startswith("http://[::1]:")
+        for base in (status["endpoint"], status["relay"]):
+            assert requests.put(f"{base}/data/x", data=b"by requests").status_code == 200
+            assert requests.get(f"{base}/data/x").content == b"by requests"
+            done = subprocess.run(["curl", "-gsLfT", "-", f"{base}/data/y"], input=b"by curl", timeout=guarded(60))
+            assert done.returncode == 0 and client.request("GET", f"{base}/data/y").body == b"by curl"
+        smap = requests.get(f"{status['endpoint']}/v1/daemon?what=smap").json()
+        for node in (*smap["pmap"].values(), *smap["tmap"].values()):
+            for net in (node["public_net"], node["intra_control_net"]):
+                assert net["node_ip_addr"] == "::1" and net["direct_url"] == f"http://[::1]:{net['daemon_port']}", net
+        cli = Cli(status["endpoint"])
+        cli.ok("put", "-", "data/z", input=b"by tarn")
+        assert cli.ok("cat", "data/z") == b"by tarn"
+        assert cli.ok("node", "ls").count(b"http://[::1]:") == 3
+        error = client.request("GET", f"{status['endpoint']}/data/none").json()
+        assert re.fullmatch(r"\[::1\]:[0-9]+", error["remote_addr"]), error
+    finally:
+        subprocess.run([LOCAL_CLUSTER, "wipe", "--dir", directory], check=True, timeout=guarded(60))
+
+
+def start_target(cluster, tmp_path, *words, runner=()):
+    """A target beside those of the cluster; its log."""
+    drive = tmp_path / "drive"
+    drive.mkdir(parents=True)
+    log = tmp_path / "target.log"
+    with open(log, "wb") as file:
+        process = subprocess.Popen([*runner, cluster.programs / "tarn-target", "--dir", tmp_path / "dir", "--drive", drive, *words],
+                                   stderr=file, stdout=file)
+    return process, log
+
+
+@pytest.mark.parametrize("words, says", [
+    (("--listen", "::1:8200"), "an IPv6 address stands in brackets: [::1]:8200"),
+    (("--listen", "[::1]:0", "--internal", "[::1]:0", "--advertise", "http://0.0.0.0:8200"), "none that others can call"),
+    (("--listen", "[::1]:0", "--internal", "[::1]:0", "--advertise", "10.0.0.5:8200"), "10.0.0.5:8200")])
+def test_an_address_that_nobody_can_call_is_refused(cluster, tmp_path, words, says):
+    process, log = start_target(cluster, tmp_path / "t", "--join", cluster.url_of("p1", "internal"), "--secret-file",
+                                cluster.directory / "p1" / "cluster.secret", *words)
+    try:
+        assert process.wait(guarded(30)) != 0
+        assert says in log.read_text(), log.read_text()
+    finally:
+        process.kill()
+
+
+def test_a_listener_at_all_addresses_tells_the_one_that_others_reach(make_cluster, tmp_path):
+    """Beside etcd on another machine: not 127.0.0.1, which each of the others would take for itself."""
+    cluster = make_cluster(apart=True, targets=1, drives=1)
+    network = cluster.network
+    words = ("--meta", cluster.nodes["etcd1"]["urls"]["client"], "--secret-file", cluster.directory / "cluster.secret")
+    machine = network.machines[-1]
+    for host, announced in (("0.0.0.0", network.address(machine)), ("[::]", network.address(machine)), ("127.0.0.1", "127.0.0.1")):
+        process, log = start_target(cluster, tmp_path / announced / host, "--listen", f"{host}:8200", "--internal", f"{host}:8201",
+                                    *words, runner=network.runner(machine))
+        try:
+            wait_until(lambda: "target ready" in log.read_text() or process.poll() is not None, 30, "it is ready")
+            text = log.read_text()
+            assert "target ready" in text and f"public=http://{announced}:8200 internal=http://{announced}:8201" in text, text
+            assert ("others cannot call this node" in text) == (host == "127.0.0.1"), text
+        finally:
+            process.kill()
+            process.wait()
