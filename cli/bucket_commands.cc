@@ -22,8 +22,11 @@ Exit bucket_act(Session& session, const char* command, http::Method method, cons
                 const char* body, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
-  const auto answer = session.run(session.call(method, path_of(*bucket), body));
-  if (!answer) return complain(command, answer.error());
+  bool repeated = false;
+  const auto answer = session.run(session.call(method, path_of(*bucket), body, &repeated));
+  const Errc done = method == http::Method::del ? Errc::bucket_not_found : Errc::bucket_exists;
+  const bool is_done = !answer && repeated && answer.error().code == done;
+  if (!answer && !is_done) return complain(command, answer.error());
   if (json) print_json({{"bucket", *bucket}});
   return Exit::ok;
 }

@@ -12,6 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{200};
 constexpr std::chrono::milliseconds kPauseMax{5'000};
 constexpr std::chrono::seconds kAskedForMax{30};
+constexpr unsigned kTriesUnheard = 3;
 
 bool may_pass(Errc code) {
   return code == Errc::unavailable || code == Errc::disconnected || code == Errc::timeout;
@@ -35,7 +36,9 @@ void Patience::progressed() {
 }
 
 Task<bool> Patience::again(Error error) {
-  if (!heard_ || !may_pass(error.code)) co_return false;
+  // Somebody took the connection: the answer may have been lost.
+  const bool was_taken = error.code == Errc::disconnected && failures_ < kTriesUnheard;
+  if ((!heard_ && !was_taken) || !may_pass(error.code)) co_return false;
   const auto now = std::chrono::steady_clock::now();
   if (!failing_since_) failing_since_ = now;
   auto pause = std::min(kPauseMax, kFirstPause * (1U << std::min(failures_, 8U)));

@@ -9,8 +9,9 @@
 
 namespace tarn::cli {
 
-/// How long one command goes on trying while nodes are away. Gives up at once when nobody has
-/// answered yet (the endpoint is wrong, or nothing runs there), and after `limit` without progress.
+/// How long one command goes on trying while nodes are away. When nobody has answered yet (the
+/// endpoint is wrong, or nothing runs there) it gives up at once, or after three connections that
+/// were taken and closed; later after `limit` without progress.
 class Patience {
  public:
   /// `heard`: this cluster has answered before.

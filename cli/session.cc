@@ -106,7 +106,7 @@ void Session::heard(Patience& patience, const http::ClientResponse& answer) {
 }
 
 Task<Result<http::ClientResponse>> Session::call(http::Method method, std::string target,
-                                                 std::string body) {
+                                                 std::string body, bool* repeated) {
   Patience patience = this->patience();
   while (true) {
     http::ClientRequest request{method, target, {{"Accept", "application/json"}}, body};
@@ -116,6 +116,7 @@ Task<Result<http::ClientResponse>> Session::call(http::Method method, std::strin
     if (answer && answer->status < 400) co_return std::move(*answer);
     Error error = answer ? error_of(*answer) : answer.error();
     const bool again = co_await patience.again(error);
+    if (again && repeated != nullptr) *repeated = true;
     if (again) continue;
     if (!patience.heard_anything()) error = unreachable(endpoint_, error);
     co_return fail(std::move(error));

@@ -61,9 +61,10 @@ class Session {
   [[nodiscard]] const std::string& advice() const { return advice_; }
 
   /// One call of the API at the endpoint, repeated while the cluster says that it is not ready. An
-  /// answer of 400 or more is an error.
+  /// answer of 400 or more is an error. `repeated` is set when there was more than one try: what
+  /// the last one was refused for may be what an earlier one did.
   Task<Result<http::ClientResponse>> call(http::Method method, std::string target,
-                                          std::string body = {});
+                                          std::string body = {}, bool* repeated = nullptr);
   /// One GET at a node, once, with `limit` for all of it.
   Task<Result<http::ClientResponse>> ask_node(std::string node_url, std::string target,
                                               std::chrono::milliseconds limit);

@@ -33,20 +33,23 @@ http::ClientRequest request_for(http::Method method, const Place& place) {
   return {method, place.request_target(), {}, {}};
 }
 
-/// Sends the body and returns its XXH64.
+/// Sends the body and returns its XXH64. `unreadable`: why `source` could not be read on; whoever
+/// waits for the rest has no answer then.
 Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Patience& patience,
-                                    Meter* meter) {
+                                    Meter* meter, std::optional<Error>& unreadable) {
   Xxh64Stream hash;
   if (meter != nullptr) meter->at(0);
   std::string buffer(kTransferBufferBytes, '\0');
   while (true) {
-    CO_TRY(const std::size_t got, source.read(bytes_of(buffer)));
-    if (got == 0) break;
-    const auto piece = bytes_of(buffer).first(got);
+    const auto got = source.read(bytes_of(buffer));
+    if (!got) unreadable = got.error();
+    if (!got) co_return fail(got.error());
+    if (*got == 0) break;
+    const auto piece = bytes_of(buffer).first(*got);
     hash.update(piece);
     CO_TRY_OK(co_await stream.write(piece));
     patience.progressed();
-    if (meter != nullptr) meter->add(got);
+    if (meter != nullptr) meter->add(*got);
   }
   CO_TRY_OK(co_await stream.finish());
   co_return hex64(hash.digest());
@@ -102,7 +105,10 @@ Task<Result<Stored>> upload_once(Session& session, const Place& place, Body& sou
   CO_TRY(Opened opened, co_await session.open(std::move(request), length, patience));
   std::string checksum = hex64(xxh64(std::string_view()));
   if (opened.head.status == 100) {
-    const auto sent = co_await send_body(opened.stream, source, patience, options.meter);
+    std::optional<Error> unreadable;
+    const auto sent =
+        co_await send_body(opened.stream, source, patience, options.meter, unreadable);
+    if (unreadable) co_return fail(std::move(*unreadable));
     CO_TRY(opened.head, co_await answer_to(opened, sent));
     checksum = *sent;
   } else if (!empty) {
@@ -117,6 +123,30 @@ Task<Result<ObjectHead>> head_once(Session& session, const Place& place, Patienc
   const auto length = opened.stream.content_length();
   if (!length) co_return fail(Errc::io, "{}: an answer without length", place.display());
   co_return ObjectHead{stored_by(opened.head, *length), std::move(opened.head.fields)};
+}
+
+/// Whether a try that is repeated was refused by what the first one may have left: its answer can
+/// have been lost.
+bool is_of_first_try(int tries, Overwrite overwrite, const Error& error) {
+  return tries > 0 && overwrite == Overwrite::only_if_absent &&
+         error.code == Errc::precondition_failed;
+}
+
+/// What is there, when it is what was to be stored; else `refused`.
+Task<Result<Stored>> find_same(Session& session, const Place& place, std::uint64_t size,
+                               const std::string& checksum, Error refused, Patience& patience) {
+  CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
+  if (head.stored.size != size || head.stored.checksum != checksum) co_return fail(refused);
+  co_return head.stored;
+}
+
+/// The same for bytes that can be read again.
+Task<Result<Stored>> find_same_as(Session& session, const Place& place, Body& source, Error refused,
+                                  Patience& patience) {
+  const auto length = source.length();
+  if (!length) co_return fail(refused);
+  CO_TRY(const std::uint64_t hash, hash_of(source));
+  co_return co_await find_same(session, place, *length, hex64(hash), std::move(refused), patience);
 }
 
 /// How long the cluster may take to copy so much before it says anything: drives that are busy
@@ -147,6 +177,14 @@ Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place&
   }
   if (meter != nullptr) meter->at(stored.size);
   co_return stored;
+}
+
+/// What is at `to`, when it is the same as what is at `from`; else `refused`.
+Task<Result<Stored>> find_copy(Session& session, const Place& from, const Place& to, Error refused,
+                               Patience& patience) {
+  CO_TRY(const ObjectHead head, co_await head_once(session, from, patience));
+  co_return co_await find_same(session, to, head.stored.size, head.stored.checksum,
+                               std::move(refused), patience);
 }
 
 /// A download under way: what is in the sink, and which object it is of.
@@ -264,9 +302,11 @@ Error given_up(const Error& why, Destination& sink, const Partial& partial) {
 
 Task<Result<Stored>> upload(Session& session, Place place, Body& source, UploadOptions options) {
   Patience patience = session.patience();
-  while (true) {
+  for (int tries = 0;; ++tries) {
     if (options.meter != nullptr) options.meter->begin(source.length().value_or(0), 0);
     auto stored = co_await upload_once(session, place, source, options, patience);
+    if (!stored && is_of_first_try(tries, options.overwrite, stored.error()))
+      stored = co_await find_same_as(session, place, source, stored.error(), patience);
     if (stored || !source.rewind()) co_return stored;
     const bool again = co_await patience.again(stored.error());
     if (!again) co_return stored;
@@ -305,10 +345,12 @@ Task<Result<ObjectHead>> head_object(Session& session, Place place) {
 
 Task<Status> remove_object(Session& session, Place place) {
   Patience patience = session.patience();
-  while (true) {
+  for (int tries = 0;; ++tries) {
     const auto opened =
         co_await session.open(request_for(http::Method::del, place), std::nullopt, patience);
-    if (opened) co_return Status();
+    // The answer to the first try can have been lost.
+    const bool is_gone = !opened && tries > 0 && opened.error().code == Errc::object_not_found;
+    if (opened || is_gone) co_return Status();
     const bool again = co_await patience.again(opened.error());
     if (!again) co_return fail(opened.error());
   }
@@ -317,8 +359,10 @@ Task<Status> remove_object(Session& session, Place place) {
 Task<Result<Stored>> copy_object(Session& session, Place from, Place to, Overwrite overwrite,
                                  Meter* meter) {
   Patience patience = session.patience();
-  while (true) {
+  for (int tries = 0;; ++tries) {
     auto stored = co_await copy_once(session, from, to, overwrite, meter, patience);
+    if (!stored && is_of_first_try(tries, overwrite, stored.error()))
+      stored = co_await find_copy(session, from, to, stored.error(), patience);
     if (stored) co_return stored;
     const bool again = co_await patience.again(stored.error());
     if (!again) co_return stored;
