@@ -124,9 +124,7 @@ std::string head_text(const Url& url, const ClientRequest& request,
 
 }  // namespace
 
-std::string Url::authority() const {
-  return authority_text(host, port);
-}
+std::string Url::authority() const { return authority_text(host, port); }
 
 Result<Url> parse_url(std::string_view text) {
   constexpr std::string_view kScheme = "http://";
