@@ -86,6 +86,10 @@ io::FileName file_at_end(std::string_view key) {
 
 Status to_status(const rocksdb::Status& status, std::string_view what, std::string_view drive) {
   if (status.ok()) return {};
+  if (status.ToString().find("lock file") != std::string::npos)
+    return fail(Errc::conflict,
+                "drive {} is in use by another process: a drive belongs to one target that runs",
+                drive);
   const Errc code = status.IsCorruption() ? Errc::corrupt
                     : status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace
                         ? Errc::no_space

@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kSayEvery{1'000};
 /// Between looks at versions that the view has and the node has not put in force yet.
 constexpr std::chrono::milliseconds kSaySoon{20};
 constexpr auto kLeaveMax = 2s;
+/// Beside two terms, for a store that ends leases late.
+constexpr auto kRivalGrace = 2s;
 constexpr auto kComeBackMax = 10s;
 
 /// Up to `most`, at random: those who lost the store together shall not come back together.
@@ -68,6 +70,9 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   Task<void> say_loop();
   [[nodiscard]] LiveRecord acknowledged() const;
   void view_changed();
+  void look_for_entry(const ClusterState& state);
+  Task<void> give_up_lease();
+  [[nodiscard]] bool is_refused(BootTime since) const;
 
   Membership& membership;  // which joins, keeps and leaves while it lives
   MetaStore& store;
@@ -77,6 +82,8 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
 
   // Of the loop that join(), keep() and leave() run on.
   NodeEntry entry;
+  const std::string holder = encode(entry.holder());
+  std::atomic<bool> unregistered{false};          // live/<id> is gone, or is somebody else's
   mutable std::atomic<std::uint64_t> leaving{0};  // our flags, since we are to leave; 0: we are not
   std::atomic<bool> outside{false};               // dismissed, and without a lease
   std::atomic<bool> returning{false};             // come_back() waits
@@ -101,6 +108,7 @@ LiveRecord Membership::Impl::acknowledged() const {
     record.bmd_version = state->bmd.version;
   }
   record.role = membership.self_.role;
+  record.holder = holder;
   note_flags();
   return record;
 }
@@ -146,10 +154,42 @@ Task<Status> Membership::Impl::learn_lease() {
   co_return Status();
 }
 
+/// Behind each change of the view, on its thread: a lease without an entry is none, whatever the
+/// store says of the lease.
+void Membership::Impl::look_for_entry(const ClusterState& state) {
+  if (!membership.lease_.valid() || state.revision < membership.lease_revision_) return;
+  const auto found = state.holders.find(membership.self_.id);
+  if (found != state.holders.end() && found->second == entry.holder().id) return;
+  unregistered = true;
+  membership.lease_.lost();
+}
+
 /// The store may have counted the term from the moment at which it was asked.
 void Membership::Impl::count_from(BootTime sent) {
   answered = sent;
   membership.lease_.renewed(SAFETY("safety.lease_from_send") ? sent : clock.boot_time());
+  if (unregistered) membership.lease_.lost();  // seen meanwhile, on another thread
+}
+
+/// Of a node that is not registered any more: what is left of its lease says nothing.
+Task<void> Membership::Impl::give_up_lease() {
+  unregistered = false;
+  const LeaseId held = entry.let_go();
+  if (held == 0) co_return;
+  const auto state = view.state();
+  obs::log("cluster").warn("lease gone node={} lease={} err=\"{}\"", membership.self_.id, held,
+                           state->live.contains(membership.self_.id)
+                               ? "the node is registered by another process"
+                               : "the node is not registered");
+  static_cast<void>(co_await store.revoke(held));  // best effort: it ends by itself
+}
+
+/// Whether another process holds this node's lease for good: it runs on this machine, or has
+/// renewed the lease since we have waited for its end.
+bool Membership::Impl::is_refused(BootTime since) const {
+  if (!entry.rival()) return false;
+  if (entry.rival()->state == HolderState::runs) return true;
+  return clock.boot_time() - since > 2 * membership.lease_.term().term + kRivalGrace;
 }
 
 /// What is left to do of it until the node has a lease that counts.
@@ -190,6 +230,11 @@ Task<bool> Membership::Impl::renew() {
     co_return false;
   }
   Status done;
+  if (unregistered && !registering) {
+    registering = true;
+    co_await give_up_lease();
+    registering = false;
+  }
   if (entry.lease() != 0) done = co_await keep_lease(sent);
   if (entry.lease() == 0 && registering) {
     if (const LeaseId its = entry.entering(); its != 0)
@@ -287,8 +332,11 @@ Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& cl
       self_(std::move(self)),
       lease_(clock, term) {
   impl_->entry.lease_for(term);
-  view.on_change([weak = std::weak_ptr(impl_)](const ClusterState&, const ClusterState&) {
-    if (const auto impl = weak.lock()) impl->view_changed();
+  view.on_change([weak = std::weak_ptr(impl_)](const ClusterState&, const ClusterState& after) {
+    const auto impl = weak.lock();
+    if (!impl) return;
+    impl->look_for_entry(after);
+    impl->view_changed();
   });
 }
 
@@ -350,10 +398,12 @@ Task<Status> Membership::come_back() {
 Task<Status> Membership::join() {
   co_await asio::this_coro::throw_if_cancelled(false);
   const auto impl = impl_;
+  const BootTime since = impl->clock.boot_time();
   for (int attempt = 0;; ++attempt) {
     Status done = co_await impl->first_lease();
     if (done) co_return done;
     if (is_final(done.error().code)) co_return done;
+    if (done.error().code == Errc::conflict && impl->is_refused(since)) co_return done;
     if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the start was cancelled");
     if (attempt == 0)
       obs::log("cluster").warn("waiting for the meta store node={} err={}", self_.id,

@@ -54,8 +54,9 @@ class LeaseClock {
 /// and keeps its lease: live/<id> under a lease renewed four times a term, with the versions of map
 /// and bucket metadata that this node has acknowledged, and a target's word of its writes.
 /// live/<id> is written by compare-and-swap only. A lease counts once the view has the revision at
-/// which it was taken (docs/decisions/011). join(), keep() and leave() run on one loop, one after
-/// the other; the rest is thread-safe behind join(). All arguments must outlive it.
+/// which it was taken (docs/decisions/011), and while live/<id> is this process's. join(), keep()
+/// and leave() run on one loop, one after the other; the rest is thread-safe behind join(). All
+/// arguments must outlive it.
 class Membership {
  public:
   Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock, LeaseTerm term = {});
@@ -63,7 +64,8 @@ class Membership {
 
   /// Adds or updates the node in the map, takes a lease and the incarnation, and brings the view up
   /// to date. Tries until it works; fails for what no repetition mends: a store that refuses us
-  /// (unauthenticated, forbidden, unsupported), or that is damaged. Ends when cancelled.
+  /// (unauthenticated, forbidden, unsupported), or that is damaged; conflict when another process
+  /// is this node and keeps its lease. Ends when cancelled.
   Task<Status> join();
   /// Renews four times a term, answered or not, and takes a new lease when the old one is gone;
   /// writes acknowledged versions into live/<id> when they change. Renews no more when the view has

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/fail_point.h"
 #include "common/base/random.h"
 #include "common/cluster/hrw.h"
 #include "common/cluster/keys.h"
@@ -87,6 +88,22 @@ Task<Status> NodeEntry::check_may_join() {
   co_return Status();
 }
 
+/// One identity runs once: live/<id> is another process's until that is gone, or its lease ended.
+Status NodeEntry::check_holder(const KeyValue& live, const Smap& map) {
+  rival_.reset();
+  const auto record = decode_live(live);
+  const auto other = record ? parse_holder(record->holder) : std::nullopt;
+  if (!other || other->id == holder_.id || !SAFETY("safety.one_holder")) return {};
+  const HolderState state = look_at(*other);
+  if (state == HolderState::gone) return {};
+  rival_ = Rival{*other, state};
+  const Node* node = map.find(self_.id);
+  return fail(Errc::conflict,
+              "node {} runs already, as {}{}: a node runs once. Directories that were copied from "
+              "it are not to be started beside it; a node of its own begins with empty ones",
+              self_.id, display(*other), node == nullptr ? "" : " at " + node->public_url);
+}
+
 Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
   RangeRequest map_key{std::string(keys::kMap), "", 0};
   CO_TRY(const auto found, co_await store_.range(std::move(map_key)));
@@ -102,7 +119,10 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
                    out.map.version, out.map.uuid, known->map.version, known->uuid);
   RangeRequest live_key{keys::live(self_.id), "", 0};
   CO_TRY(const auto live, co_await store_.range(std::move(live_key)));
-  if (!live.items.empty()) out.live_revision = live.items.front().mod_revision;
+  if (!live.items.empty()) {
+    CO_TRY_OK(check_holder(live.items.front(), out.map));
+    out.live_revision = live.items.front().mod_revision;
+  }
   const bool is_new = out.map.find(self_.id) == nullptr;
   if (is_new && self_.role == Role::target) CO_TRY_OK(co_await check_may_join());
   co_return out;

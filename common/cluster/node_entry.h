@@ -8,6 +8,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/cluster/cluster_view.h"
+#include "common/cluster/holder.h"
 #include "common/cluster/meta_store.h"
 #include "common/cluster/rhythm.h"
 #include "common/cluster/state.h"
@@ -38,7 +39,7 @@ class NodeEntry {
   /// Takes a lease and registers under it, with what `word` says then. An attempt whose outcome is
   /// unknown is simply made again: it would have written what the next one writes, at a lower
   /// revision. Errors: not_found without a cluster; unsupported for a target that may not join;
-  /// those of the store.
+  /// conflict while another process holds the lease of this node (rival()); those of the store.
   Task<Status> enter(std::function<LiveRecord()> word);
   /// The lease that enter() is about to register under, to be kept meanwhile; 0: none.
   [[nodiscard]] LeaseId entering() const { return entering_; }
@@ -47,6 +48,15 @@ class NodeEntry {
   Task<void> say(LiveRecord record);
   /// What live/<id> holds, as far as is known.
   [[nodiscard]] const LiveRecord& said() const { return said_; }
+
+  /// Who holds the lease of this node, by the last enter() that failed with conflict.
+  struct Rival {
+    Holder holder;
+    HolderState state = HolderState::unknown;
+  };
+  [[nodiscard]] const std::optional<Rival>& rival() const { return rival_; }
+  /// Of this process.
+  [[nodiscard]] const Holder& holder() const { return holder_; }
 
   [[nodiscard]] const Held& held() const { return held_; }
   /// held().lease. Any thread.
@@ -58,6 +68,7 @@ class NodeEntry {
   struct Attempt;
   Task<Result<Attempt>> prepare();
   Task<Status> check_may_join();
+  Status check_holder(const KeyValue& live, const Smap& map);
   Task<Status> read_said();
 
   std::chrono::seconds term_ = std::chrono::ceil<std::chrono::seconds>(LeaseTerm().term);
@@ -67,6 +78,8 @@ class NodeEntry {
   Clock& clock_;
   std::function<Task<Result<bool>>()> is_empty_;
 
+  const Holder holder_ = new_holder();
+  std::optional<Rival> rival_;
   Held held_;
   std::atomic<LeaseId> lease_{0};
   LeaseId entering_ = 0;

@@ -138,7 +138,8 @@ struct ClusterState {
   std::string uuid;
   Smap map;
   Bmd bmd;
-  std::set<std::string> live;  ///< ids of nodes whose lease the store holds
+  std::set<std::string> live;                  ///< ids of nodes whose lease the store holds
+  std::map<std::string, std::string> holders;  ///< of each of them, Holder::id; or empty
   /// Whose names are whose at this revision; never null in a state that a StateBuilder made.
   std::shared_ptr<const OwnershipState> ownership;
   std::string primary;   ///< id of the proxy that holds the lease of the primary; or empty

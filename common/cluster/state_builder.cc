@@ -53,7 +53,9 @@ Status state_builder_take(const std::string& key, StateBuilder::Value& held, Dra
   } else if (key.starts_with(keys::kLive)) {
     const std::string node = key.substr(keys::kLive.size());
     state.live.insert(node);
-    TRY(draft.live[node], decode_live({key, value}));
+    LiveRecord& record = draft.live[node];
+    TRY(record, decode_live({key, value}));
+    state.holders[node] = record.holder.substr(0, record.holder.find(' '));
   } else if (key == keys::kSettled) {
     TRY(draft.settled, decode_number(key, value));
   } else if (key == keys::kRevisionBase) {
@@ -91,6 +93,7 @@ std::string encode(const LiveRecord& record) {
   if (record.drives != 0) out["drives"] = record.drives;
   if (record.coding) out["coding"] = 1;
   if (record.lost_drives != 0) out["lost_drives"] = record.lost_drives;
+  if (!record.holder.empty()) out["holder"] = record.holder;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -107,6 +110,7 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     out.drives = in.value("drives", std::uint32_t{0});
     out.coding = in.value("coding", 0) != 0;
     out.lost_drives = in.value("lost_drives", std::uint64_t{0});
+    out.holder = in.value("holder", "");
     return out;
   } catch (const std::exception& problem) {
     return fail(Errc::corrupt, "key {} of the meta store: {}", item.key, problem.what());
