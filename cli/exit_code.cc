@@ -22,6 +22,7 @@ Exit exit_for(Errc code) noexcept {
     case Errc::corrupt: return Exit::integrity;
     case Errc::unavailable:
     case Errc::disconnected: return Exit::temporary;
+    case Errc::request_timeout:
     case Errc::timeout: return Exit::timeout;
     default: return Exit::error;
   }

@@ -76,7 +76,7 @@ Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
 /// Answers a start that was refused, in AIStore's words.
 Task<Status> refuse_start(const Services& services, http::Request& request, Error why) {
   if (why.code != Errc::conflict) co_return fail(std::move(why));
-  const Status sent = co_await refuse_as(services, request, std::move(why), kLimitedCoexistence);
+  const Status sent = co_await refuse_as(request, std::move(why), kLimitedCoexistence);
   co_return sent;
 }
 

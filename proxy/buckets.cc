@@ -209,7 +209,7 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
   CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
   const auto found = co_await list_entries(services, known, wanted);
   if (!found && found.error().code == Errc::not_found) {  // the target that it is about
-    const Status sent = co_await refuse_as(services, request, found.error(), kNodeNotFound);
+    const Status sent = co_await refuse_as(request, found.error(), kNodeNotFound);
     co_return sent;
   }
   if (!found) co_return fail(found.error());

@@ -33,7 +33,7 @@ http::Response relayed(const http::ClientResponse& answer) {
 
 Task<Status> refuse_node(const Services& services, http::Request& request, Error error) {
   if (error.code != Errc::not_found) co_return fail(std::move(error));
-  const Status sent = co_await refuse_as(services, request, std::move(error), kNodeNotFound);
+  const Status sent = co_await refuse_as(request, std::move(error), kNodeNotFound);
   co_return sent;
 }
 

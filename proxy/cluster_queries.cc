@@ -9,6 +9,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/daemon.h"
 #include "common/cluster/node_report.h"
+#include "common/http/error_response.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
 #include "proxy/job_queries.h"
@@ -76,11 +77,10 @@ std::string target_addresses(const cluster::ClusterState& state) {
 }
 
 /// The answer, or the error that says that there is no such job.
-Result<http::Response> job_answer(const Services& services, const http::Request& request,
-                                  const Result<json>& found) {
+Result<http::Response> job_answer(const http::Request& request, const Result<json>& found) {
   if (found) return cluster::json_response(*found);
   if (found.error().code != Errc::not_found) return fail(found.error());
-  return named_error(services, request, found.error(), kJobNotFound);
+  return http::error_response(request.exchange, found.error(), kJobNotFound);
 }
 
 Task<Result<http::Response>> answer_jobs(const Services& services, std::string what,
@@ -88,17 +88,17 @@ Task<Result<http::Response>> answer_jobs(const Services& services, std::string w
   CO_TRY(const std::string body, co_await request.exchange.read_all(Action::kBytesMax));
   CO_TRY(const JobQuery query, parse_job_query(body));
   if (!query.node.empty() && services.view.state()->map.find(query.node) == nullptr)
-    co_return named_error(services, request, node_unknown(query.node), kNodeNotFound);
+    co_return http::error_response(request.exchange, node_unknown(query.node), kNodeNotFound);
   const auto progress = what == "qryxstats" ? Progress::fresh : Progress::stored;
   CO_TRY(const auto jobs, co_await matching_jobs(services, query, progress));
-  if (what == "status") co_return job_answer(services, request, job_status(jobs, query));
+  if (what == "status") co_return job_answer(request, job_status(jobs, query));
   if (what == "status_all") co_return cluster::json_response(job_status_all(jobs, query));
   if (what == "running_all") co_return cluster::json_response(running_jobs(jobs, query));
   const auto state = services.view.state();
   std::vector<std::string> targets;
   for (const auto& [id, node] : state->map.nodes)
     if (node.role == cluster::Role::target) targets.push_back(id);
-  co_return job_answer(services, request, job_snaps(jobs, query, targets));
+  co_return job_answer(request, job_snaps(jobs, query, targets));
 }
 
 Task<Result<http::Response>> answer_cluster(const Services& services,
@@ -198,7 +198,7 @@ Task<Status> list_absent_jobs(const Services& services, http::Request& request) 
   const std::string id = query.id.empty() ? std::string(asked) : query.id;
   if (!id.empty()) {
     const Error unknown{Errc::not_found, fmt::format("job \"{}\" does not exist", id)};
-    const Status refused = co_await refuse_as(services, request, unknown, kJobNotFound);
+    const Status refused = co_await refuse_as(request, unknown, kJobNotFound);
     co_return refused;
   }
   const Status sent = co_await request.exchange.respond(cluster::json_response(json::array()));

@@ -102,14 +102,13 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
   Error unknown{Errc::not_found, ""};
   if (!query.node.empty() && state->map.find(query.node) == nullptr) {
     unknown.message = fmt::format("node '{}' is not in the cluster map", query.node);
-    const Status sent = co_await refuse_as(services, request, unknown, kNodeNotFound);
+    const Status sent = co_await refuse_as(request, unknown, kNodeNotFound);
     co_return sent;
   }
   if (action.action == "start") {
     const auto started = co_await start_job(services, std::move(query));
     if (!started && started.error().code == Errc::conflict) {
-      const Status sent =
-          co_await refuse_as(services, request, started.error(), kLimitedCoexistence);
+      const Status sent = co_await refuse_as(request, started.error(), kLimitedCoexistence);
       co_return sent;
     }
     CO_TRY_OK(started);
@@ -124,7 +123,7 @@ Task<Status> act_on_jobs(const Services& services, http::Request& request, Actio
     if (!job && job.error().code != Errc::not_found) co_return fail(job.error());
     if (!job) {
       unknown.message = name_of(query) + " does not exist";
-      const Status sent = co_await refuse_as(services, request, unknown, kJobNotFound);
+      const Status sent = co_await refuse_as(request, unknown, kJobNotFound);
       co_return sent;
     }
   }

@@ -49,7 +49,7 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
                                 action.action == kMultiObjectEvict
                                     ? " again: its objects can be deleted (delete-listrange)"
                                     : "")};
-    const Status sent = co_await refuse_as(services, request, why, kInvalidProvider);
+    const Status sent = co_await refuse_as(request, why, kInvalidProvider);
     co_return sent;
   }
   CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));

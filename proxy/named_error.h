@@ -5,7 +5,6 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/router.h"
-#include "proxy/services.h"
 
 namespace tarn::proxy {
 
@@ -15,11 +14,7 @@ inline constexpr std::string_view kNodeNotFound = "errNodeNotFound";
 inline constexpr std::string_view kLimitedCoexistence = "ErrLimitedCoexistence";
 inline constexpr std::string_view kInvalidProvider = "ErrInvalidBackendProvider";
 
-/// `error` as an answer whose "tcode" is `tcode`.
-[[nodiscard]] http::Response named_error(const Services& services, const http::Request& request,
-                                         const Error& error, std::string_view tcode);
-/// Answers with it.
-Task<Status> refuse_as(const Services& services, http::Request& request, Error error,
-                       std::string_view tcode);
+/// Answers with `error`, its "tcode" being `tcode`.
+Task<Status> refuse_as(http::Request& request, Error error, std::string_view tcode);
 
 }  // namespace tarn::proxy

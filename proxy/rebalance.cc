@@ -52,7 +52,7 @@ Task<Status> act_on_rebalance(const Services& services, http::Request& request, 
   const auto asked = version_of(query.id);
   if (!start && !query.id.empty() && (!asked || *asked > known->map.version)) {
     const Error unknown{Errc::not_found, name_of(query) + " does not exist"};
-    const Status sent = co_await refuse_as(services, request, unknown, kJobNotFound);
+    const Status sent = co_await refuse_as(request, unknown, kJobNotFound);
     co_return sent;
   }
   CO_TRY(const cluster::Smap map,

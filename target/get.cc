@@ -68,7 +68,7 @@ Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectR
       verdict = RangeVerdict::whole;
     if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple) {
       co_return co_await request.exchange.respond(
-          range_refusal(node, request, wanted, record, verdict == RangeVerdict::multiple));
+          range_refusal(request, wanted, record, verdict == RangeVerdict::multiple));
     }
     if (verdict == RangeVerdict::partial) {
       range = part;

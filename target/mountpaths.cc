@@ -8,7 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/action.h"
-#include "common/api/status.h"
+#include "common/http/error_response.h"
 
 namespace tarn::target {
 namespace {
@@ -80,13 +80,9 @@ Task<Status> change_drives(TargetNode& node, DriveAdmin& admin, http::Request& r
   CO_TRY(std::string path, mountpaths_path_of(action));
   const Status done = co_await act(admin, verb, std::move(path), std::move(label), no_resilver);
   if (!done && done.error().code == Errc::not_found) {
-    const std::string name = "t[" + node.id + "]";
-    const api::ErrorScene scene{request.head().method_text, request.head().target,
-                                request.exchange.remote_address(), name,
-                                verb == "attach-mp" ? "ErrNotFound" : "ErrMpathNotFound"};
-    http::Response response(404, http::kErrorJson, api::error_json(done.error(), scene) + "\n");
-    response.set("X-Content-Type-Options", "nosniff");
-    co_return co_await request.exchange.respond(std::move(response));
+    const std::string_view tcode = verb == "attach-mp" ? "ErrNotFound" : "ErrMpathNotFound";
+    co_return co_await request.exchange.respond(
+        http::error_response(request.exchange, done.error(), tcode));
   }
   CO_TRY_OK(done);
   co_await until_cluster_knows(node);

@@ -1,7 +1,7 @@
 #include "target/object_fields.h"
 
-#include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/http/error_response.h"
 
 namespace tarn::target {
 
@@ -81,20 +81,15 @@ Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& 
   return std::optional<http::Response>();
 }
 
-http::Response range_refusal(const TargetNode& node, const http::Request& request,
-                             const ObjectRequest& wanted, const io::ObjectRecord& record,
-                             bool several) {
+http::Response range_refusal(const http::Request& request, const ObjectRequest& wanted,
+                             const io::ObjectRecord& record, bool several) {
   const auto& head = request.head();
   const Error error{Errc::range_not_satisfiable,
                     several ? "one range a request, please: several in one are not served"
                             : fmt::format("range '{}' cannot be had: the object has {} bytes",
                                           head.field("Range"), record.size)};
-  const std::string node_name = "t[" + node.id + "]";
-  const api::ErrorScene scene{head.method_text, head.target, request.exchange.remote_address(),
-                              node_name};
-  http::Response response(416, http::kErrorJson, api::error_json(error, scene) + "\n");
-  response.set("Content-Range", fmt::format("bytes */{}", record.size))
-      .set("X-Content-Type-Options", "nosniff");
+  http::Response response = http::error_response(request.exchange, error);
+  response.set("Content-Range", fmt::format("bytes */{}", record.size));
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   return response;
 }

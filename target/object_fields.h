@@ -28,7 +28,7 @@ void add_custom_fields(http::Response& response, const io::ObjectRecord& record)
     const http::RequestHead& head, const ObjectRequest& wanted, const io::ObjectRecord& record);
 
 /// 416 with AIStore's error and `Content-Range: bytes */SIZE`.
-[[nodiscard]] http::Response range_refusal(const TargetNode& node, const http::Request& request,
+[[nodiscard]] http::Response range_refusal(const http::Request& request,
                                            const ObjectRequest& wanted,
                                            const io::ObjectRecord& record, bool several);
 

@@ -28,6 +28,8 @@ constexpr Row kTable[] = {
     {Errc::precondition_failed, 412, ""},
     {Errc::method_not_allowed, 405, ""},
     {Errc::expectation_failed, 417, ""},
+    {Errc::request_timeout, 408, ""},
+    {Errc::version_unsupported, 505, ""},
     {Errc::length_required, 411, ""},
     {Errc::range_not_satisfiable, 416, "ErrRangeNotSatisfiable"},
     {Errc::uri_too_long, 414, ""},

@@ -19,6 +19,8 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::precondition_failed: return "precondition_failed";
     case Errc::method_not_allowed: return "method_not_allowed";
     case Errc::expectation_failed: return "expectation_failed";
+    case Errc::request_timeout: return "request_timeout";
+    case Errc::version_unsupported: return "version_unsupported";
     case Errc::length_required: return "length_required";
     case Errc::range_not_satisfiable: return "range_not_satisfiable";
     case Errc::uri_too_long: return "uri_too_long";

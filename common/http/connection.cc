@@ -13,9 +13,9 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
 
-#include "common/api/status.h"
 #include "common/base/encoding.h"
 #include "common/base/local_address.h"
+#include "common/http/error_response.h"
 #include "common/http/silence.h"
 #include "common/obs/log.h"
 
@@ -314,17 +314,14 @@ Task<Result<std::uint64_t>> Connection::send_file(int fd, std::uint64_t offset,
 }
 
 /// Answers a request whose head could not be read.
-Task<void> Connection::refuse(const Error& error) {
+Task<void> Connection::refuse(Error error) {
   RequestHead nothing;
   nothing.keep_alive = false;
   enter(Phase::working);
   timed_out_ = false;
+  if (error.code == Errc::timeout) error.code = Errc::request_timeout;
   Exchange exchange(*this, std::move(nothing));
-  const api::ErrorScene scene{"", "", remote_, shared_.options.node};
-  Response response(api::http_status(error.code), kErrorJson, api::error_json(error, scene) + "\n");
-  if (error.code == Errc::timeout) response.status = 408;
-  if (error.code == Errc::unsupported) response.status = 505;
-  static_cast<void>(co_await exchange.respond(std::move(response)));
+  static_cast<void>(co_await exchange.respond(error_response(exchange, error)));
 }
 
 /// Most requests of a proxy need no coroutine. False: serve() has to do, or to finish, the work.
@@ -358,17 +355,10 @@ Task<void> Connection::serve(Exchange& exchange) {
     result = fail(Errc::internal, "internal error, request {}", exchange.request_id());
   }
   if (!result && !exchange.response_started() && result.error().code != Errc::disconnected) {
-    const std::string_view target = exchange.head().target;  // its query may hold a signature
-    const api::ErrorScene scene{exchange.head().method_text, target.substr(0, target.find('?')),
-                                remote_, shared_.options.node};
-    const std::string body = api::error_json(result.error(), scene);
-    Response response(api::http_status(result.error().code), kErrorJson, body + "\n");
-    response.set("X-Content-Type-Options", "nosniff");
-    if (response.status == 503) response.set("Retry-After", "1");
-    if (result.error().code == Errc::timeout && exchange.head().has_body() &&
-        !exchange.body_complete())
-      response.status = 408;
-    if (exchange.head().method == Method::head) response.set("Hdr-Error", body);
+    Error error = result.error();
+    const bool waits_for_body = exchange.head().has_body() && !exchange.body_complete();
+    if (error.code == Errc::timeout && waits_for_body) error.code = Errc::request_timeout;
+    Response response = error_response(exchange, error);
     // Who sends a body without saying how long it is would have it read as the next request.
     if (result.error().code == Errc::length_required) exchange.close_after();
     timed_out_ = false;

@@ -99,7 +99,7 @@ class Connection {
   [[nodiscard]] bool serve_at_once(Exchange& exchange);
   Task<void> serve(Exchange& exchange);
   void observe(const Exchange& exchange, const Status& result);
-  Task<void> refuse(const Error& error);
+  Task<void> refuse(Error error);
   Task<void> linger(std::optional<std::uint64_t> left);
   void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
   void enter(Phase phase, SteadyTime now);

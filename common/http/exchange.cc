@@ -40,6 +40,8 @@ Exchange::Exchange(Connection& connection, RequestHead head)
 
 Exchange::~Exchange() { give_back(std::move(head_)); }
 
+const std::string& Exchange::node() const noexcept { return connection_.shared().options.node; }
+
 const std::string& Exchange::remote_address() const noexcept {
   return connection_.remote_address();
 }

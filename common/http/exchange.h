@@ -31,6 +31,8 @@ class Exchange {
   [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
   /// "127.0.0.1:51234"
   [[nodiscard]] const std::string& remote_address() const noexcept;
+  /// "p[id]": the node that answers, for error bodies.
+  [[nodiscard]] const std::string& node() const noexcept;
   /// The id under which this request is logged, here and behind a redirect: 16 hex digits.
   [[nodiscard]] const std::string& request_id() const noexcept { return request_id_; }
   void set_request_id(std::string_view id) { request_id_ = id; }

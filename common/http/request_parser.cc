@@ -51,7 +51,7 @@ Error head_error(const error_code& ec) {
   if (ec == beast_http::error::header_limit)
     return {Errc::header_too_large, "the header block is too large"};
   if (ec == beast_http::error::bad_version)
-    return {Errc::unsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    return {Errc::version_unsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
   return {Errc::invalid_argument, fmt::format("malformed HTTP request: {}", ec.message())};
 }
 

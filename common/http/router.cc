@@ -5,8 +5,8 @@
 #include <boost/container/small_vector.hpp>
 #include <fmt/ranges.h>
 
-#include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/http/error_response.h"
 #include "common/http/request_fields.h"
 
 namespace tarn::http {
@@ -165,11 +165,8 @@ Task<Status> Router::refuse_method(Exchange& exchange, std::string_view methods)
   const RequestHead& head = exchange.head();
   const Error error{Errc::method_not_allowed,
                     fmt::format("{} is not for this path: {} are", head.method_text, allow)};
-  const api::ErrorScene scene{head.method_text, head.target, exchange.remote_address(), ""};
-  const std::string text = api::error_json(error, scene);
-  Response response(405, kErrorJson, head.method == Method::head ? "" : text + "\n");
-  response.set("Allow", allow).set("X-Content-Type-Options", "nosniff");
-  if (head.method == Method::head) response.set("Hdr-Error", text);
+  Response response = error_response(exchange, error);
+  response.set("Allow", allow);
   const Status sent = co_await exchange.respond(std::move(response));
   co_return sent;
 }

@@ -16,6 +16,30 @@ def assert_error(answer, status, *says):
         assert text in error["message"], error["message"]
 
 
+RAW = {
+    405: b"DELETE /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    400: b"GET /v1/objects/data/%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+    404: b"GET /v1/objects/no-such-bucket/x HTTP/1.1\r\nHost: x\r\n\r\n",
+    417: b"PUT /data/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: tea\r\n\r\n",
+    431: b"GET / HTTP/1.1\r\nHost: x\r\nLong: " + b"x" * 200_000 + b"\r\n\r\n",
+    501: b"BREW /data/x HTTP/1.1\r\nHost: x\r\n\r\n",
+    505: b"GET /healthz HTTP/2.5\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("status", RAW)
+def test_the_parts_of_an_error_agree(cluster, status):
+    """Status line and JSON, on every listener; and the node is the one that answered."""
+    for name, base in (("p1", cluster.endpoint), ("p1", cluster.relay), ("t1", cluster.url_of("t1"))):
+        with client.RawConnection(base) as connection:
+            connection.send(RAW[status])
+            answer = connection.read_response()
+        error = answer.json()
+        assert answer.status == status == error["status"], (name, answer)
+        assert error["node"] == f"{name[0]}[{cluster.nodes[name]['id']}]", error
+        assert error["message"] and answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
 def test_a_missing_object_names_the_call_that_creates_it(cluster, bucket):
     answer = cluster.get(bucket, "nothing/here")
     assert_error(answer, 404, f"ais://{bucket}/nothing/here", "does not exist", "PUT")

@@ -70,7 +70,7 @@ TEST_CASE("parser: framing that could be read in two ways is refused", "[http][p
   CHECK(refusal_of("GET / HTTP/1.1\r\nHost: h\n\r\n") == Errc::invalid_argument);
   CHECK(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == Errc::invalid_argument);
   CHECK(refusal_of("GET / HTTP/1.1\r\n\r\n") == Errc::invalid_argument);
-  CHECK(refusal_of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == Errc::unsupported);
+  CHECK(refusal_of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == Errc::version_unsupported);
 }
 
 TEST_CASE("parser: limits of a head have their own errors", "[http][parser]") {
