@@ -34,6 +34,7 @@ constexpr std::array kRules{
     FieldRule{"range", kReads, acted_on, {}, "206, or 416"},
     FieldRule{"range", kWrites, harmless, {}, "as RFC 9110, 14.2 has it"},
     FieldRule{"cache-control", kReads, acted_on, {}, "no-cache: no answer from an old map"},
+    FieldRule{"accept", kReads, acted_on, {}, "text/html: index pages in parts, for people"},
     // Fields by which the method is another one.
     FieldRule{"x-http-method-override", "", refused, Errc::unsupported, kOverride},
     FieldRule{"x-http-method", "", refused, Errc::unsupported, kOverride},
