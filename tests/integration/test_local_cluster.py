@@ -12,6 +12,7 @@ import time
 
 import pytest
 from harness import client, nodes
+from harness import cluster as cluster_module
 from harness.cluster import KEYS, LOCAL_CLUSTER, PROGRAMS, process_is_alive, process_state, processes_naming
 from harness.waiting import assert_within
 
@@ -198,7 +199,29 @@ def test_a_node_that_cannot_start_is_quoted_and_nothing_stays_behind(make_cluste
     assert result.returncode == 1
     assert "t1 ended while starting (exit code 2)" in result.stderr
     assert "checksum.verify" in result.stderr and "sometimes" in result.stderr
+    assert "Traceback" not in result.stderr
     assert not processes_naming(str(cluster.directory))
+
+
+def test_a_node_that_ends_while_it_is_stopped_is_no_error():
+    """Its pid was read, and is nobody's when the signal is sent."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    class Node:
+        name, role = "t1", "target"
+        pids = [ended.pid]
+
+        def pid(self):
+            return self.pids.pop() if self.pids else None
+
+        def wait_gone(self, pid, seconds):
+            return process_state(pid) is None
+
+    made = cluster_module.local_cluster.Cluster.__new__(cluster_module.local_cluster.Cluster)
+    made.nodes = [Node()]
+    made.stop()
+    assert made.nodes[0].pids == []
 
 
 def test_the_environment_reaches_the_nodes(make_cluster):
