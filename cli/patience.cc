@@ -36,7 +36,7 @@ void Patience::progressed() {
 }
 
 Task<bool> Patience::again(Error error) {
-  // Somebody took the connection: the answer may have been lost.
+  // The endpoint accepted the connection, so the answer may have been lost.
   const bool was_taken = error.code == Errc::disconnected && failures_ < kTriesUnheard;
   if ((!heard_ && !was_taken) || !may_pass(error.code)) co_return false;
   const auto now = std::chrono::steady_clock::now();

@@ -9,9 +9,9 @@
 
 namespace tarn::cli {
 
-/// How long one command goes on trying while nodes are away. When nobody has answered yet (the
-/// endpoint is wrong, or nothing runs there) it gives up at once, or after three connections that
-/// were taken and closed; later after `limit` without progress.
+/// Decides how long one command retries while nodes are away. Without any answer yet (the endpoint
+/// is wrong, or nothing runs there) it gives up at once, or after three connections that were
+/// accepted and closed. Later it gives up after `limit` without progress.
 class Patience {
  public:
   /// `heard`: this cluster has answered before.

@@ -56,13 +56,13 @@ class Session {
   [[nodiscard]] Patience patience() const { return Patience(retry_for_, heard_); }
   [[nodiscard]] const http::Url& endpoint() const { return endpoint_; }
 
-  /// What may help when a command finds something missing: said once behind its failure.
+  /// Sets a hint that is printed once after a command that found something missing.
   void advise(std::string advice) { advice_ = std::move(advice); }
   [[nodiscard]] const std::string& advice() const { return advice_; }
 
   /// One call of the API at the endpoint, repeated while the cluster says that it is not ready. An
-  /// answer of 400 or more is an error. `repeated` is set when there was more than one try: what
-  /// the last one was refused for may be what an earlier one did.
+  /// answer of 400 or more is an error. `repeated` is set when the call was retried: the
+  /// refusal of a retry may be the effect of an earlier attempt.
   Task<Result<http::ClientResponse>> call(http::Method method, std::string target,
                                           std::string body = {}, bool* repeated = nullptr);
   /// One GET at a node, once, with `limit` for all of it.

@@ -41,7 +41,7 @@ Result<Source> Source::open(const std::string& path) {
                 "'{}' is a directory: send its files one by one, or as a tar: "
                 "tar -cf - {} | tarn put - BUCKET/NAME.tar",
                 path, path);
-  // Files of /proc and /sys say that they have none of the bytes that can be read.
+  // Files of /proc report a size of 0 although they have bytes.
   if (!S_ISREG(info.st_mode) || info.st_size == 0) {
     TRY_OK(source.look_for_end());
     return source;

@@ -33,8 +33,8 @@ http::ClientRequest request_for(http::Method method, const Place& place) {
   return {method, place.request_target(), {}, {}};
 }
 
-/// Sends the body and returns its XXH64. `unreadable`: why `source` could not be read on; whoever
-/// waits for the rest has no answer then.
+/// Sends the body and returns its XXH64. `unreadable` is set when `source` cannot be read: the
+/// peer waits for the rest of the body then, and sends no answer.
 Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Patience& patience,
                                     Meter* meter, std::optional<Error>& unreadable) {
   Xxh64Stream hash;
@@ -125,14 +125,14 @@ Task<Result<ObjectHead>> head_once(Session& session, const Place& place, Patienc
   co_return ObjectHead{stored_by(opened.head, *length), std::move(opened.head.fields)};
 }
 
-/// Whether a try that is repeated was refused by what the first one may have left: its answer can
-/// have been lost.
+/// True if a retry was refused because of an object that an earlier attempt may have stored: its
+/// answer can have been lost.
 bool is_of_first_try(int tries, Overwrite overwrite, const Error& error) {
   return tries > 0 && overwrite == Overwrite::only_if_absent &&
          error.code == Errc::precondition_failed;
 }
 
-/// What is there, when it is what was to be stored; else `refused`.
+/// Returns the object at `place` if it has this size and checksum, else `refused`.
 Task<Result<Stored>> find_same(Session& session, const Place& place, std::uint64_t size,
                                const std::string& checksum, Error refused, Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
@@ -140,7 +140,7 @@ Task<Result<Stored>> find_same(Session& session, const Place& place, std::uint64
   co_return head.stored;
 }
 
-/// The same for bytes that can be read again.
+/// Returns the object at `place` if it has the bytes of `source`, else `refused`.
 Task<Result<Stored>> find_same_as(Session& session, const Place& place, Body& source, Error refused,
                                   Patience& patience) {
   const auto length = source.length();
@@ -179,7 +179,7 @@ Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place&
   co_return stored;
 }
 
-/// What is at `to`, when it is the same as what is at `from`; else `refused`.
+/// Returns the object at `to` if it is a copy of the one at `from`, else `refused`.
 Task<Result<Stored>> find_copy(Session& session, const Place& from, const Place& to, Error refused,
                                Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, from, patience));
@@ -348,7 +348,7 @@ Task<Status> remove_object(Session& session, Place place) {
   for (int tries = 0;; ++tries) {
     const auto opened =
         co_await session.open(request_for(http::Method::del, place), std::nullopt, patience);
-    // The answer to the first try can have been lost.
+    // An earlier attempt may have deleted it: its answer can have been lost.
     const bool is_gone = !opened && tries > 0 && opened.error().code == Errc::object_not_found;
     if (opened || is_gone) co_return Status();
     const bool again = co_await patience.again(opened.error());

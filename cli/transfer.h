@@ -19,8 +19,8 @@ struct Stored {
   std::string version;
 };
 
-/// `only_if_absent`: precondition_failed when there is an object already; but a try that is
-/// repeated and meets what was to be stored is done: it was the first one, whose answer was lost.
+/// `only_if_absent`: precondition_failed when there is an object already. A retry that finds the
+/// same bytes succeeds: an earlier attempt stored them, and its answer was lost.
 enum class Overwrite : std::uint8_t { allowed, only_if_absent };
 
 struct UploadOptions {
@@ -49,7 +49,7 @@ struct ObjectHead {
 };
 Task<Result<ObjectHead>> head_object(Session& session, Place place);
 
-/// object_not_found from a try that is repeated means that it is done.
+/// Succeeds if a retry finds no object.
 Task<Status> remove_object(Session& session, Place place);
 
 /// Lets the cluster copy `from` to `to`; no byte of the object comes here. Targets compare what

@@ -25,9 +25,9 @@ struct KnownBucket {
 Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name);
 /// The bucket that a path without provider and namespace means.
 [[nodiscard]] api::Bucket plain_bucket(std::string name);
-/// With the call that shows which buckets there are.
+/// The error for a missing bucket. Names the call that lists buckets.
 [[nodiscard]] Error bucket_not_found(const api::Bucket& name);
-/// The same for who wants to store in it: with the call that makes one.
+/// The same error for a write. Names the call that creates the bucket.
 [[nodiscard]] Error bucket_to_make(const api::Bucket& name);
 
 enum class Access : std::uint8_t { read, write };

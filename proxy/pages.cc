@@ -38,8 +38,8 @@ std::string parent_of(std::string prefix) {
   return slash == std::string::npos ? "" : prefix.substr(0, slash + 1);
 }
 
-/// Whether a person reads it: programs that walk a page (curl, wget, rclone, fsspec) do not ask for
-/// HTML by name, and expect every name on one page.
+/// True for a browser. Programs that walk a page (curl, wget, rclone, fsspec) do not ask for
+/// text/html, and expect all names on one page.
 bool is_browser(const http::RequestHead& head) {
   return head.field("Accept").find("text/html") != std::string_view::npos;
 }
@@ -54,8 +54,8 @@ http::Response head_of_page() {
   return response;
 }
 
-/// Sends the first part of a directory, and for a program all others after it. An error on the way
-/// resets the connection, so that what has come is not taken for the whole.
+/// Sends the first part of a directory, and to a program all further parts. An error between parts
+/// resets the connection, so that the client sees an incomplete page.
 Task<Status> send_directory(const Services& services, http::Request& request,
                             const api::Bucket& bucket, ListRequest wanted, api::MergedPage listed) {
   const bool paged = is_browser(request.head());

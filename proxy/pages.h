@@ -18,9 +18,9 @@ namespace tarn::proxy {
 /// GET /: the buckets.
 Task<Status> root_page(const Services& services, http::Request& request);
 /// GET /<bucket>/<prefix>: what lies in one virtual directory ('/' separates), from query `after`
-/// on. A browser (`Accept: text/html`) gets a thousand names and a button to the next ones, which
-/// is no link that a program could take for an entry; everybody else gets all names on one page,
-/// as they are listed, and a reset connection when the list cannot go on. `prefix` is empty or
+/// on. A browser (`Accept: text/html`) gets a thousand names and a button to the next ones (not a
+/// link, which a program could take for an entry). Any other client gets all names on one page,
+/// sent as they are listed; the connection is reset if the list fails. `prefix` is empty or
 /// ends in '/'. object_not_found when nothing lies below a prefix; an empty bucket has a page.
 Task<Status> bucket_page(const Services& services, http::Request& request, std::string bucket,
                          std::string prefix);

@@ -172,7 +172,7 @@ Task<Status> pass_small_answer(http::Exchange& exchange, http::ClientStream& str
                                const http::ClientResponse& head, std::string_view object,
                                PooledBuffer& buffer) {
   http::Response out = answer_to_client(head);
-  // As the client wrote it: a name may end in blanks, which a field that is read loses.
+  // From the request: parsing the field has removed blanks at the ends of the name.
   if (!head.field(kObjectName).empty()) out.set(kObjectName, object);
   const bool is_head = exchange.head().method == http::Method::head;
   if (is_head) {

@@ -50,7 +50,7 @@ struct FoundDrive {
   std::optional<DriveIdentity> identity;
   bool has_files = false;    ///< something else than an empty directory (lost+found does not count)
   std::uint64_t bytes = 0;   ///< size of its file system; 0: that is not known
-  std::string unreadable{};  ///< why there is nothing to look at; empty: there is
+  std::string unreadable{};  ///< why it cannot be opened; empty: it can
 };
 
 /// What to do with the drives: decided from what was found alone.

@@ -26,7 +26,7 @@ struct Options {
   std::string advertise;      ///< URL that clients reach `listen` by; empty: what is bound
   std::string join;           ///< "http://127.0.0.1:8180": the proxy's internal listener
   cluster::EtcdOptions etcd;  ///< instead of `join`: where the cluster's state lives
-  /// Whom this target calls for the cluster's state.
+  /// URLs from which this target reads the cluster's state.
   [[nodiscard]] std::vector<std::string> peers() const {
     return etcd.endpoints.empty() ? std::vector{join} : etcd.endpoints;
   }

@@ -23,7 +23,7 @@ enum class Errc {
   precondition_failed,    ///< If-Match, If-None-Match, or a lost compare-and-swap
   method_not_allowed,     ///< the path exists, the verb does not
   expectation_failed,     ///< an expectation of the request that is not met
-  request_timeout,        ///< a client that was too slow with its request
+  request_timeout,        ///< the client sends its request too slowly
   version_unsupported,    ///< a version of HTTP that is not spoken here
   length_required,        ///< a body without a length that we could trust
   range_not_satisfiable,  ///< a range outside the object

@@ -8,14 +8,14 @@
 
 namespace tarn::cluster {
 
-/// The address by which other machines find this one: that from which it reaches the first of
-/// `peers` (URLs of the meta store, or of the proxy to join) that is on another machine. Empty when
-/// none is. Looks names up, so it blocks; nothing is sent to the peers.
+/// The address by which other machines reach this one: the source address of a route to the first
+/// of `peers` (URLs of the meta store, or of the proxy to join) on another machine. Empty when
+/// there is none. Blocks for name lookups. Sends no packet to the peers.
 [[nodiscard]] std::string own_address(const std::vector<std::string>& peers);
 
-/// Looks at what a node is about to tell others of itself. invalid_argument for a URL that nobody
-/// can call (no http, no address of one machine); a warning in the log for one that only this
-/// machine can call while a peer is on another. Blocks, as own_address().
+/// Checks the URLs that a node is about to announce. Errors: invalid_argument for a URL that cannot
+/// be called (no http, no address of one machine). Logs a warning for a loopback address while a
+/// peer is on another machine. Blocks, as own_address().
 Status check_announced(const Node& node, const std::vector<std::string>& peers);
 
 }  // namespace tarn::cluster

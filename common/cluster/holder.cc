@@ -12,8 +12,8 @@
 namespace tarn::cluster {
 namespace {
 
-/// When a process began, in clock ticks since the boot (proc(5), field 22 of stat); empty when
-/// there is none, or it is dead and waits for its parent only.
+/// Start time of a process in clock ticks since boot (proc(5), field 22 of stat). Empty if there is
+/// no such process, or it is a zombie.
 std::string start_of(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -28,7 +28,7 @@ std::string start_of(std::int64_t pid) {
   return state == "Z" || state == "X" ? "" : field;
 }
 
-/// Where pids mean the same as here; "-" when it cannot be told.
+/// Boot id and pid namespace of this process; "-" if unknown.
 std::string this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;

@@ -7,25 +7,24 @@
 
 namespace tarn::cluster {
 
-/// The process that holds the lease of a node, as live/<id> has it: one identity runs once. A
-/// second process with the same one, from a copy of the first one's directory, is refused while the
-/// lease holds; a start behind a kill -9 need not wait for its end, since that process is known to
-/// be gone.
+/// The process that holds the lease of a node, as recorded in live/<id>. A second process with the
+/// same node id (from a copy of the directory) is refused while the lease is valid. A restart after
+/// kill -9 need not wait for the end of the lease: the old process is known to be gone.
 struct Holder {
   std::string id;    ///< random, of this start
   std::string host;  ///< for people
   std::int64_t pid = 0;
   std::string started;  ///< of the process, as /proc/<pid>/stat has it: a pid may be used again
-  std::string machine;  ///< where its pid means something: boot id and namespace of pids; or "-"
+  std::string machine;  ///< boot id and pid namespace, in which `pid` is valid; or "-"
 
   bool operator==(const Holder&) const = default;
 };
-/// As LiveRecord has it, in one line; its id comes first, up to a blank.
+/// One line, as LiveRecord stores it. The id is the first word.
 [[nodiscard]] std::string encode(const Holder& holder);
-/// Nothing: the text is not of this version.
+/// Nothing if the text has another format.
 [[nodiscard]] std::optional<Holder> parse_holder(std::string_view text);
 
-/// This process, with an id of its own each time.
+/// Describes this process. Each call returns a new id.
 [[nodiscard]] Holder new_holder();
 
 enum class HolderState : std::uint8_t {
@@ -33,7 +32,7 @@ enum class HolderState : std::uint8_t {
   runs,     ///< on this machine
   unknown,  ///< on another one, or in another container
 };
-/// Looks into /proc.
+/// Reads /proc. Does not block.
 [[nodiscard]] HolderState look_at(const Holder& holder);
 
 /// "process 4711 on node7.example"

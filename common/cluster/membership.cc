@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kSayEvery{1'000};
 /// Between looks at versions that the view has and the node has not put in force yet.
 constexpr std::chrono::milliseconds kSaySoon{20};
 constexpr auto kLeaveMax = 2s;
-/// Beside two terms, for a store that ends leases late.
+/// Added to two terms, for a store that ends leases late.
 constexpr auto kRivalGrace = 2s;
 constexpr auto kComeBackMax = 10s;
 
@@ -83,7 +83,7 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   // Of the loop that join(), keep() and leave() run on.
   NodeEntry entry;
   const std::string holder = encode(entry.holder());
-  std::atomic<bool> unregistered{false};          // live/<id> is gone, or is somebody else's
+  std::atomic<bool> unregistered{false};          // live/<id> is gone, or another process's
   mutable std::atomic<std::uint64_t> leaving{0};  // our flags, since we are to leave; 0: we are not
   std::atomic<bool> outside{false};               // dismissed, and without a lease
   std::atomic<bool> returning{false};             // come_back() waits
@@ -154,8 +154,8 @@ Task<Status> Membership::Impl::learn_lease() {
   co_return Status();
 }
 
-/// Behind each change of the view, on its thread: a lease without an entry is none, whatever the
-/// store says of the lease.
+/// Runs after each change of the view, on its thread. Drops the lease if live/<id> is not of this
+/// process, even if the store still renews the lease.
 void Membership::Impl::look_for_entry(const ClusterState& state) {
   if (!membership.lease_.valid() || state.revision < membership.lease_revision_) return;
   const auto found = state.holders.find(membership.self_.id);
@@ -168,10 +168,10 @@ void Membership::Impl::look_for_entry(const ClusterState& state) {
 void Membership::Impl::count_from(BootTime sent) {
   answered = sent;
   membership.lease_.renewed(SAFETY("safety.lease_from_send") ? sent : clock.boot_time());
-  if (unregistered) membership.lease_.lost();  // seen meanwhile, on another thread
+  if (unregistered) membership.lease_.lost();  // set meanwhile by another thread
 }
 
-/// Of a node that is not registered any more: what is left of its lease says nothing.
+/// Revokes the lease of a node that is no longer registered.
 Task<void> Membership::Impl::give_up_lease() {
   unregistered = false;
   const LeaseId held = entry.let_go();
@@ -184,8 +184,8 @@ Task<void> Membership::Impl::give_up_lease() {
   static_cast<void>(co_await store.revoke(held));  // best effort: it ends by itself
 }
 
-/// Whether another process holds this node's lease for good: it runs on this machine, or has
-/// renewed the lease since we have waited for its end.
+/// True if another process keeps this node's lease: it runs on this machine, or it has renewed the
+/// lease since `since`.
 bool Membership::Impl::is_refused(BootTime since) const {
   if (!entry.rival()) return false;
   if (entry.rival()->state == HolderState::runs) return true;

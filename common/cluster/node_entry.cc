@@ -88,7 +88,8 @@ Task<Status> NodeEntry::check_may_join() {
   co_return Status();
 }
 
-/// One identity runs once: live/<id> is another process's until that is gone, or its lease ended.
+/// Refuses with conflict while another process holds live/<id>: until it is gone, or its lease
+/// ends.
 Status NodeEntry::check_holder(const KeyValue& live, const Smap& map) {
   rival_.reset();
   const auto record = decode_live(live);

@@ -49,7 +49,7 @@ class NodeEntry {
   /// What live/<id> holds, as far as is known.
   [[nodiscard]] const LiveRecord& said() const { return said_; }
 
-  /// Who holds the lease of this node, by the last enter() that failed with conflict.
+  /// The process that holds the lease of this node. Set if the last enter() failed with conflict.
   struct Rival {
     Holder holder;
     HolderState state = HolderState::unknown;

@@ -26,7 +26,7 @@ struct LiveRecord {
   std::uint32_t drives = 0;
   bool coding = false;
   std::uint64_t lost_drives = 0;
-  std::string holder = {};  ///< encode(Holder); empty: of a version that did not say
+  std::string holder = {};  ///< encode(Holder); empty: written by an older version
 
   bool operator==(const LiveRecord&) const = default;
 };

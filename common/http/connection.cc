@@ -392,7 +392,7 @@ Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   const std::uint64_t wanted = std::min(left.value_or(kLingerBytesMax), kLingerBytesMax);
   std::uint64_t dropped = drop_buffered(wanted);
   enter(Phase::working);
-  thread_local std::array<std::byte, kScrapBytes> scrap;  // of all connections: nobody reads it
+  thread_local std::array<std::byte, kScrapBytes> scrap;  // shared by all connections: never read
   while (!expired && dropped < wanted) {
     const auto got = co_await receive(scrap);
     if (!got) break;

@@ -7,9 +7,9 @@
 
 namespace tarn::http {
 
-/// The answer that stands for `error`: status line, AIStore's JSON with the same status, its tcode
-/// and this node, and for HEAD the JSON in `Hdr-Error`. The one place where error answers are made,
-/// so that their parts agree. `tcode`: instead of the one that the error's code has.
+/// Builds the answer for `error`: status line, AIStore's JSON with the same status, its tcode and
+/// this node; for HEAD the JSON is in `Hdr-Error`. All error answers are built here, so that their
+/// parts agree. `tcode` replaces the one of the error's code.
 [[nodiscard]] Response error_response(const Exchange& exchange, const Error& error,
                                       std::string_view tcode = {});
 

@@ -33,13 +33,13 @@ std::string started(pid_t pid) {
 
 TEST_CASE("A holder of a lease runs, or is gone, or may be elsewhere", "[cluster][holder]") {
   const Holder own = new_holder();
-  CHECK(look_at(own) == HolderState::gone);  // a lease of this process is in nobody's way
+  CHECK(look_at(own) == HolderState::gone);  // its own lease does not stop a process
   const pid_t child = start_child();
   REQUIRE(child > 0);
   Holder other = own;
   other.pid = child;
   other.started = started(child) + "0";
-  CHECK(look_at(other) == HolderState::gone);  // the number is another process's now
+  CHECK(look_at(other) == HolderState::gone);  // another process has this pid now
   other.started = started(child);
   CHECK(look_at(other) == HolderState::runs);
   other.machine = "another";
