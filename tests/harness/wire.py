@@ -39,9 +39,13 @@ class Wire:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self.peer)
+            far, link = socket.create_connection(self.peer), {}
             for one, other, is_back in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._pass, args=(one, other, is_back), daemon=True).start()
+                threading.Thread(target=self._pass, args=(one, other, is_back, link), daemon=True).start()
+
+    def may_pass(self, link, piece, is_back, sent):
+        """False: the connection ends instead. `link` is a dict of each connection, for both of its directions."""
+        return not is_back or self.may_pass_back(sent, len(piece))
 
     def may_pass_back(self, sent, size):
         """Whether `size` more bytes may go back on a connection that has carried `sent`. May wait."""
@@ -50,11 +54,11 @@ class Wire:
             self.released.wait()
         return True
 
-    def _pass(self, one, other, is_back):
+    def _pass(self, one, other, is_back, link):
         sent = 0
         try:
             while piece := one.recv(1 << 16):
-                if is_back and not self.may_pass_back(sent, len(piece)):
+                if not self.may_pass(link, piece, is_back, sent):
                     break
                 other.sendall(piece)
                 sent += len(piece)
@@ -83,4 +87,22 @@ class BreakingWire(Wire):
                 return True
             self.cuts_left -= 1
             self.cuts += 1
+            return False
+
+
+class LosesAnswers(Wire):
+    """Ends the first connection on which a request of `method` is answered 200, before the answer passes."""
+
+    def __init__(self, endpoint, method):
+        self.request, self.lost = method.encode() + b" ", 0
+        super().__init__(endpoint)
+
+    def may_pass(self, link, piece, is_back, sent):
+        if not is_back:
+            link["asked"] = link.get("asked") or piece.startswith(self.request)
+            return True
+        with self.lock:
+            if self.lost or not link.get("asked") or not piece.startswith(b"HTTP/1.1 200"):
+                return True
+            self.lost += 1
             return False

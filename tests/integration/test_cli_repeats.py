@@ -3,56 +3,11 @@
 import os
 import socket
 import threading
-import urllib.parse
 
 import pytest
 from harness.cli import Cli
 from harness.waiting import guarded
-
-
-class LosesAnswers:
-    """A way to a listener on which the first answers of 200 to requests of `method` get lost: their connections end instead."""
-
-    def __init__(self, url, method, count=1):
-        address = urllib.parse.urlsplit(url)
-        self.behind, self.method, self.left, self.lost = (address.hostname, address.port), method, count, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-
-    def _serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            behind, asked = socket.create_connection(self.behind), []
-            for pair in ((client, behind, False), (behind, client, True)):
-                threading.Thread(target=self._pump, args=(*pair, asked), daemon=True).start()
-
-    def _pump(self, source, goal, is_answer, asked):
-        try:
-            while data := source.recv(1 << 16):
-                if not is_answer and data.startswith(self.method.encode() + b" "):
-                    asked.append(True)
-                if is_answer and asked and self.left > 0 and data.startswith(b"HTTP/1.1 200"):
-                    self.left -= 1
-                    self.lost += 1
-                    break
-                goal.sendall(data)
-        except OSError:
-            pass
-        for each in (source, goal):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+from harness.wire import LosesAnswers
 
 
 @pytest.fixture
@@ -66,7 +21,7 @@ def test_what_was_stored_by_a_try_whose_answer_was_lost_is_no_conflict(cli, clus
     cli.ok("put", shard, f"{bucket}/source")
     for words in (("put", "--if-absent", shard, f"{bucket}/x"), ("cp", "--if-absent", f"{bucket}/source", f"{bucket}/x")):
         with LosesAnswers(cluster.relay, "PUT") as way:
-            Cli(way.url).ok(*words)
+            Cli(way.endpoint).ok(*words)
             assert way.lost == 1
         assert cluster.get(bucket, "x").body == shard.read_bytes()
         # A first try is judged as ever, and so is one that meets something else.
@@ -82,7 +37,7 @@ def test_what_was_removed_or_made_by_such_a_try_is_done(cli, cluster, bucket):
     for method, words in (("DELETE", ("rm", f"{bucket}/x")), ("POST", ("bucket", "create", f"{bucket}-two")),
                           ("DELETE", ("bucket", "rm", "--yes", f"{bucket}-two"))):
         with LosesAnswers(cluster.relay, method) as way:
-            Cli(way.url).ok(*words)
+            Cli(way.endpoint).ok(*words)
             assert way.lost == 1
     assert cluster.names(bucket) == []
     cli.refuses(3, "rm", f"{bucket}/x")
