@@ -12,16 +12,16 @@ from harness.nodes import kv, stored
 from harness.waiting import guarded, wait_until
 
 
-def start_copy(cluster, name, tmp_path, *words):
+def start_copy(cluster, name, tmp_path, *words, runner=()):
     """The program of node `name` from a copy of its directory, at other ports; (process, log)."""
     copy = tmp_path / "copy"
     shutil.copytree(cluster.directory / name, copy, ignore=shutil.ignore_patterns("LOCK"))
     log = tmp_path / "copy.log"
     role = cluster.nodes[name]["role"]
     with open(log, "wb") as file:
-        process = subprocess.Popen([cluster.programs / f"tarn-{role}", "--dir", copy, "--listen", "127.0.0.1:0", "--internal",
+        process = subprocess.Popen([*runner, cluster.programs / f"tarn-{role}", "--dir", copy, "--listen", "127.0.0.1:0", "--internal",
                                     "127.0.0.1:0", *words], stdout=file, stderr=file)
-    return process, log, copy
+    return process, log
 
 
 @pytest.mark.parametrize("meta, name", [("embedded", "t1"), ("etcd", "t1"), ("etcd", "p2")])
@@ -35,7 +35,7 @@ def test_a_copy_of_a_running_node_is_refused(make_cluster, tmp_path, meta, name)
     else:
         words += ["--join", cluster.url_of("p1", "internal"), "--secret-file", cluster.directory / "p1" / "cluster.secret"]
     before = stored(cluster, f"/tarn/live/{cluster.nodes[name]['id']}")
-    process, log, _ = start_copy(cluster, name, tmp_path, *words)
+    process, log = start_copy(cluster, name, tmp_path, *words)
     try:
         assert process.wait(guarded(30)) == 1, log.read_text()
         last = log.read_text().splitlines()[-1]
@@ -47,6 +47,28 @@ def test_a_copy_of_a_running_node_is_refused(make_cluster, tmp_path, meta, name)
     for i in range(20):
         assert cluster.get("data", f"o{i}").body == b"%d" % i
     assert len(cluster.names("data")) == 20
+
+
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # its pids mean nothing outside
+
+
+def test_a_copy_in_another_container_waits_for_the_end_of_the_lease(make_cluster, tmp_path):
+    """It cannot see the process that holds the lease: it is refused while that is renewed, and starts when it has ended."""
+    cluster = make_cluster(meta="etcd", targets=1, drives=1, settings=SHORT_LEASES)
+    assert cluster.put("data", "x", b"kept").status == 200
+    words = ["--drive", tmp_path / "copy" / "d1", "--meta", cluster.nodes["etcd1"]["urls"]["client"], "--secret-file",
+             cluster.directory / "cluster.secret", "--set", f"lease.term={SHORT_LEASES['lease.term']}"]
+    process, log = start_copy(cluster, "t1", tmp_path, *words, runner=CONTAINER)
+    assert process.wait(guarded(30)) == 1 and "runs already" in log.read_text(), log.read_text()
+    assert cluster.put("data", "x", b"still").status == 200
+    cluster.kill("t1")
+    shutil.rmtree(tmp_path / "copy")
+    process, log = start_copy(cluster, "t1", tmp_path, *words, runner=CONTAINER)
+    try:
+        wait_until(lambda: "target ready" in log.read_text(), 20, "the lease has ended")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def live_key(cluster, name):
