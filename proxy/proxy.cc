@@ -54,8 +54,8 @@ Result<UniqueFd> lock_directory(const std::filesystem::path& directory) {
 
 /// What the cluster map says of this proxy.
 cluster::Node node_of(const std::string& id, const Options& options, const http::Server& listener,
-                      const http::Server& relay, const http::Server& internal) {
-  const std::string own = cluster::own_address(options.etcd.endpoints);
+                      const http::Server& relay, const http::Server& internal,
+                      const std::string& own) {
   cluster::Node node;
   node.id = id;
   node.role = cluster::Role::proxy;
@@ -203,8 +203,10 @@ Task<Status> Proxy::serve(Front& front, http::Exchange& exchange) {
 
 Status Proxy::join() {
   const auto loop = vital_->at(0).executor();
-  const auto self = node_of(id_, options_, *public_.server, *relay_.server, *internal_.server);
-  TRY_OK(cluster::check_announced(self, options_.etcd.endpoints));
+  const cluster::RemotePeer remote = cluster::find_remote_peer(options_.etcd.endpoints);
+  const auto self = node_of(id_, options_, *public_.server, *relay_.server, *internal_.server,
+                            remote.own_address);
+  TRY_OK(cluster::check_announced(self, remote));
   membership_.emplace(*store_, *view_, self, clock_, options_.lease);
   TRY_OK(run_blocking(loop, membership_->join()));
   keeper_ = std::make_unique<http::TaskGroup>();

@@ -142,7 +142,7 @@ class Target {
   /// The loop of the lease, the cluster's state and the heartbeats.
   http::Loop& vital_loop() { return SAFETY("safety.vital_loop") ? vital_.at(0) : loops_.at(0); }
   http::Server::Options server_options(const char* name, const std::string& address);
-  cluster::Node self(const std::string& id) const;
+  cluster::Node self(const std::string& own_address) const;
   Status start_listeners();
   Status open_meta();
   void connect_moves();
@@ -194,14 +194,13 @@ class Target {
   std::atomic<bool> serves_{false};
 };
 
-cluster::Node Target::self(const std::string& id) const {
-  const std::string own = cluster::own_address(options_.peers());
+cluster::Node Target::self(const std::string& own_address) const {
   cluster::Node node;
-  node.id = id;
+  node.id = id_;
   node.role = cluster::Role::target;
-  node.public_url = options_.advertise.empty() ? public_->url(own) : options_.advertise;
-  node.internal_url = internal_->url(own);
-  node.digest = cluster::placement_digest(id);
+  node.public_url = options_.advertise.empty() ? public_->url(own_address) : options_.advertise;
+  node.internal_url = internal_->url(own_address);
+  node.digest = cluster::placement_digest(id_);
   node.weight = static_cast<double>(options_.weight);
   node.drive_set = drive_set_;
   node.drives = drive_count();
@@ -346,8 +345,9 @@ Status Target::start() {
   view_->on_change(
       [this](const auto& before, const auto&) { act_on_change(*store_, before, view_->state()); });
   TRY_OK(start_listeners());
-  const cluster::Node announced = self(id_);
-  TRY_OK(cluster::check_announced(announced, options_.peers()));
+  const cluster::RemotePeer remote = cluster::find_remote_peer(options_.peers());
+  const cluster::Node announced = self(remote.own_address);
+  TRY_OK(cluster::check_announced(announced, remote));
   membership_.emplace(*meta_, *view_, announced, clock_, options_.lease);
   owned_.emplace(id_, *view_, *membership_);
   owned_->take_drive_set(drive_set_);

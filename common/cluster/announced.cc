@@ -32,13 +32,7 @@ std::string address_towards(const addrinfo& peer) {
   return numeric(reinterpret_cast<const sockaddr*>(&own), bytes);
 }
 
-/// A peer that is on another machine, and our address towards it; empty when it is not.
-struct Elsewhere {
-  std::string peer;
-  std::string own;
-};
-
-Elsewhere elsewhere(const std::string& peer) {
+RemotePeer look_up(const std::string& peer) {
   const auto url = http::parse_http_or_https(peer);
   if (!url) return {};
   addrinfo wanted{};
@@ -57,14 +51,6 @@ Elsewhere elsewhere(const std::string& peer) {
   return {};
 }
 
-Elsewhere first_elsewhere(const std::vector<std::string>& peers) {
-  for (const std::string& peer : peers) {
-    Elsewhere found = elsewhere(peer);
-    if (!found.peer.empty()) return found;
-  }
-  return {};
-}
-
 bool is_any(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
 bool is_loopback(std::string_view host) {
   return host.starts_with("127.") || host == "::1" || host == "localhost";
@@ -72,14 +58,17 @@ bool is_loopback(std::string_view host) {
 
 }  // namespace
 
-std::string own_address(const std::vector<std::string>& peers) {
-  return first_elsewhere(peers).own;
+RemotePeer find_remote_peer(const std::vector<std::string>& peers) {
+  for (const std::string& peer : peers) {
+    RemotePeer found = look_up(peer);
+    if (!found.url.empty()) return found;
+  }
+  return {};
 }
 
-Status check_announced(const Node& node, const std::vector<std::string>& peers) {
+Status check_announced(const Node& node, const RemotePeer& remote) {
   const std::array<std::pair<std::string_view, const std::string*>, 3> all{
       {{"public", &node.public_url}, {"relay", &node.relay_url}, {"internal", &node.internal_url}}};
-  const Elsewhere other = first_elsewhere(peers);
   for (const auto& [name, text] : all) {
     if (text->empty()) continue;
     const auto url = http::parse_http_or_https(*text);
@@ -90,11 +79,11 @@ Status check_announced(const Node& node, const std::vector<std::string>& peers) 
       return fail(Errc::invalid_argument,
                   "the {} address of this node, {}, is none that others can call: name one address",
                   name, *text);
-    if (!other.peer.empty() && is_loopback(url->host))
+    if (!remote.url.empty() && is_loopback(url->host))
       obs::log("node").warn(
           "others cannot call this node name={} url={} peer={} hint=\"listen at {}, or at all "
           "addresses\"",
-          name, *text, other.peer, other.own);
+          name, *text, remote.url, remote.own_address);
   }
   return {};
 }

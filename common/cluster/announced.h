@@ -8,14 +8,19 @@
 
 namespace tarn::cluster {
 
-/// The address by which other machines reach this one: the source address of a route to the first
-/// of `peers` (URLs of the meta store, or of the proxy to join) on another machine. Empty when
-/// there is none. Blocks for name lookups. Sends no packet to the peers.
-[[nodiscard]] std::string own_address(const std::vector<std::string>& peers);
+/// A peer on another machine, and the address from which this machine reaches it: the one by which
+/// others reach this machine.
+struct RemotePeer {
+  std::string url;          ///< empty: all peers are on this machine
+  std::string own_address;  ///< empty: likewise
+};
+/// Finds the first of `peers` (URLs of the meta store, or of the proxy to join) on another machine.
+/// Blocks for name lookups. Sends no packet to the peers.
+[[nodiscard]] RemotePeer find_remote_peer(const std::vector<std::string>& peers);
 
 /// Checks the URLs that a node is about to announce. Errors: invalid_argument for a URL that cannot
-/// be called (no http, no address of one machine). Logs a warning for a loopback address while a
-/// peer is on another machine. Blocks, as own_address().
-Status check_announced(const Node& node, const std::vector<std::string>& peers);
+/// be called (no http, no address of one machine). Logs a warning for a loopback address if there
+/// is a remote peer.
+Status check_announced(const Node& node, const RemotePeer& remote);
 
 }  // namespace tarn::cluster

@@ -143,8 +143,8 @@ TEST_CASE("An IPv6 address stands in brackets before a port", "[base]") {
 }
 
 TEST_CASE("What a node announces is what others can call", "[cluster]") {
-  CHECK(own_address({}).empty());
-  CHECK(own_address({"http://127.0.0.1:2379", "http://[::1]:2379", "no URL"}).empty());
+  CHECK(find_remote_peer({}).url.empty());
+  CHECK(find_remote_peer({"http://127.0.0.1:2379", "http://[::1]:2379", "no URL"}).url.empty());
   Node node;
   node.public_url = "http://10.0.0.5:8080";
   node.internal_url = "http://[fd00::5]:8180";
