@@ -45,8 +45,8 @@ enum class Passage : std::uint8_t { redirected, relayed };
 /// Refuses with length_required a PUT with neither length nor chunks, which would be stored as an
 /// empty object whatever was meant.
 Status check_body_framing(const http::RequestHead& head);
-/// Whether a client that is redirected sends all of its body again. With chunks, and without
-/// waiting for `100 Continue`, it may send only what its generator has left, so it is relayed.
+/// True if a client sends its whole body again after a redirect. With chunks, and without waiting
+/// for `100 Continue`, it may send only the rest of its generator: relay it.
 [[nodiscard]] bool is_safe_to_redirect(const http::RequestHead& head);
 
 /// What a request for an object names. `object` is text of whoever asked for it.

@@ -74,7 +74,7 @@ Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
 }
 
 /// Answers a start that was refused, in AIStore's words.
-Task<Status> refuse_start(const Services& services, http::Request& request, Error why) {
+Task<Status> refuse_start(http::Request& request, Error why) {
   if (why.code != Errc::conflict) co_return fail(std::move(why));
   const Status sent = co_await refuse_as(request, std::move(why), kLimitedCoexistence);
   co_return sent;
@@ -146,7 +146,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   Jobs::Refusal refuse;
   if (!what.force) refuse = refusal(kCopy, from, to);
   const auto started = co_await services.jobs.start(std::move(job), std::move(refuse));
-  if (!started) co_return co_await refuse_start(services, request, started.error());
+  if (!started) co_return co_await refuse_start(request, started.error());
   const std::string& id = *started;
   obs::log("proxy").info("bucket copy begun req={} job={} from={} to={}",
                          request.exchange.request_id(), id, from.display(), to.display());
@@ -187,7 +187,7 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
   job.order =
       json{{"bucket", record == nullptr ? 0 : raw(record->id)}, {"given_by", given_by}}.dump();
   const auto done = co_await services.jobs.carry_out(std::move(job), refusal(kRename, from, to));
-  if (!done) co_return co_await refuse_start(services, request, done.error());
+  if (!done) co_return co_await refuse_start(request, done.error());
   const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, *done));
   co_return sent;
 }

@@ -31,7 +31,7 @@ http::Response relayed(const http::ClientResponse& answer) {
   return {answer.status, answer.field("Content-Type"), answer.body};
 }
 
-Task<Status> refuse_node(const Services& services, http::Request& request, Error error) {
+Task<Status> refuse_node(http::Request& request, Error error) {
   if (error.code != Errc::not_found) co_return fail(std::move(error));
   const Status sent = co_await refuse_as(request, std::move(error), kNodeNotFound);
   co_return sent;

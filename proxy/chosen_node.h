@@ -20,6 +20,6 @@ namespace tarn::proxy {
 /// What another node answered, as the answer of this one.
 [[nodiscard]] http::Response relayed(const http::ClientResponse& answer);
 /// Answers with `error`, under the name that AIStore's clients look for when the node is unknown.
-Task<Status> refuse_node(const Services& services, http::Request& request, Error error);
+Task<Status> refuse_node(http::Request& request, Error error);
 
 }  // namespace tarn::proxy

@@ -191,7 +191,7 @@ Task<Status> change_primary(const Services& services, http::Request& request, st
   CO_TRY(const auto state, co_await services.view.fresh());
   const cluster::Node* node = state->map.find(id);
   if (node == nullptr) {
-    const Status refused = co_await refuse_node(services, request, node_unknown(id));
+    const Status refused = co_await refuse_node(request, node_unknown(id));
     co_return refused;
   }
   if (node->role != cluster::Role::proxy)
@@ -206,7 +206,7 @@ Task<Status> act_on_chosen_node(const Services& services, http::Request& request
   const auto state = services.view.state();
   const auto chosen = chosen_node(services, *state, request);
   if (!chosen) {
-    const Status refused = co_await refuse_node(services, request, chosen.error());
+    const Status refused = co_await refuse_node(request, chosen.error());
     co_return refused;
   }
   const bool is_about_drives = request.target.path.ends_with("/mountpaths");

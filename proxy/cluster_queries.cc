@@ -170,7 +170,7 @@ Task<Status> query_node(const Services& services, http::Request& request) {
   const auto state = services.view.state();
   const auto chosen = chosen_node(services, *state, request);
   if (!chosen) {
-    const Status refused = co_await refuse_node(services, request, chosen.error());
+    const Status refused = co_await refuse_node(request, chosen.error());
     co_return refused;
   }
   const cluster::Node* node = *chosen;

@@ -142,7 +142,7 @@ Task<Status> change_members(const Services& services, http::Request& request,
   CO_TRY(const auto state, co_await services.view.fresh());
   for (const std::string& id : change.ids) {
     if (state->map.find(id) != nullptr) continue;
-    const Status refused = co_await refuse_node(services, request, node_unknown(id));
+    const Status refused = co_await refuse_node(request, node_unknown(id));
     co_return refused;
   }
   const bool with_self =
