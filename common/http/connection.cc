@@ -417,7 +417,7 @@ Task<void> Connection::run() {
       if (error.code == Errc::disconnected) break;
       co_await refuse(error);
       unread_body = true;
-      left.reset();
+      left.reset();  // of the request before
       break;
     }
     if (!*got) break;
@@ -425,8 +425,8 @@ Task<void> Connection::run() {
     if (!serve_at_once(exchange)) co_await serve(exchange);
     unread_body =
         exchange.response_complete() && exchange.head().has_body() && !exchange.body_complete();
-    if (exchange.head().content_length)
-      left = *exchange.head().content_length - exchange.body_bytes_read();
+    left = exchange.head().content_length;
+    if (left) *left -= exchange.body_bytes_read();
     if (!exchange.head().keep_alive || stopping_) {
       if (!exchange.response_complete()) {
         // A cut answer must not look like a complete one: reset instead of a polite end.

@@ -259,6 +259,20 @@ def test_an_answer_before_the_body_has_arrived_is_seen_at_once(cluster, bucket, 
     assert cluster.names(bucket) == []
 
 
+@pytest.mark.deep("a client has half a second for what it still sends")
+def test_an_early_answer_to_chunks_is_seen_behind_another_request(cluster, bucket):
+    """What is left of a body is of this request: none of the one before it on the connection."""
+    with client.RawConnection(cluster.relay) as connection:
+        connection.send_head("PUT", f"/{bucket}/x", {"Content-Length": "4"})
+        connection.send(b"abcd")
+        assert connection.read_response().status == 200
+        connection.send_head("PUT", "/no-such-bucket/x", {"Transfer-Encoding": "chunked"})
+        for _ in range(64):
+            connection.send(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        connection.send(b"0\r\n\r\n")
+        assert connection.read_response().status == 404
+
+
 def send_until_refused(connection):
     block = b"z" * 65536
     try:
