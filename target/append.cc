@@ -75,8 +75,8 @@ Task<Status> receive_part(http::Exchange& exchange, Append& append, BodyChecksum
   co_return received;
 }
 
-/// Checksums that come with a flush are those of the whole object.
-Task<Status> check_whole(Append& append, BodyChecksums announced) {
+/// Checksums that come with a flush are those of the whole object, and so is the bucket's.
+Task<Status> check_whole(Append& append, BodyChecksums& announced) {
   if (announced.needs_bytes()) {
     const PooledBuffer buffer(PooledBuffer::kBlockBytes);
     const std::uint64_t size = append.digests.size();
@@ -115,12 +115,13 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
     co_return fail(Errc::invalid_argument,
                    "append_type=flush needs the append_handle of the last append");
   CO_TRY(BodyChecksums whole, BodyChecksums::from(request.head()));
+  whole.keep(api::checksum_type_of(wanted.bucket.props));
   CO_TRY(auto custom, custom_metadata_of(request.head()));
   CO_TRY(auto append, co_await find_append(node, handle, wanted));
-  CO_TRY(BodyChecksums none, BodyChecksums::from(http::RequestHead()));
-  CO_TRY_OK(co_await receive_part(request.exchange, *append, std::move(none)));
-  CO_TRY_OK(co_await check_whole(*append, std::move(whole)));
+  CO_TRY_OK(co_await receive_part(request.exchange, *append, BodyChecksums()));
+  CO_TRY_OK(co_await check_whole(*append, whole));
   custom = api::merged(append->custom, custom);
+  whole.note_kept(custom);
   const auto record =
       co_await commit_file(node, wanted, wanted.write, new_bytes(*append->file, append->digests),
                            std::move(custom), &request.head());

@@ -30,9 +30,10 @@ std::size_t digest_bytes(std::string_view algorithm) {
 }  // namespace
 
 struct BodyChecksums::Sum {
-  std::string header;
   std::string algorithm;
+  std::string header;  ///< the field that announced it; "": none did
   std::string wanted;
+  std::string got;  ///< after check()
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest{nullptr, &EVP_MD_CTX_free};
   std::uint32_t crc = 0;
 
@@ -66,16 +67,28 @@ Status BodyChecksums::expect(std::string header, std::string algorithm, std::str
   if (bytes.size() != digest_bytes(algorithm))
     return fail(Errc::invalid_argument, "{}: {} bytes are no {} checksum", header, bytes.size(),
                 algorithm);
+  Sum& sum = add(std::move(algorithm));
+  sum.header = std::move(header);
+  sum.wanted = std::move(bytes);
+  return {};
+}
+
+BodyChecksums::Sum& BodyChecksums::add(std::string algorithm) {
   auto sum = std::make_unique<Sum>();
-  sum->header = std::move(header);
   sum->algorithm = std::move(algorithm);
-  sum->wanted = std::move(bytes);
   if (const EVP_MD* type = EVP_get_digestbyname(sum->algorithm.c_str())) {
     sum->digest.reset(EVP_MD_CTX_new());
     EVP_DigestInit_ex(sum->digest.get(), type, nullptr);
   }
   sums_.push_back(std::move(sum));
-  return {};
+  return *sums_.back();
+}
+
+void BodyChecksums::keep(std::string_view type) {
+  if (type == "xxhash2") return;
+  kept_type_ = type;
+  const auto is_kept = [&](const auto& sum) { return sum->algorithm == kept_type_; };
+  if (type != "none" && std::none_of(sums_.begin(), sums_.end(), is_kept)) add(kept_type_);
 }
 
 Result<BodyChecksums> BodyChecksums::from(const http::RequestHead& head) {
@@ -119,13 +132,24 @@ void BodyChecksums::update(std::span<const std::byte> bytes) {
 
 Status BodyChecksums::check(std::uint64_t xxh64) {
   for (const auto& sum : sums_) {
-    const std::string got = sum->result(xxh64);
-    if (got != sum->wanted)
+    sum->got = sum->result(xxh64);
+    if (!sum->header.empty() && sum->got != sum->wanted)
       return fail(Errc::checksum_mismatch,
                   "{}: the body has {} {}, {} was announced; nothing was stored", sum->header,
-                  sum->algorithm, hex(got), hex(sum->wanted));
+                  sum->algorithm, hex(sum->got), hex(sum->wanted));
   }
   return {};
+}
+
+void BodyChecksums::note_kept(api::CustomMetadata& custom) const {
+  std::erase_if(custom, [](const auto& pair) { return api::is_checksum_key(pair.first); });
+  if (kept_type_.empty()) return;
+  custom.emplace_back(api::kChecksumTypeKey, kept_type_);
+  for (const auto& sum : sums_) {
+    if (sum->algorithm != kept_type_) continue;
+    custom.emplace_back(api::kChecksumValueKey, hex(sum->got));
+    return;
+  }
 }
 
 }  // namespace tarn::target

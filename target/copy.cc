@@ -1,9 +1,9 @@
 // `PUT ?object_to=UNAME`: what the path names is copied to what the query names. The proxy sent the
 // request to the owner of the source. The answer says what was copied.
 
-#include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
+#include "target/object_fields.h"
 #include "target/peer_copy.h"
 
 namespace tarn::target {
@@ -24,9 +24,8 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
   obs::log("target").debug("copy done req={} from={} to={}", request.exchange.request_id(),
                            wanted.display(), to.object.display());
   http::Response done(200);
-  done.set("ETag", from->record().etag())
-      .set("Ais-Checksum-Type", "xxhash2")
-      .set("Ais-Checksum-Value", hex64(from->record().xxh64));
+  done.set("ETag", from->record().etag());
+  add_checksum_fields(done, from->record());
   co_return co_await request.exchange.respond(std::move(done));
 }
 

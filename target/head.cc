@@ -58,8 +58,7 @@ void add_selected(http::Response& response, const TargetNode& node, const Object
   response.set("Ais-Present", "true");
   if (asked.wants(HeadRequest::version))
     response.set("Ais-Version", std::to_string(record.version));
-  if (asked.wants(HeadRequest::checksum))
-    response.set("Ais-Checksum-Type", "xxhash2").set("Ais-Checksum-Value", hex64(record.xxh64));
+  if (asked.wants(HeadRequest::checksum)) add_checksum_fields(response, record);
   if (asked.wants(HeadRequest::atime))
     response.set("Ais-Atime", std::to_string(record.modified_ns));
   if (asked.wants(HeadRequest::custom)) add_custom_fields(response, record);

@@ -132,11 +132,13 @@ Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
 }
 
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
-                        Digests& digests, std::stop_token stop) {
+                        Digests& digests, std::stop_token stop, BodyChecksums* also) {
   ObjectBytes bytes(node, name, from);
   const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
     if (stop.stop_requested()) co_return fail(Errc::cancelled, "the copy was told to stop");
-    co_return co_await bytes.next(into);
+    CO_TRY(const std::size_t got, co_await bytes.next(into));
+    if (also != nullptr) also->update(into.first(got));
+    co_return got;
   };
   co_return co_await write_pieces(file, digests, next);
 }
@@ -332,10 +334,9 @@ Result<api::CustomMetadata> custom_metadata_of(const http::RequestHead& head) {
 
 http::Response stored_response(const io::ObjectRecord& record) {
   http::Response done(200);
-  done.set("ETag", record.etag())
-      .set("Ais-Checksum-Type", "xxhash2")
-      .set("Ais-Checksum-Value", hex64(record.xxh64))
-      .set("Ais-Version", std::to_string(record.version))
+  done.set("ETag", record.etag());
+  add_checksum_fields(done, record);
+  done.set("Ais-Version", std::to_string(record.version))
       .set("Ais-Atime", std::to_string(record.modified_ns));
   return done;
 }

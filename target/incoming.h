@@ -38,8 +38,9 @@ Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPie
 Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);
 /// Copies an object's verified bytes behind what is in `file`: of a coded one they are decoded.
 /// `from`, what `name` has here, must be held by a shared_ptr. cancelled when `stop` says so.
+/// `also`, unless null, sees the bytes, too.
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
-                        Digests& digests, std::stop_token stop = {});
+                        Digests& digests, std::stop_token stop = {}, BodyChecksums* also = nullptr);
 /// Copies the verified bytes of an object's file.
 Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests);
 

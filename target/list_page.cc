@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "common/api/custom_metadata.h"
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
 #include "target/node_copies.h"
@@ -78,6 +79,20 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
   co_return out;
 }
 
+/// The checksum that the object bears, in hex; in `room` where the record has it as a number. Empty
+/// for an object of a bucket that keeps none.
+std::string_view listed_checksum(const io::ObjectRecord& record, std::array<char, 16>& room) {
+  bool has_type = false;
+  for (const auto& [key, value] : record.custom) {
+    if (key == api::kChecksumValueKey) return value;
+    has_type = has_type || key == api::kChecksumTypeKey;
+  }
+  if (has_type) return {};
+  std::uint64_t value = record.xxh64;
+  for (std::size_t i = room.size(); i-- > 0; value >>= 4U) room[i] = kHexDigits[value & 15U];
+  return {room.data(), room.size()};
+}
+
 }  // namespace
 
 void EntryPacker::add(std::string_view name, const io::ObjectRecord& record, std::uint32_t copies) {
@@ -88,13 +103,8 @@ void EntryPacker::add(std::string_view name, const io::ObjectRecord& record, std
   if (fields_.copies) entry.copies = copies;
   if (fields_.location) entry.location = location_;
   if (fields_.atime) entry.atime = times_.of(record.modified_ns);
-  std::array<char, 16> checksum{};
-  if (fields_.checksum) {
-    std::uint64_t value = record.xxh64;
-    for (std::size_t i = checksum.size(); i-- > 0; value >>= 4U)
-      checksum[i] = kHexDigits[value & 15U];
-    entry.checksum = {checksum.data(), checksum.size()};
-  }
+  std::array<char, 16> xxh64{};
+  if (fields_.checksum) entry.checksum = listed_checksum(record, xxh64);
   std::array<char, 24> version{};
   if (fields_.version) {
     const auto end =

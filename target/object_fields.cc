@@ -1,5 +1,6 @@
 #include "target/object_fields.h"
 
+#include "common/api/custom_metadata.h"
 #include "common/base/encoding.h"
 #include "common/http/error_response.h"
 
@@ -10,7 +11,24 @@ std::int64_t modified_seconds(const io::ObjectRecord& record) {
 }
 
 bool is_content_field(std::string_view key) {
-  return key == "Content-Type" || key == "Content-Encoding";
+  return key == "Content-Type" || key == "Content-Encoding" || api::is_checksum_key(key);
+}
+
+std::optional<ObjectChecksum> checksum_of(const io::ObjectRecord& record) {
+  ObjectChecksum shown{"xxhash2", ""};
+  for (const auto& [key, value] : record.custom) {
+    if (key == api::kChecksumTypeKey) shown.type = value;
+    if (key == api::kChecksumValueKey) shown.value = value;
+  }
+  if (shown.type == "none") return std::nullopt;
+  if (shown.value.empty()) shown.value = hex64(record.xxh64);
+  return shown;
+}
+
+void add_checksum_fields(http::Response& response, const io::ObjectRecord& record) {
+  const auto checksum = checksum_of(record);
+  if (!checksum) return;
+  response.set("Ais-Checksum-Type", checksum->type).set("Ais-Checksum-Value", checksum->value);
 }
 
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record) {
@@ -29,10 +47,9 @@ void add_record_fields(http::Response& response, const io::ObjectRecord& record)
     if (key == "Content-Encoding") response.set(key, value);
   response.set("ETag", record.etag())
       .set("Last-Modified", http::http_date(modified_seconds(record)))
-      .set("Accept-Ranges", "bytes")
-      .set("Ais-Checksum-Type", "xxhash2")
-      .set("Ais-Checksum-Value", hex64(record.xxh64))
-      .set("Ais-Version", std::to_string(record.version))
+      .set("Accept-Ranges", "bytes");
+  add_checksum_fields(response, record);
+  response.set("Ais-Version", std::to_string(record.version))
       .set("Ais-Atime", std::to_string(record.modified_ns))
       .set("X-Content-Type-Options", "nosniff");
   add_custom_fields(response, record);

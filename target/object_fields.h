@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "common/http/message.h"
 #include "target/node.h"
@@ -16,6 +17,15 @@ void add_object_fields(http::Response& response, const ObjectRequest& wanted,
 /// True for the keys of custom metadata that hold what a PUT said of its content: fields of their
 /// own in answers, not lines of `Ais-Custom-Md`.
 [[nodiscard]] bool is_content_field(std::string_view key);
+/// The checksum that an object shows, and AIStore's word for its type.
+struct ObjectChecksum {
+  std::string type;
+  std::string value;  ///< lower-case hex
+};
+/// The one of its bucket when it was written; nothing when that keeps none.
+[[nodiscard]] std::optional<ObjectChecksum> checksum_of(const io::ObjectRecord& record);
+/// Its two fields, or none.
+void add_checksum_fields(http::Response& response, const io::ObjectRecord& record);
 /// A line of `Ais-Custom-Md` for each pair.
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record);
 /// Last-Modified, in seconds since the epoch.

@@ -16,6 +16,7 @@
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
+#include "target/object_fields.h"
 
 namespace tarn::target {
 namespace {
@@ -58,7 +59,8 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
   out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
   for (const auto& [key, value] : record.custom)
-    out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
+    if (!api::is_checksum_key(key))  // the bucket there says which one it keeps
+      out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
   for (const char* condition : {"If-Match", "If-None-Match", "If-Unmodified-Since"})
     if (conditions != nullptr && !conditions->field(condition).empty())
@@ -122,13 +124,18 @@ Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& fro
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, to.object.name.uname));
   CO_TRY(auto file, co_await create_here(node, to.object.name, from.record().size));
   Digests digests;
-  CO_TRY_OK(co_await copy_bytes(node, name, from, *file, digests, terms.stop));
+  BodyChecksums kept;
+  kept.keep(api::checksum_type_of(to.object.bucket.props));
+  CO_TRY_OK(co_await copy_bytes(node, name, from, *file, digests, terms.stop, &kept));
   if (digests.xxh64() != from.record().xxh64)
     co_return fail(Errc::corrupt, "what was copied to {} does not match its checksum",
                    to.object.display());
+  CO_TRY_OK(kept.check(digests.xxh64()));
+  api::CustomMetadata custom = from.record().custom;
+  kept.note_kept(custom);
   CO_TRY(const io::ObjectRecord record,
-         co_await commit_file(node, to.object, write, new_bytes(*file, digests),
-                              from.record().custom, terms.conditions));
+         co_await commit_file(node, to.object, write, new_bytes(*file, digests), std::move(custom),
+                              terms.conditions));
   co_await tell_homes(node, to.object.name, record.generation);
   co_return check_lease_before_reply(write);
 }
@@ -161,12 +168,24 @@ Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
                  api::error_message_of(why));
 }
 
-std::vector<std::pair<std::string, std::string>> custom_of(const http::ClientResponse& head) {
-  std::vector<std::pair<std::string, std::string>> out;
+/// Without the checksum, which is the bucket's; in order.
+api::CustomMetadata users_custom(api::CustomMetadata custom) {
+  std::erase_if(custom, [](const auto& pair) { return api::is_checksum_key(pair.first); });
+  std::sort(custom.begin(), custom.end());
+  return custom;
+}
+
+/// The same of what a HEAD shows.
+api::CustomMetadata custom_of(const http::ClientResponse& head) {
+  api::CustomMetadata out;
   for (const http::Field& field : head.fields)
     if (iequals(field.name, "Ais-Custom-Md"))
       if (const auto at = field.value.find('='); at != std::string::npos)
         out.emplace_back(field.value.substr(0, at), field.value.substr(at + 1));
+  for (const char* name : {"Content-Type", "Content-Encoding"})
+    if (const auto value = head.field(name); !value.empty() && value != http::kBytes)
+      out.emplace_back(name, value);
+  std::sort(out.begin(), out.end());
   return out;
 }
 
@@ -232,12 +251,12 @@ Task<Result<bool>> is_copied(TargetNode& node, const std::string& request_id,
   const io::ObjectRecord& source = from.record();
   if (to.owner->id == node.id) {
     CO_TRY(const Newest found, co_await newest_here(node, to.object));
-    co_return found.exists() && found.record->size == source.size&& found.record->xxh64 ==
-                                    source.xxh64&& found.record->custom == source.custom;
+    co_return found.exists() && found.record->etag() == source.etag() &&
+        users_custom(found.record->custom) == users_custom(source.custom);
   }
   CO_TRY(const auto head, co_await head_of(node, request_id, to));
-  co_return head && head->field("Content-Length") == std::to_string(source.size) &&
-      head->field("Ais-Checksum-Value") == hex64(source.xxh64) && custom_of(*head) == source.custom;
+  co_return head && head->field("ETag") == source.etag() &&
+      custom_of(*head) == users_custom(source.custom);
 }
 
 }  // namespace tarn::target

@@ -45,6 +45,7 @@ Task<Result<Stored>> put_store_coded(TargetNode& node, http::Request& request,
   }
   CO_TRY_OK(co_await coded->end());
   CO_TRY_OK(announced.check(coded->xxh64()));
+  announced.note_kept(custom);
   CO_TRY(auto file, co_await create_here(node, wanted.name, 0));
   NewBytes bytes{*file, coded->size(), coded->xxh64()};
   bytes.coded = coded.get();
@@ -57,6 +58,7 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
                                 const ObjectRequest& wanted) {
   const auto& head = request.head();
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
+  announced.keep(api::checksum_type_of(wanted.bucket.props));
   CO_TRY(auto custom, custom_metadata_of(head));
   const auto coding = api::coding_of(wanted.bucket.props);
   if (coding && head.content_length && coding->is_coded(*head.content_length))
@@ -68,6 +70,7 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
+  announced.note_kept(custom);
   CO_TRY(io::ObjectRecord record,
          co_await commit_file(node, wanted, wanted.write, new_bytes(*file, digests),
                               std::move(custom), &head));

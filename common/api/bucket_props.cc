@@ -51,8 +51,8 @@ constexpr std::array kLeaves{
     Leaf{"backend_bck.namespace.name", R"("")"},
     Leaf{"write_policy.data", R"("immediate")", Kind::word, 0, 0, kWritePolicies, kLaterPolicies},
     Leaf{"write_policy.md", R"("immediate")", Kind::word, 0, 0, kWritePolicies, kLaterPolicies},
-    Leaf{"checksum.type", R"("xxhash2")", Kind::word, 0, 0, "|xxhash2|",
-         "|xxhash|md5|crc32c|sha256|sha512|none|"},
+    Leaf{"checksum.type", R"("xxhash2")", Kind::word, 0, 0,
+         "|xxhash2|xxhash|md5|crc32c|sha256|sha512|none|"},
     Leaf{"checksum.validate_cold_get", "false"},
     Leaf{"checksum.validate_warm_get", "false"},
     Leaf{"checksum.validate_obj_move", "false"},
@@ -325,6 +325,12 @@ Result<BucketProps> with_changes(BucketProps props, const json& wanted) {
     props.others[kSpreadKey] = "true";
   if (was_coded || coding_of(props)) props.others[kCodedKey] = "true";
   return props;
+}
+
+std::string checksum_type_of(const BucketProps& props) {
+  const auto type = props.others.find("checksum.type");
+  if (type == props.others.end()) return "xxhash2";
+  return type->second.substr(1, type->second.size() - 2);  // a word in quotes
 }
 
 std::uint8_t copies_of(const BucketProps& props) {

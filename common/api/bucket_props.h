@@ -33,6 +33,10 @@ struct BucketProps {
   bool operator==(const BucketProps&) const = default;
 };
 
+/// The property checksum.type: "xxhash2" (the default), "xxhash", "md5", "crc32c", "sha256",
+/// "sha512" or "none". Objects show this checksum; XXH64 is computed and compared all the same.
+[[nodiscard]] std::string checksum_type_of(const BucketProps& props);
+
 /// The complete tree with these values; without "provider", "bid" and "created", which are facts of
 /// the bucket and not choices.
 [[nodiscard]] nlohmann::json props_tree(const BucketProps& props);

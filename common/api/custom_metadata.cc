@@ -32,11 +32,24 @@ Status check_text(std::string_view what, std::string_view text) {
   return {};
 }
 
+Status check_not_reserved(const CustomMetadata& pairs) {
+  for (const auto& [key, value] : pairs)
+    if (is_checksum_key(key))
+      return fail(Errc::invalid_argument,
+                  "custom metadata: key '{}' is the cluster's: choose another one", key);
+  return {};
+}
+
 }  // namespace
+
+bool is_checksum_key(std::string_view key) {
+  return iequals(key, kChecksumTypeKey) || iequals(key, kChecksumValueKey);
+}
 
 std::size_t custom_metadata_bytes(const CustomMetadata& pairs) {
   std::size_t bytes = 0;
-  for (const auto& [key, value] : pairs) bytes += key.size() + value.size() + 2;
+  for (const auto& [key, value] : pairs)
+    if (!is_checksum_key(key)) bytes += key.size() + value.size() + 2;
   return bytes;
 }
 
@@ -70,6 +83,7 @@ Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& li
     }
     put(pairs, std::move(key), std::string(trim(value)));
   }
+  TRY_OK(check_not_reserved(pairs));
   TRY_OK(check_custom_metadata(pairs));
   return pairs;
 }
@@ -84,6 +98,7 @@ Result<CustomMetadata> custom_from_json(const nlohmann::json& value) {
       return fail(Errc::invalid_argument, "custom metadata: the value of '{}' is no string", key);
     pairs.emplace_back(key, text.get<std::string>());
   }
+  TRY_OK(check_not_reserved(pairs));
   TRY_OK(check_custom_metadata(pairs));
   return pairs;
 }

@@ -15,14 +15,22 @@ namespace tarn::api {
 /// `Ais-Custom-Md` (aistore-api.md, section 2.8).
 using CustomMetadata = std::vector<std::pair<std::string, std::string>>;
 
+/// Keys under which a record notes the checksum that its bucket asks for, when that is another one
+/// than XXH64; of type "none" there is no value. Users cannot set them.
+inline constexpr const char* kChecksumTypeKey = "Ais-Checksum-Type";
+inline constexpr const char* kChecksumValueKey = "Ais-Checksum-Value";
+/// True for these two, in any case.
+[[nodiscard]] bool is_checksum_key(std::string_view key);
+
 /// Of one object: the sum over all pairs of the bytes of key, value and the two that stand
-/// between and behind them.
+/// between and behind them. A checksum is not counted.
 inline constexpr std::size_t kCustomMetadataBytesMax = 2048;
 [[nodiscard]] std::size_t custom_metadata_bytes(const CustomMetadata& pairs);
 
 /// The pairs of all lines of the field `Ais-Custom-Md`: "a=1" each, or, joined by clients and
 /// proxies that cannot repeat a field, "a=1, b=2". Behind a comma what has no '=' still belongs to
-/// the value before it. invalid_argument as check_custom_metadata, or for a line without '='.
+/// the value before it. invalid_argument as check_custom_metadata, for a line without '=', and for
+/// a key that users cannot set.
 [[nodiscard]] Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& lines);
 /// The pairs of a JSON object whose values are strings: the value of a PATCH. invalid_argument.
 [[nodiscard]] Result<CustomMetadata> custom_from_json(const nlohmann::json& value);

@@ -133,7 +133,8 @@ def test_transient_settings_are_kept_nowhere(pair):
     ("space.highwm=98", 400, "cannot be above 'space.out_of_space' (95)"),
     ("http.header_timeout=soon", 400, "setting 'http.header_timeout' cannot be 'soon'"),
     ("drive.threads=3", 400, "setting 'drive.threads' is read at the start of a program"),
-    ("checksum.type=md5", 501, "checksum.type"),
+    ("checksum.type=md4", 400, "checksum.type"),
+    ("checksum.enable_read_range=true", 501, "checksum.enable_read_range"),
     ("features=8", 501, "setting 'features' of AIStore's cannot be changed"),
     ("disk.iostat_time_long=4s", 501, "setting 'disk.iostat_time_long' of AIStore's cannot be changed"),
     ("transient=perhaps&log.level=4", 400, "transient=perhaps is neither true nor false"),
@@ -214,6 +215,6 @@ def test_the_command_line_shows_sets_and_forgets(pair):
     assert in_force(pair, "t1")["log"]["level"] == "3" and in_force(pair, "t1")["space"]["highwm"] == 72
     cli.refuses(2, "cluster", "config", "set", "space.highwm", says="no KEY=VALUE")
     cli.refuses(2, "cluster", "config", "set", "space.highwm=x", says="whole number")
-    cli.refuses(2, "cluster", "config", "set", "checksum.type=md5", says="md5")
+    cli.refuses(2, "cluster", "config", "set", "checksum.type=md4", says="md4")
     cli.refuses(3, "cluster", "config", "get", "bogus", says="no setting of that name")
     cli.refuses(3, "cluster", "config", "get", "--node", "tNobody00", says="tNobody00")

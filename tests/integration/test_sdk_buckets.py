@@ -1,6 +1,7 @@
 """AIStore's unmodified Python SDK (package `aistore`) against a cluster: buckets, lists, cluster queries and errors."""
 
 import gzip
+import hashlib
 import io
 import json
 import logging
@@ -248,10 +249,13 @@ def test_a_bucket_is_mirrored_and_copies_are_made(sdk):
         one = bucket.make_request("POST", "make-n-copies", value=1).text
         assert sdk.job(one, "make-n-copies").wait(timeout=JOB_SECONDS).success
         assert bucket.object("x").head(props="copies").mirror_copies == 1 and not props_of(bucket)["mirror"]["enabled"]
-        set_props(sdk, bucket, checksum={"type": "xxhash2"})
-        assert props_of(bucket)["checksum"]["type"] == "xxhash2"
+        set_props(sdk, bucket, checksum={"type": "md5"})
+        assert props_of(bucket)["checksum"]["type"] == "md5"
+        bucket.object("y").get_writer().put_content(b"123456789")
+        shown = bucket.object("y").props
+        assert (shown.checksum_type, shown.checksum_value) == ("md5", hashlib.md5(b"123456789").hexdigest())
         with pytest.raises(AISError, match="checksum.type"):
-            bucket.make_request("PATCH", "set-bprops", value={"checksum": {"type": "md5"}})
+            bucket.make_request("PATCH", "set-bprops", value={"checksum": {"type": "md4"}})
     finally:
         bucket.delete()
 

@@ -86,7 +86,8 @@ TEST_CASE("configuration: what cannot be set says why, and changes nothing", "[c
   CHECK(says(message_of(one("access", "0"), Errc::invalid_argument), "'access'"));
   CHECK(says(message_of(one("features", "8"), Errc::unsupported), "'features'"));
   CHECK(says(message_of(one("disk.iostat_time_long", "4s"), Errc::unsupported), "AIStore"));
-  CHECK(says(message_of(one("checksum.type", "md5"), Errc::unsupported), "md5"));
+  CHECK(says(message_of(one("checksum.type", "md4"), Errc::invalid_argument), "md4"));
+  CHECK(with_config({}, one("checksum.type", "md5")));
   ConfigValues two = one("space.highwm", "96");
   CHECK(says(message_of(two, Errc::invalid_argument), "above 'space.out_of_space' (95)"));
   two.merge(one("space.out_of_space", "98"));

@@ -36,6 +36,7 @@ TEST_CASE("custom metadata: a line a pair, or several joined in one line", "[api
   CHECK(*api::custom_from_lines({"a="}) == CustomMetadata{{"a", ""}});
   CHECK(code_of(api::custom_from_lines({"no pair"})) == Errc::invalid_argument);
   CHECK(code_of(api::custom_from_lines({"=value"})) == Errc::invalid_argument);
+  CHECK(code_of(api::custom_from_lines({"ais-checksum-type=md5"})) == Errc::invalid_argument);
 }
 
 TEST_CASE("custom metadata: what a header cannot carry is refused", "[api][custom]") {
