@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/process.h"
 #include "common/cluster/cluster_end.h"
@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kClusterEndLookEvery{200};
+constexpr std::chrono::milliseconds kClusterEndRestEvery{1'000};
 constexpr std::chrono::seconds kBucketsWait{10};
 
 spdlog::logger& log() { return obs::log("proxy"); }
@@ -125,12 +126,12 @@ Task<Status> end_cluster(const Services& services, http::Request& request, Actio
 }
 
 Task<void> carry_out_cluster_end(const Services& services) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener changes(services.view.changed(), co_await asio::this_coro::executor);
   std::string waits;
   std::string problem;
   while (true) {
-    timer.expires_after(kClusterEndLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    const bool is_ending = cluster::is_ending(services.view.state()->map);
+    co_await changes.wait_until(next_tick(is_ending ? kClusterEndLookEvery : kClusterEndRestEvery));
     const auto state = services.view.state();
     if (!cluster::is_ending(state->map) || !leads(services, *state)) continue;
     const auto gone = co_await go_on(services, waits);

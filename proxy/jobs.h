@@ -30,6 +30,8 @@ struct JobsNode {
 
 /// Waits. When it is cancelled it ends early, or throws: as the caller wants it.
 Task<void> pause(std::chrono::milliseconds time);
+/// The same, until then.
+Task<void> pause_until(std::chrono::steady_clock::time_point deadline);
 
 /// All jobs of the cluster, and those that this proxy drives (docs/decisions/015). A record is
 /// written when a job begins, when it is to stop and when it ends, each time by compare-and-swap;

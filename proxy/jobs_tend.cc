@@ -6,6 +6,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
@@ -22,6 +23,7 @@ using cluster::Revision;
 using cluster::Transaction;
 
 constexpr auto kJobsTendLookEvery = 200ms;
+constexpr auto kJobsTendRestEvery = 500ms;
 constexpr auto kForgetEvery = 10s;
 constexpr auto kReloadEvery = 30s;  // whatever a watch may have missed
 constexpr std::size_t kForgottenAtOnce = 50;
@@ -34,9 +36,13 @@ Task<void> doze(std::chrono::milliseconds time) {
 
 }  // namespace
 
-Task<void> pause(std::chrono::milliseconds time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+Task<void> pause_until(std::chrono::steady_clock::time_point deadline) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, deadline);
   static_cast<void>(co_await timer.async_wait(kTuple));
+}
+
+Task<void> pause(std::chrono::milliseconds time) {
+  co_await pause_until(std::chrono::steady_clock::now() + time);
 }
 
 Task<void> Jobs::watch(Revision from) {
@@ -148,7 +154,7 @@ Task<void> Jobs::tend() {
   co_await asio::this_coro::throw_if_cancelled(false);
   BootTime forgot = node_.clock.boot_time();
   while (!co_await is_cancelled()) {
-    co_await pause(kJobsTendLookEvery);
+    co_await pause_until(next_tick(kJobsTendRestEvery));
     if (co_await is_cancelled()) co_return;
     if (!node_.holds_lease()) continue;
     co_await take_orphans();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <prometheus/text_serializer.h>
 
+#include "common/base/event.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
 #include "proxy/leads.h"
@@ -75,7 +76,7 @@ Task<void> keep_redundancy(const Services& services, RedundancyBoard& board,
       last = services.clock.boot_time();
       wait = std::chrono::nanoseconds::max();
     }
-    co_await pause(kKeepRedundancyLookEvery);
+    co_await pause_until(next_tick(kKeepRedundancyLookEvery));
   }
 }
 

@@ -251,7 +251,7 @@ Task<void> note_rebalances(const Services& services) {
       if (!noted)
         obs::log("proxy").warn("rebalance not noted job={} err={}", job->id, noted.error().message);
     }
-    co_await pause(kRebalanceJobLookEvery);
+    co_await pause_until(next_tick(kRebalanceJobLookEvery));
   }
 }
 

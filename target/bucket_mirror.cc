@@ -10,6 +10,7 @@
 #include "common/api/bucket_copy.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
@@ -348,7 +349,7 @@ Task<void> keep_mirrors(TargetNode& node) {
   HangPatience patience;
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
-    timer.expires_after(kBucketMirrorLookEvery);
+    timer.expires_at(next_tick(kBucketMirrorLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     co_await mend_bad_copies(node);
     const auto now = std::chrono::steady_clock::now();

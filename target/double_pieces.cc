@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/piece_home.h"
 #include "target/rebuild_pace.h"
@@ -140,7 +141,7 @@ Task<void> keep_pieces_single(TargetNode& node) {
   auto due = SteadyClock::now();
   std::chrono::seconds again = kDoublePiecesAgainFirst;
   while (true) {
-    timer.expires_after(kDoublePiecesLookEvery);
+    timer.expires_at(next_tick(kDoublePiecesLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const auto now = double_pieces_drives_here(node);
     came = came || !std::includes(here.begin(), here.end(), now.begin(), now.end());

@@ -19,6 +19,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/event.h"
 #include "common/base/ids.h"
 #include "common/cluster/state.h"
 #include "common/io/drive_kind.h"
@@ -109,6 +110,8 @@ class Drive {
   /// Takes the drive out: no further write, no further read. `vanished`: its path leads to it no
   /// more, and nothing else is wrong.
   void take_out(const std::string& why, bool vanished = false);
+  /// `event` rings whenever what usable() says changes.
+  void ring_on_health(std::shared_ptr<Event> event);
   /// Whether it is out, which a drive that merely hangs is not.
   [[nodiscard]] bool is_lost() const { return !not_taken_out(); }
   /// Whether it is out because its path leads to it no more.
@@ -490,6 +493,7 @@ class Drive {
       cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
   std::string out_;    // why the drive is out; empty while it is in
   bool vanished_ = false;
+  std::shared_ptr<Event> health_changed_;
   std::string hangs_;  // why it is out until it answers; empty while it does
   io::Space space_;
   std::deque<BootTime> write_errors_;  // of the last minute

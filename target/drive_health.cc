@@ -42,6 +42,11 @@ Status Drive::not_overloaded() const {
   return fail(Errc::unavailable, "drive {} has more to do than it can; try again", options_.path);
 }
 
+void Drive::ring_on_health(std::shared_ptr<Event> event) {
+  const std::lock_guard lock(mutex_);
+  health_changed_ = std::move(event);
+}
+
 bool Drive::vanished() const {
   const std::lock_guard lock(mutex_);
   return vanished_;
@@ -52,6 +57,7 @@ void Drive::take_out(const std::string& why, bool vanished) {
   if (!out_.empty()) return;
   out_ = why;
   vanished_ = vanished;
+  if (health_changed_) health_changed_->ring();
   health_log().error("drive taken out drive={} why={}", options_.path, why);
 }
 
@@ -84,6 +90,7 @@ void Drive::hang() {
   {
     const std::lock_guard lock(mutex_);
     hangs_ = fmt::format("it has done nothing for {} s", hang_watch_.hang_after().count());
+    if (health_changed_) health_changed_->ring();
   }
   ++counters_.hangs;
   health_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
@@ -112,6 +119,7 @@ void Drive::try_again() {
   {
     const std::lock_guard lock(mutex_);
     hangs_.clear();
+    if (health_changed_) health_changed_->ring();
   }
   turns_->accept();
   threads_->accept();

@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/mirror_props.h"
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/all_files.h"
@@ -346,7 +347,7 @@ Task<void> DriveScrub::run() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   bool known = false;
   while (node_.store.drive_at(drive_->path()) == drive_) {
-    timer.expires_after(kDriveScrubLookEvery);
+    timer.expires_at(next_tick(kDriveScrubLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     if (!drive_->in_service()) continue;
     if (!known) known = co_await load();

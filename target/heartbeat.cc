@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/event.h"
 #include "common/cluster/rhythm.h"
 #include "common/http/loop_watch.h"
 #include "target/node.h"
@@ -11,7 +12,6 @@
 namespace tarn::target {
 namespace {
 
-constexpr auto kHeartbeatLookEvery = std::chrono::milliseconds(50);
 /// A loop that was not heard of for so long is given up for hung, as a drive is.
 constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
@@ -48,13 +48,14 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
   CO_TRY_OK(co_await request.exchange.begin(http::Response(200, "application/x-ndjson", ""),
                                             std::nullopt));
   using SteadyClock = std::chrono::steady_clock;
+  EventListener listener(*node.readiness_changed, co_await asio::this_coro::executor);
   bool said = false;
   SteadyClock::time_point
       due{};  // by the clock: a process that was stopped is late as soon as it goes on
   while (true) {
     const Status ready = can_serve(node);
     if (const auto now = SteadyClock::now(); now >= due || ready.has_value() != said) {
-      due = now + cluster::kHeartbeatEvery;
+      due = next_tick(cluster::kHeartbeatEvery);
       const auto state = node.view.state();
       said = ready.has_value();
       nlohmann::json line{{"ready", said},
@@ -64,8 +65,7 @@ Task<Status> heartbeat(TargetNode& node, http::Request& request) {
       if (!ready) line["why"] = ready.error().message;
       CO_TRY_OK(co_await request.exchange.write(line.dump() + "\n"));
     }
-    // Whoever stops this target does not wait for the next look.
-    if (!co_await request.exchange.pause(kHeartbeatLookEvery)) break;
+    if (!co_await request.exchange.pause_until(due, listener)) break;
   }
   co_return co_await request.exchange.finish();
 }

@@ -1,21 +1,19 @@
 #include "target/heed_losses.h"
 
-#include <boost/asio/steady_timer.hpp>
-
+#include "common/base/event.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
 namespace {
 
-constexpr std::chrono::milliseconds kHeedLossesLookEvery{100};
+constexpr std::chrono::milliseconds kHeedLossesLookEvery{500};
 
 }  // namespace
 
 Task<void> heed_losses(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_after(kHeedLossesLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await changes.wait_until(next_tick(kHeedLossesLookEvery));
     if (node.rebuild.heed(known_losses(*node.owned.state())))
       obs::log("repair").info("rebuild goes on though it was stopped: more is lost");
   }

@@ -11,6 +11,7 @@
 #include <rocksdb/write_batch.h>
 #include <rocksdb/write_buffer_manager.h>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/index_env.h"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/coded_repair.h"
@@ -169,7 +170,7 @@ Task<void> keep_coded(TargetNode& node) {
   auto due = SteadyClock::now();
   std::chrono::seconds again = kKeepCodedAgainFirst;
   while (true) {
-    timer.expires_after(kKeepCodedLookEvery);
+    timer.expires_at(next_tick(kKeepCodedLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     if (!node.membership.lease().valid()) continue;
     const auto state = node.owned.state();

@@ -2,6 +2,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/node_copies.h"
 
@@ -74,7 +75,7 @@ Task<void> keep_copies(TargetNode& node) {
   std::uint64_t done = 0;  // of the map by which they were looked through last
   auto not_before = std::chrono::steady_clock::now();
   while (true) {
-    timer.expires_after(kKeepCopiesLookEvery);
+    timer.expires_at(next_tick(kKeepCopiesLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const std::uint64_t version = state->map->version;

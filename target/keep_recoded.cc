@@ -8,6 +8,7 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/api/coding_props.h"
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/job_stream.h"
@@ -137,7 +138,7 @@ class RecodeJob {
       const auto done = co_await recode_bucket(node_, bucket_, stop);
       if (!done && done.error().code != Errc::cancelled) progress_.error = done.error().message;
       if (!done || *done) break;
-      timer_.expires_after(kKeepRecodedLookEvery);
+      timer_.expires_at(next_tick(kKeepRecodedLookEvery));
       co_await timer_.async_wait(asio::use_awaitable);
     }
     if (stop.stop_requested()) progress_.error = "the job was told to stop";
@@ -181,7 +182,7 @@ Task<void> keep_recoded(TargetNode& node) {
   auto due = SteadyClock::time_point::max();
   std::chrono::seconds again = kKeepRecodedAgainFirst;
   while (true) {
-    timer.expires_after(kKeepRecodedLookEvery);
+    timer.expires_at(next_tick(kKeepRecodedLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     if (!node.membership.lease().valid() || state->settled < state->map->version) continue;

@@ -2,6 +2,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "target/coded_repair.h"
 #include "target/piece_home.h"
@@ -54,7 +55,7 @@ Task<void> keep_wishes(TargetNode& node) {
   auto due = SteadyClock::now();
   std::chrono::seconds again = kKeepWishesAgainFirst;
   while (true) {
-    timer.expires_after(kKeepWishesLookEvery);
+    timer.expires_at(next_tick(kKeepWishesLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     co_await tell_of_bad_pieces(node);
     if (!node.membership.lease().valid()) continue;

@@ -8,6 +8,7 @@
 
 #include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
+#include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/move_copy.h"
@@ -213,7 +214,7 @@ Task<void> give_lost_records(TargetNode& node) {
   auto due = SteadyClock::time_point::max();
   std::chrono::seconds again = kLostRecordsAgainFirst;
   while (true) {
-    timer.expires_after(kLostRecordsLookEvery);
+    timer.expires_at(next_tick(kLostRecordsLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const GivenBy now = lost_records_present(node, *state);

@@ -14,6 +14,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
 #include "common/base/node_file.h"
@@ -71,7 +72,7 @@ constexpr std::size_t kIndexCacheBytes = 32U << 20U;
 constexpr std::size_t kIndexWriteBufferBytes = 32U << 20U;
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 constexpr auto kOwnerSoon = std::chrono::seconds(3);
-constexpr auto kCloseEvery = std::chrono::milliseconds(200);
+constexpr auto kCloseEvery = std::chrono::milliseconds(500);
 constexpr auto kMainIdleLook = std::chrono::milliseconds(10);
 constexpr auto kHungMost = std::chrono::seconds(5);
 constexpr double kHungLeast = 1;  // seconds
@@ -86,7 +87,7 @@ Task<void> watch_drive(ObjectStore& store, std::shared_ptr<Drive> drive) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (store.drive_at(drive->path()) == drive) {
     static_cast<void>(co_await drive->probe());
-    timer.expires_after(kProbeEvery);
+    timer.expires_at(next_tick(kProbeEvery));
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -94,7 +95,7 @@ Task<void> watch_drive(ObjectStore& store, std::shared_ptr<Drive> drive) {
 Task<void> close_detached(DriveAdmin& admin) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_after(kCloseEvery);
+    timer.expires_at(next_tick(kCloseEvery));
     co_await timer.async_wait(asio::use_awaitable);
     co_await admin.close_detached();
     co_await admin.tend_leaving();
@@ -104,7 +105,7 @@ Task<void> close_detached(DriveAdmin& admin) {
 Task<void> tend_away(DriveAdmin& admin) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_after(kProbeEvery);
+    timer.expires_at(next_tick(kProbeEvery));
     co_await timer.async_wait(asio::use_awaitable);
     co_await admin.tend_away();
   }
@@ -440,6 +441,7 @@ Status Target::start() {
 
 /// Runs until the drive is detached. `came`: it came after the start.
 void Target::look_after(std::shared_ptr<Drive> drive, bool came) {
+  drive->ring_on_health(node_->readiness_changed);
   tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, drive));
   tasks_.spawn(loops_.at(0).executor(), keep_scrubbed(*node_, std::move(drive), came));
 }
@@ -466,6 +468,7 @@ Status Target::write_node() const {
 /// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.
 Task<void> Target::give_notice() {
   node_->leaving = true;
+  node_->readiness_changed->ring();
   if (!membership_->lease().valid()) co_return;  // they do so already
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(options_.shutdown_notice);

@@ -4,6 +4,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
@@ -17,6 +18,7 @@ using namespace std::chrono_literals;
 using State = api::MoveReport::State;
 
 constexpr auto kMoveHomeLookEvery = 100ms;
+constexpr auto kMoveHomeRestEvery = 1'000ms;  // when all is at home
 constexpr std::chrono::milliseconds kMoveHomeAgainFirst = 500ms;
 constexpr std::chrono::milliseconds kAgainMax = 10s;
 
@@ -94,7 +96,7 @@ Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::
 }  // namespace
 
 Task<void> move_home(TargetNode& node) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
   std::uint64_t version = 0;                       // of the map that was seen last
   MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
   std::chrono::milliseconds pause{};
@@ -102,9 +104,9 @@ Task<void> move_home(TargetNode& node) {
   // What was asked for before this start may have ended in the middle of it: another look costs
   // little, a walk over the indexes.
   std::uint64_t looked = 0;
+  bool at_rest = false;
   while (true) {
-    timer.expires_after(kMoveHomeLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await changes.wait_until(next_tick(at_rest ? kMoveHomeRestEvery : kMoveHomeLookEvery));
     const auto state = node.owned.state();
     const auto known = node.view.state();
     if (known->map.version != state->map->version) continue;
@@ -117,7 +119,8 @@ Task<void> move_home(TargetNode& node) {
     const std::uint64_t asked = known->map.rebalance.asked;
     // Without a past set nothing lies where it is not at home.
     const bool done = walked == MoveHomeWalked::clean;
-    if (done || (state->map->past.empty() && asked <= looked)) {
+    at_rest = done || (state->map->past.empty() && asked <= looked);
+    if (at_rest) {
       node.home.set_state(version, State::home);
       continue;
     }

@@ -43,6 +43,8 @@ struct TargetNode {
   http::Loops& loops;  ///< on which requests are served
   std::atomic<bool> verify_always = false;
   std::atomic<bool> leaving = false;  ///< it is to end: proxies shall send nobody here any more
+  /// `leaving`, or whether a drive is usable.
+  std::shared_ptr<Event> readiness_changed = std::make_shared<Event>();
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets
   OpenAppends appends = {};

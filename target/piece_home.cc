@@ -5,6 +5,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/bad_pieces.h"
@@ -170,7 +171,7 @@ Task<void> look_after_pieces(TargetNode& node) {
     node.drives_away.learn(drives_away(node.store), node.clock.boot_time());
     node.owned.take_lost_drives(node.drives_away.believed_lost(node.clock.boot_time()) ^
                                 lost_at_opening(node.store));
-    timer.expires_after(kPieceHomeLookEvery);
+    timer.expires_at(next_tick(kPieceHomeLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     const BootTime now = node.clock.boot_time();
     const std::size_t given_up = node.open_pieces.drop_older(now - OpenPieces::kKept);

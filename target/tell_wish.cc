@@ -3,6 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/status.h"
+#include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/node_call.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTellWishLookEvery = 200ms;
+constexpr auto kTellWishLookEvery = 500ms;
 constexpr auto kAgainAfter = 2s;
 constexpr auto kTellAgain = 2s;
 constexpr std::string_view kPath = "/v1/internal/resilver";
@@ -58,7 +59,7 @@ Task<void> tell_wishes(TargetNode& node) {
   std::string told;
   BootTime rebuild_told{};
   while (true) {
-    timer.expires_after(kTellWishLookEvery);
+    timer.expires_at(next_tick(kTellWishLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     if (const BootTime now = node.clock.boot_time();
         node.rebuild.wants_job() && now - rebuild_told > kTellAgain) {

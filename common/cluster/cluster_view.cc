@@ -99,6 +99,7 @@ struct ClusterView::Impl {
   using Listener = std::function<void(const ClusterState&, const ClusterState&)>;
   std::mutex listeners_mutex;  // guards the next: listeners may come while the follower runs
   std::vector<Listener> listeners;
+  Event changed;
   std::shared_ptr<const ClusterState> notified = state.get();  // the follower's
 
   std::mutex mutex;  // guards builder and the order of state
@@ -151,6 +152,7 @@ void ClusterView::Impl::notify() {
     all = listeners;
   }
   for (const auto& listener : all) listener(*before, *now);
+  changed.ring();
 }
 
 Task<Status> ClusterView::Impl::load() {
@@ -181,7 +183,8 @@ Task<Status> ClusterView::Impl::poll() {
     const auto [error] = co_await timer.async_wait(kTuple);
     if (error || co_await is_cancelled())
       co_return fail(Errc::cancelled, "the follower was cancelled");
-    timer.expires_after(poll_every);  // from here on: slow answers are not asked for less often
+    timer.expires_at(
+        next_tick(poll_every));  // from here on: slow answers are not asked for less often
     const Revision asked = ordinal();
     RangeRequest versions{std::string(keys::kVersions), prefix_end(std::string(keys::kVersions)),
                           0};
@@ -263,6 +266,8 @@ Task<Result<std::shared_ptr<const ClusterState>>> ClusterView::fresh() {
 }
 
 BootTime ClusterView::last_contact() const { return BootTime(impl_->contact.load()); }
+
+Event& ClusterView::changed() const { return impl_->changed; }
 
 void ClusterView::on_change(
     std::function<void(const ClusterState&, const ClusterState&)> listener) {

@@ -7,6 +7,7 @@
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
+#include "common/base/event.h"
 #include "common/cluster/meta_store.h"
 #include "common/cluster/rhythm.h"
 #include "common/cluster/state.h"
@@ -45,6 +46,8 @@ class ClusterView {
   /// those that load(), fresh() or at_least() brought (several changes may be one call). Whoever
   /// comes while the follower runs hears of the changes from then on. Any thread.
   void on_change(std::function<void(const ClusterState&, const ClusterState&)> listener);
+  /// Rings after those calls.
+  [[nodiscard]] Event& changed() const;
 
  private:
   struct Impl;

@@ -13,6 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/event.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/state_builder.h"
@@ -21,7 +22,7 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kCoordinationLookEvery{200};
+constexpr std::chrono::milliseconds kCoordinationLookEvery{500};
 
 /// The keys that steps rest on, read at one revision, to be compared when a step is committed.
 struct Reading {
@@ -115,29 +116,6 @@ void log_step(const CoordinatorStep& step) {
   obs::log("cluster").info("map published version={} targets={} past={}", step.publish->version,
                            step.publish->current.size(), step.publish->past.size());
 }
-
-/// Wakes the coroutine that waits for it, of the executor's one thread; ring() may come from any.
-class Bell : public std::enable_shared_from_this<Bell> {
- public:
-  explicit Bell(const asio::any_io_executor& executor) : timer_(executor) {}
-
-  void ring() {
-    asio::post(timer_.get_executor(), [self = shared_from_this()] {
-      self->rung_ = true;
-      self->timer_.cancel();
-    });
-  }
-  /// Until it has rung since the last wait, at most for `most`.
-  Task<void> wait(std::chrono::milliseconds most) {
-    timer_.expires_after(most);
-    if (!rung_) (void)co_await timer_.async_wait(kTuple);
-    rung_ = false;
-  }
-
- private:
-  asio::steady_timer timer_;
-  bool rung_ = false;
-};
 
 class Coordinator {
  public:
@@ -252,16 +230,13 @@ Task<void> Coordinator::release_proxies() {
 Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
                       Clock& clock, Leader leader, AbsenceLimits limits) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  const auto bell = std::make_shared<Bell>(co_await asio::this_coro::executor);
-  view.on_change([weak = std::weak_ptr(bell)](const ClusterState&, const ClusterState&) {
-    if (const auto alive = weak.lock()) alive->ring();
-  });
+  EventListener changes(view.changed(), co_await asio::this_coro::executor);
   Coordinator coordinator(store, view, membership, clock, leader, limits);
   while (!co_await is_cancelled()) {
     const bool more = co_await coordinator.look();
     if (more) continue;
     co_await coordinator.release_proxies();
-    co_await bell->wait(kCoordinationLookEvery);
+    co_await changes.wait_until(next_tick(kCoordinationLookEvery));
   }
 }
 

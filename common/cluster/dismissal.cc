@@ -5,6 +5,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/process.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/hand_over.h"
@@ -13,7 +14,8 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kDismissalLookEvery{100};
+constexpr std::chrono::milliseconds kDismissalLookEvery{500};
+constexpr std::chrono::milliseconds kDismissedLookEvery{100};
 constexpr std::chrono::seconds kTryAgain{2};
 
 /// Whether a node in maintenance that is to end may do so: its names have moved.
@@ -35,12 +37,14 @@ void end_process(const std::string& id, const char* why) {
 
 Task<void> obey_dismissal(const ClusterView& view, const Membership& membership,
                           std::function<Task<Status>()> erase) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto executor = co_await asio::this_coro::executor;
+  EventListener changes(view.changed(), executor);
+  asio::steady_timer timer(executor);
   const std::string id = membership.self().id;
   bool gone = false;  // and all that was to be done then has been
   while (true) {
-    timer.expires_after(kDismissalLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await changes.wait_until(
+        next_tick(membership.dismissed() ? kDismissedLookEvery : kDismissalLookEvery));
     const auto flags = membership.dismissed();
     if (!flags) {
       gone = false;

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kQueueMax = 1'024;
 /// How often the thread looks at the clock while leases run, so that one moved by hand is noticed
 /// too.
-constexpr auto kLeasePoll = 50ms;
+constexpr auto kLeasePoll = 500ms;
 /// How long the store refuses changes before it opens its database again after a failed write.
 constexpr auto kReopenPause = 1s;
 constexpr std::chrono::seconds kLeaseMax{24 * 3600};

@@ -10,6 +10,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
 #include "common/base/snapshot.h"
@@ -30,8 +31,6 @@ constexpr auto kPatience = 1s;
 /// A watch may be silent: etcd reports progress every 10 minutes only. Whether the store is there
 /// is asked by other calls.
 constexpr http::CallLimits kWatchLimits{.connect = kCallMost, .total = kCallMost, .stall = 15min};
-/// How soon a watch or a change ends when other calls have left its endpoint.
-constexpr auto kMovesWithin = 100ms;
 constexpr std::size_t kWatchLineBytesMax = 16U << 20U;
 
 http::ClientRequest make_request(std::string_view path, const std::string& body) {
@@ -126,6 +125,7 @@ struct GatewayStore::Impl {
   std::optional<EtcdUser> user;
   /// Counts up whenever the endpoint of this number (modulo their count) is left for the next.
   std::atomic<std::size_t> preferred{0};
+  Event moved;                  // preferred has changed
   Snapshot<std::string> token;  // of the last login
 
   Task<Status> log_in(std::string endpoint, std::shared_ptr<const std::string> used);
@@ -142,7 +142,9 @@ struct GatewayStore::Impl {
     return endpoints[at % endpoints.size()];
   }
   Task<Status> watch_one(std::string endpoint, std::string body, WatchReader& reader);
-  void leave(std::size_t at) { preferred.compare_exchange_strong(at, at + 1); }
+  void leave(std::size_t at) {
+    if (preferred.compare_exchange_strong(at, at + 1)) moved.ring();
+  }
   Task<void> left(std::size_t at);
   Task<Result<http::ClientStream>> open_watch(std::string endpoint, std::string body);
 };
@@ -317,10 +319,9 @@ Task<Status> GatewayStore::Impl::watch_one(std::string endpoint, std::string bod
 /// Ends when calls have left endpoint `at` for another one.
 Task<void> GatewayStore::Impl::left(std::size_t at) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener moves(moved, co_await asio::this_coro::executor);
   while (preferred.load() == at || endpoints.size() == 1) {
-    timer.expires_after(kMovesWithin);
-    (void)co_await timer.async_wait(kTuple);
+    co_await moves.wait_until(std::chrono::steady_clock::time_point::max());
     if (co_await is_cancelled()) co_return;
   }
 }

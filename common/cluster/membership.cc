@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/base/random.h"
@@ -320,7 +321,10 @@ Task<void> Membership::Impl::say_loop() {
     const auto state = view.state();
     const bool behind = entry.lease() != 0 && (entry.said().map_version < state->map.version ||
                                                entry.said().bmd_version < state->bmd.version);
-    timer->expires_after(behind ? kSaySoon : kSayEvery);
+    if (behind)
+      timer->expires_after(kSaySoon);
+    else
+      timer->expires_at(next_tick(kSayEvery));
     (void)co_await timer->async_wait(kTuple);  // ended early by view_changed()
   }
   const std::lock_guard lock(mutex);

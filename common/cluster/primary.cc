@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/event.h"
 #include "common/base/resume.h"
 #include "common/cluster/keys.h"
 #include "common/obs/log.h"
@@ -16,7 +17,7 @@
 namespace tarn::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kPrimaryLookEvery{200};
+constexpr std::chrono::milliseconds kPrimaryLookEvery{500};
 
 /// The map with `id` as primary, one version higher; nothing when it has it, or cannot be read.
 Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::string& id) {
@@ -105,7 +106,7 @@ Task<Status> set_primary(MetaStore& store, ClusterView& view, std::string id) {
 /// Lost races and failures need no word: the next look sees what is so.
 Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& membership) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
+  EventListener changes(view.changed(), co_await asio::this_coro::executor);
   const std::string id = membership.self().id;
   while (!co_await is_cancelled()) {
     const auto state = view.state();
@@ -115,8 +116,7 @@ Task<void> keep_primary(MetaStore& store, ClusterView& view, const Membership& m
     const LeaseId lease = membership.lease_id();
     if (wanted && lease != 0 && membership.lease().valid())
       (void)co_await primary_take(store, id, lease, held);
-    timer.expires_after(kPrimaryLookEvery);
-    (void)co_await timer.async_wait(kTuple);
+    co_await changes.wait_until(next_tick(kPrimaryLookEvery));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
 
@@ -33,7 +34,7 @@ class Turns {
         (void)co_await timer_.async_wait(kTuple);  // ended early when the turn is another one
         continue;
       }
-      set(steady_clock::now() + rhythm_.every);
+      set(next_tick(rhythm_.every));
       const bool renewed = co_await renew_();
       if (!renewed) set(std::min(due_, steady_clock::now() + rhythm_.again));
     }

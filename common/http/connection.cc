@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/event.h"
 #include "common/base/local_address.h"
 #include "common/http/error_response.h"
 #include "common/http/silence.h"
@@ -87,6 +88,7 @@ void Connection::sweep(SteadyTime now) {
 void Connection::stop(bool at_once) {
   stopping_ = true;
   if (pause_ != nullptr) pause_->cancel();
+  if (listens_ != nullptr) listens_->wake();
   if (!at_once && phase_ != Phase::idle) return;
   error_code ignored;
   if (at_once) socket_.shutdown(Socket::shutdown_both, ignored);
@@ -119,6 +121,14 @@ Task<bool> Connection::pause(std::chrono::milliseconds time) {
   pause_ = &timer;
   co_await timer.async_wait(kTuple);
   pause_ = nullptr;
+  co_return !stopping_;
+}
+
+Task<bool> Connection::pause_until(SteadyTime deadline, EventListener& listener) {
+  if (stopping_) co_return false;
+  listens_ = &listener;
+  co_await listener.wait_until(deadline);
+  listens_ = nullptr;
   co_return !stopping_;
 }
 

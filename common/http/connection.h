@@ -18,6 +18,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/event.h"
 #include "common/http/exchange.h"
 #include "common/http/request_parser.h"
 #include "common/http/server.h"
@@ -63,6 +64,8 @@ class Connection {
   Task<void> run();
   /// Called by the sweeper, on the connection's loop: ends what waits too long.
   void sweep(SteadyTime now);
+  /// True if the peer is waited for in the middle of a request or an answer.
+  [[nodiscard]] bool is_timed() const { return phase_ == Phase::head || phase_ == Phase::waiting; }
   /// Ends the connection now when it waits for a request, or in any case.
   void stop(bool at_once);
 
@@ -87,6 +90,7 @@ class Connection {
   void cork(bool on);
   /// False as soon as the connection is to stop; true when the time has passed.
   Task<bool> pause(std::chrono::milliseconds time);
+  Task<bool> pause_until(SteadyTime deadline, EventListener& listener);
   /// Whether other connections get their turn now that so many bytes were moved: then yield().
   [[nodiscard]] bool turn_is_over(std::size_t bytes);
   Task<void> yield();
@@ -116,6 +120,7 @@ class Connection {
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;
   asio::steady_timer* pause_ = nullptr;  ///< of who is in pause()
+  EventListener* listens_ = nullptr;     ///< likewise
   bool corked_ = false;
   bool probed_ = false;  ///< probe_when_silent() was called
   bool timed_out_ = false;

@@ -6,6 +6,7 @@
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
+#include "common/base/event.h"
 #include "common/base/random.h"
 #include "common/http/connection.h"
 #include "common/http/request_parser.h"
@@ -242,6 +243,11 @@ bool Exchange::closing() const noexcept { return connection_.shared().closing.lo
 
 Task<bool> Exchange::pause(std::chrono::milliseconds time) {
   co_return co_await connection_.pause(time);
+}
+
+Task<bool> Exchange::pause_until(std::chrono::steady_clock::time_point deadline,
+                                 EventListener& listener) {
+  co_return co_await connection_.pause_until(deadline, listener);
 }
 
 Task<Result<std::uint64_t>> Exchange::send_file(int fd, std::uint64_t offset, std::uint64_t length,

@@ -11,6 +11,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "common/base/event.h"
 #include "common/http/message.h"
 
 namespace tarn::http {
@@ -83,6 +84,8 @@ class Exchange {
   [[nodiscard]] bool closing() const noexcept;
   /// Waits so long, or until the listener is being stopped: then false, at once.
   Task<bool> pause(std::chrono::milliseconds time);
+  /// The same, until `deadline`, and no longer than until the event has rung.
+  Task<bool> pause_until(std::chrono::steady_clock::time_point deadline, EventListener& listener);
   /// The connection is closed after this exchange.
   void close_after() noexcept { head_.keep_alive = false; }
 

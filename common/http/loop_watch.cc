@@ -7,14 +7,15 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
 
 namespace tarn::http {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{10};
-constexpr std::chrono::milliseconds kPeriodAtRest{50};
-constexpr std::chrono::microseconds kAtRest{500};  // of work between two looks
+constexpr std::chrono::milliseconds kPeriodAtRest{1'000};
+constexpr double kAtRest = 0.01;  // of a processor, between two looks
 constexpr std::chrono::milliseconds kStall{20};
 
 struct Stalls {
@@ -40,10 +41,13 @@ std::chrono::nanoseconds thread_time() {
 Task<void> watch(Loop& loop, Stalls stalls) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto worked = thread_time();
+  auto looked = std::chrono::steady_clock::now();
   while (true) {
-    const auto before = std::exchange(worked, thread_time());
-    const bool at_rest = worked - before < kAtRest;
-    const auto due = std::chrono::steady_clock::now() + (at_rest ? kPeriodAtRest : kPeriod);
+    const auto worked_before = std::exchange(worked, thread_time());
+    const auto looked_before = std::exchange(looked, std::chrono::steady_clock::now());
+    const std::chrono::duration<double> work = worked - worked_before;
+    const bool at_rest = work < kAtRest * (looked - looked_before);
+    const auto due = at_rest ? next_tick(kPeriodAtRest) : looked + kPeriod;
     timer.expires_at(due);
     co_await timer.async_wait(asio::use_awaitable);
     loop.comes_round();
@@ -60,7 +64,7 @@ Task<void> watch(Loop& loop, Stalls stalls) {
 Task<void> every(std::chrono::milliseconds period, std::function<void()> work) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    timer.expires_after(period);
+    timer.expires_at(next_tick(period));
     co_await timer.async_wait(asio::use_awaitable);
     work();
   }

@@ -13,8 +13,9 @@ namespace tarn::http {
 Task<void> every(std::chrono::milliseconds period, std::function<void()> work);
 
 /// Notices event loops that something held up: on each runs a timer every 10 ms, while it works, or
-/// every 50 ms, and one that fires more than 20 ms late is counted as a stall (so of a loop that
-/// works every stall of 30 ms is, and most of 20; of one at rest every stall of 70 ms). Exports
+/// every second, and one that fires more than 20 ms late is counted as a stall (so of a loop that
+/// works every stall of 30 ms is, and most of 20; of one at rest those that a look falls into).
+/// Exports
 /// tarn_loop_stalls_total{loop} and tarn_loop_stall_seconds_total{loop}.
 /// Fail point loop.turn.NAME is where each loop comes by at every look.
 /// `metrics` and `loops` must outlive the tasks of `group`, in which the timers run.

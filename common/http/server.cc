@@ -9,8 +9,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/check.h"
+#include "common/base/event.h"
 #include "common/base/local_address.h"
 #include "common/base/process.h"
+#include "common/base/resume.h"
 #include "common/base/run_blocking.h"
 #include "common/http/connection.h"
 #include "common/obs/log.h"
@@ -23,6 +25,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_typ
 using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
 constexpr auto kSweepEvery = std::chrono::milliseconds(500);
+constexpr auto kSweepAtRestEvery = std::chrono::milliseconds(1'000);
 constexpr int kBacklog = 4096;
 /// How long the kernel keeps a connection that says nothing, where its first bytes are to be seen.
 constexpr int kDeferSeconds = 1;
@@ -59,6 +62,7 @@ struct PerLoop {
   Loop& loop;
   Acceptor acceptor;
   asio::steady_timer sweeper;
+  bool ends = false;
   std::list<Connection*> connections;
 };
 
@@ -116,6 +120,7 @@ Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
 Task<void> Server::Impl::session(PerLoop& here, Socket socket) {
   Connection connection(shared, std::move(socket));
   const auto place = here.connections.insert(here.connections.end(), &connection);
+  if (here.connections.size() == 1) here.sweeper.cancel();  // it waits for the first one
   if (shared.closing) connection.stop(false);
   try {
     co_await connection.run();
@@ -169,10 +174,13 @@ Task<void> Server::Impl::accept(PerLoop& here) {
 
 Task<void> Server::Impl::sweep(PerLoop& here) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  while (true) {
-    here.sweeper.expires_after(kSweepEvery);
-    const auto [ec] = co_await here.sweeper.async_wait(kTuple);
-    if (ec) co_return;
+  while (!here.ends && !co_await is_cancelled()) {
+    const bool is_timed = std::any_of(here.connections.begin(), here.connections.end(),
+                                      [](const Connection* each) { return each->is_timed(); });
+    here.sweeper.expires_at(here.connections.empty() ? asio::steady_timer::time_point::max()
+                            : is_timed               ? next_tick(kSweepEvery)
+                                                     : next_tick(kSweepAtRestEvery));
+    (void)co_await here.sweeper.async_wait(kTuple);
     const auto now = std::chrono::steady_clock::now();
     for (Connection* connection : here.connections) connection->sweep(now);
   }
@@ -240,6 +248,7 @@ void Server::stop(std::chrono::milliseconds grace) {
   });
   it.sessions.wait(std::chrono::duration<double>(grace).count());
   on_each([](PerLoop& here) {
+    here.ends = true;
     here.sweeper.cancel();
     for (Connection* connection : here.connections) connection->stop(true);
   });

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/async.h"
+
+namespace tarn {
+
+/// Something that happens now and then, for those that else would look for it again and again. Any
+/// thread may ring. Must outlive its listeners.
+class Event {
+ public:
+  /// Wakes all that listen.
+  void ring();
+
+ private:
+  friend class EventListener;
+  struct Waiter;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Waiter>> waiters_;
+};
+
+/// Listens to an event from its making on, for a coroutine on the loop of `executor`; nothing that
+/// rings is missed between two waits. For that loop alone.
+class EventListener {
+ public:
+  EventListener(Event& event, const asio::any_io_executor& executor);
+  ~EventListener();
+  EventListener(const EventListener&) = delete;
+  EventListener& operator=(const EventListener&) = delete;
+
+  /// Until it has rung since the last wait, or until `deadline`.
+  Task<void> wait_until(std::chrono::steady_clock::time_point deadline);
+  /// Ends the wait that is under way, or the next one.
+  void wake();
+
+ private:
+  Event& event_;
+  std::shared_ptr<Event::Waiter> waiter_;
+};
+
+/// The next time that is a whole multiple of `period`: coroutines that look whether there is
+/// something to do wake their processor together, and an idle node but a few times a second.
+[[nodiscard]] std::chrono::steady_clock::time_point next_tick(std::chrono::milliseconds period);
+
+}  // namespace tarn
