@@ -10,6 +10,7 @@
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/cluster/bucket_end.h"
+#include "common/cluster/slice_plan.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/assign.h"
@@ -44,6 +45,16 @@ Error not_yet(const std::string& action) {
   return {Errc::unsupported, fmt::format("action '{}' on a bucket belongs to later work", action)};
 }
 
+/// Says of a coded bucket what its objects survive in the cluster as it is: "drives=2, nodes=1".
+void add_survives(const Services& services, const cluster::BucketProps& props,
+                  http::Response& response) {
+  const auto coding = api::coding_of(props);
+  if (!coding) return;
+  const auto standing = cluster::standing_members(*services.view.state()->ownership->map);
+  const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->whole);
+  response.set("Tarn-Survives", fmt::format("drives={}, nodes={}", coding->m, reach.nodes));
+}
+
 Task<Status> answer_done(http::Exchange& exchange) {
   const Status sent = co_await exchange.respond(http::Response(200));
   co_return sent;
@@ -62,7 +73,9 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
                                                             std::move(props), services.clock));
   obs::log("proxy").info("bucket created req={} bucket={} id={} bmd={}", exchange.request_id(),
                          name.display(), raw(record.id), services.view.state()->bmd.version);
-  const Status sent = co_await answer_done(exchange);
+  http::Response response(200);
+  add_survives(services, record.props, response);
+  const Status sent = co_await exchange.respond(std::move(response));
   co_return sent;
 }
 
@@ -134,7 +147,9 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
   }
   CO_TRY(const std::string job, recodes ? co_await start_recode(services, name, other_coding)
                                         : co_await start_copies_job(services, name));
-  const Status sent = co_await exchange.respond(http::Response(200, http::kText, job));
+  http::Response response(200, http::kText, job);
+  if (recodes) add_survives(services, changed->props, response);
+  const Status sent = co_await exchange.respond(std::move(response));
   co_return sent;
 }
 

@@ -19,6 +19,7 @@ using nlohmann::json;
 enum class Kind : std::uint8_t {
   boolean,
   integer,   // least to most; 0 stands for the default where it is below least
+  count,     // least to most
   duration,  // Go's "1m30s"
   size,      // "1GiB"
   word,      // one of `words`
@@ -79,8 +80,8 @@ constexpr std::array kLeaves{
     Leaf{"ec.bundle_multiplier", "2", Kind::integer, 1, 16},
     Leaf{"ec.burst_buffer", "512", Kind::integer, 0, kMany},
     Leaf{"ec.objsize_limit", "262144", Kind::integer, -1, std::numeric_limits<std::int64_t>::max()},
-    Leaf{"ec.data_slices", "2", Kind::integer, 1, 32},
-    Leaf{"ec.parity_slices", "2", Kind::integer, 1, 32},
+    Leaf{"ec.data_slices", "2", Kind::count, 1, 32},
+    Leaf{"ec.parity_slices", "2", Kind::count, 1, 32},
     Leaf{"ec.enabled", "false", Kind::boolean},
     Leaf{"ec.layout", R"("whole")", Kind::word, 0, 0, "|whole|striped|"},
     Leaf{"ec.disk_only", "false", Kind::boolean},
@@ -162,14 +163,15 @@ tl::unexpected<Error> not_yet(const Leaf& leaf, const json& value, std::string_v
 }
 
 Result<json> checked_number(const Leaf& leaf, const json& value) {
+  const bool zero_is_default = leaf.kind == Kind::integer && leaf.least > 0;
   const auto allowed = fmt::format("a whole number from {} to {} is allowed{}", leaf.least,
-                                   leaf.most, leaf.least > 0 ? ", or 0 for the default" : "");
+                                   leaf.most, zero_is_default ? ", or 0 for the default" : "");
   if (!value.is_number_integer()) return bucket_props_wrong(leaf, value, allowed);
   if (value.is_number_unsigned() &&
       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
     return bucket_props_wrong(leaf, value, allowed);
   const auto number = value.get<std::int64_t>();
-  if (number == 0 && leaf.least > 0) return json::parse(leaf.initial);
+  if (number == 0 && zero_is_default) return json::parse(leaf.initial);
   if (number < leaf.least || number > leaf.most) return bucket_props_wrong(leaf, value, allowed);
   return value;
 }
@@ -209,7 +211,7 @@ Result<json> checked_text(const Leaf& leaf, const json& value) {
 
 /// `value` as it will be kept.
 Result<json> checked(const Leaf& leaf, const json& value) {
-  if (leaf.kind == Kind::integer) return checked_number(leaf, value);
+  if (leaf.kind == Kind::integer || leaf.kind == Kind::count) return checked_number(leaf, value);
   const json initial = json::parse(leaf.initial);
   if (leaf.kind == Kind::boolean || initial.is_boolean()) {
     if (!value.is_boolean()) return bucket_props_wrong(leaf, value, "true or false is allowed");

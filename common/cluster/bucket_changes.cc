@@ -13,6 +13,7 @@
 #include "common/cluster/bucket_end.h"
 #include "common/cluster/keys.h"
 #include "common/cluster/membership.h"
+#include "common/cluster/slice_plan.h"
 #include "common/cluster/state_builder.h"
 
 namespace tarn::cluster {
@@ -180,11 +181,30 @@ Task<Status> wait_acknowledged(MetaStore& store, ClusterView& /*view*/, std::uin
 
 namespace {
 
+/// Each slice of an object lies on a drive of its own.
+Status check_drives(const NodeSet& standing, const api::CodingProps& coding) {
+  const std::size_t k = coding.k;
+  const std::size_t m = coding.m;
+  const std::size_t drives = slice_reach(standing, k, m, coding.whole).drives;
+  if (k + m <= drives) return {};
+  const std::string choice =
+      drives > m
+          ? fmt::format("with ec.parity_slices {}, ec.data_slices can be {} at most", m, drives - m)
+      : drives > 1 ? fmt::format("together they can be {} at most", drives)
+                   : "erasure coding takes two drives at least";
+  return fail(Errc::invalid_argument,
+              "ec.data_slices {} and ec.parity_slices {}: each of the {} slices of an object needs "
+              "a drive of its own, and the targets have {} together: {}, or add drives or targets",
+              k, m, k + m, drives, choice);
+}
+
 /// Properties of a coded bucket, as the targets that there are take them. No target may be given a
 /// record that it cannot read.
 Task<Result<BucketProps>> fit_to_targets(ClusterView& view, BucketProps props) {
-  if (!api::coding_of(props)) co_return props;
+  const auto coding = api::coding_of(props);
+  if (!coding) co_return props;
   CO_TRY(const auto state, co_await view.fresh());
+  CO_TRY_OK(check_drives(standing_members(*state->ownership->map), *coding));
   const Status can = all_can_code(*state->ownership);
   if (!can) co_return fail(can.error().code, "ec.enabled: {}", can.error().message);
   co_return api::with_record_copies(std::move(props), state->map.placeable_targets().size());

@@ -132,4 +132,25 @@ bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
   return !all || together(chosen) > together(wanted);
 }
 
+SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bool after_owner) {
+  SliceReach reach;
+  for (std::size_t i = 0; i < standing.size(); ++i) reach.drives += standing.drives(i);
+  if (reach.drives < k + m) return reach;
+  const SliceNeeds needs{.name_digest = 0,
+                         .slices = k + m,
+                         .after_owner = after_owner,
+                         .homes = {},
+                         .good = 0,
+                         .takes = [](const std::string&) { return true; }};
+  std::vector<std::string> chosen;
+  for (const SlicePlace& place : plan_slices(standing, needs)) chosen.push_back(place.id);
+  std::size_t lost = 0;
+  for (const std::size_t slices : together(chosen)) {
+    lost += slices;
+    if (lost > m || reach.nodes + 1 >= standing.size()) break;  // a record is to be left, too
+    ++reach.nodes;
+  }
+  return reach;
+}
+
 }  // namespace tarn::cluster

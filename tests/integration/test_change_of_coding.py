@@ -195,7 +195,8 @@ def test_what_cannot_be_is_refused(four):
         assert answer.status == status and words in answer.json()["message"], answer
 
     refused("PATCH", "cut", "set-bprops", {"ec": {"enabled": True}, "mirror": {"enabled": False}}, 501, "copies on drives")
-    refused("PATCH", "plain", "set-bprops", {"ec": {"enabled": True, "parity_slices": 5}}, 501, "fewer targets")
+    refused("PATCH", "plain", "set-bprops", {"ec": {"enabled": True, "parity_slices": 5}}, 400, "drive of its own")
+    refused("POST", "plain", "ec-encode", json.dumps({"data_slices": 3, "parity_slices": 2}), 400, "the targets have 4 together")
     refused("POST", "plain", "ec-encode", "[1]", 400, "data_slices")
     refused("POST", "plain", "ec-encode", json.dumps({"data_slices": 99}), 400, "ec.data_slices")
     refused("POST", "plain", "ec-encode", json.dumps({"data_slices": 30, "parity_slices": 3}), 400, "32")

@@ -8,7 +8,7 @@ import time
 import pytest
 from harness import attribute, client
 from harness.cli import Cli
-from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, pieces_of, props, put_aside, record_of, targets
+from harness.coded import KIB, LIMIT, MIB, STRIPE, at_two_homes, flip, get, pieces_of, props, put_aside, record_of, records_of, targets
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -290,11 +290,13 @@ def test_a_write_needs_a_slice_more_than_a_read(make_cluster):
 
     def refused():  # and not because of the change of the map alone
         answer = put()
-        assert answer.status == 503, answer
+        assert answer.status == 503 and int(answer.headers["Retry-After"]) >= 1, answer
         return b"are needed" in answer.body
 
     wait_until(refused, 20, "a write is refused for want of homes")
     assert {put().status for _ in range(5)} == {503}
+    wait_until(lambda: pieces_of(cluster, "b") == {}, 20, "no slice of it is left")
+    assert records_of(cluster, "b") == [] and cluster.names("cut") == ["a"]
     cluster.start("t3")
     wait_until_home(cluster)
     wait_until(lambda: put().status == 200, 10, "it is written")
@@ -385,6 +387,29 @@ def test_what_cannot_be_is_refused(four):
     for props, status, words in [
             (coded(k=30, m=3), 400, "32"),
             (coded(mirror={"enabled": True}), 400, "exclude"),
+            (coded(k=0), 400, "ec.data_slices"),
+            (coded(m=0), 400, "ec.parity_slices"),
+            (coded(k=-1), 400, "ec.data_slices"),
+            (coded(k="4"), 400, "ec.data_slices"),
+            (coded(k=3, m=2), 400, "with ec.parity_slices 2, ec.data_slices can be 2 at most"),
+            (coded(k=1, m=5), 400, "together they can be 4 at most"),
+            ({"ec": {"enabled": True, "objsize_limit": -2}}, 400, "ec.objsize_limit"),
+            ({"ec": {"enabled": True, "objsize_limit": "64KiB"}}, 400, "ec.objsize_limit"),
+            ({"ec": {"enabled": True, "objsize_limit": 1 << 63}}, 400, "ec.objsize_limit"),
+            ({"ec": {"enabled": True, "layout": "copies"}}, 400, "ec.layout"),
+            ({"ec": {"enabled": "yes"}}, 400, "ec.enabled"),
     ]:
         answer = four.bucket_action("POST", "no", "create-bck", props)
         assert answer.status == status and words in answer.json()["message"], answer
+        assert four.bucket_action("HEAD", "no", "").status == 404, "nothing was made"
+        was = four.bucket_action("HEAD", "cut", "").headers["Ais-Bucket-Props"]
+        changed = four.bucket_action("PATCH", "cut", "set-bprops", props)
+        assert changed.status == status, changed
+        assert four.bucket_action("HEAD", "cut", "").headers["Ais-Bucket-Props"] == was, "nothing was changed"
+
+
+def test_a_new_bucket_says_what_it_survives(four):
+    for k, m, says in [(2, 1, "drives=1, nodes=1"), (2, 2, "drives=2, nodes=2"), (1, 1, "drives=1, nodes=1")]:
+        answer = four.bucket_action("POST", f"of-{k}-{m}", "create-bck", coded(k=k, m=m))
+        assert answer.status == 200 and answer.headers["Tarn-Survives"] == says, answer
+    assert "Tarn-Survives" not in four.bucket_action("POST", "plain", "create-bck").headers

@@ -193,6 +193,21 @@ TEST_CASE("slice plan: a change of members moves what it must and no more", "[sl
   for (const auto& [id, count] : have) CHECK(static_cast<double>(count) < 1.1 * share);
 }
 
+TEST_CASE("slice plan: what a cluster can do for a code", "[slice_plan]") {
+  const auto survived = [](std::size_t count, std::uint32_t drives, std::size_t k, std::size_t m) {
+    return slice_reach(targets(count, drives), k, m, false).nodes;
+  };
+  CHECK(slice_reach(targets(3, 4), 4, 2, false).drives == 12);
+  CHECK(survived(6, 2, 4, 2) == 2);
+  CHECK(survived(8, 1, 4, 2) == 2);
+  CHECK(survived(3, 2, 4, 2) == 1);  // two slices at each
+  CHECK(survived(2, 8, 8, 2) == 0);  // five at each
+  CHECK(survived(2, 4, 1, 4) == 1);  // not both: somebody must have the record
+  CHECK(survived(4, 1, 4, 2) == 0);  // there is no place for all slices
+  CHECK(slice_reach(targets(4, 1), 2, 1, true).nodes == 1);
+  CHECK(slice_reach({}, 1, 1, false).drives == 0);
+}
+
 TEST_CASE("slice plan: standing members are those that stay, down or not", "[slice_plan]") {
   Ownership map;
   const auto add = [&](const std::string& id, std::uint64_t flags) {
