@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "cli/bucket_choices.h"
 #include "cli/commands.h"
 #include "cli/confirm.h"
 #include "cli/job_wait.h"
@@ -18,16 +19,66 @@ std::string path_of(const std::string& bucket) {
   return "/v1/buckets/" + percent_encode(bucket) + "?provider=ais";
 }
 
-Exit bucket_act(Session& session, const char* command, http::Method method, const std::string& name,
-                const char* body, bool json) {
+/// Sends an action that leads to `done` when it is carried out twice, as it is when the first
+/// answer was lost; nothing then.
+Result<std::optional<http::ClientResponse>> act_once(Session& session, http::Method method,
+                                                     const std::string& bucket,
+                                                     const std::string& body, Errc done) {
+  bool repeated = false;
+  auto answer = session.run(session.call(method, path_of(bucket), body, &repeated));
+  if (!answer && repeated && answer.error().code == done)
+    return std::optional<http::ClientResponse>();
+  if (!answer) return fail(answer.error());
+  return std::optional(std::move(*answer));
+}
+
+/// "drives=2, nodes=1" in words.
+std::string survives_text(std::string_view field) {
+  const auto any = [field](std::string_view key, std::string_view noun) {
+    const auto at = field.find(key);
+    const auto text = at == std::string_view::npos ? "?" : field.substr(at + key.size());
+    const auto number = text.substr(0, text.find(','));
+    if (number == "1") return fmt::format("any {}", noun);
+    if (number == "0") return fmt::format("no {}: that takes more of them, or fewer slices", noun);
+    return fmt::format("any {} {}s", number, noun);
+  };
+  return fmt::format("survives the loss of {}, of {}", any("drives=", "drive"),
+                     any("nodes=", "target"));
+}
+
+Exit create_bucket(Session& session, const std::string& name, const BucketChoices& choices,
+                   bool json) {
+  const char* const command = "bucket create";
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
-  bool repeated = false;
-  const auto answer = session.run(session.call(method, path_of(*bucket), body, &repeated));
-  const Errc done = method == http::Method::del ? Errc::bucket_not_found : Errc::bucket_exists;
-  const bool is_done = !answer && repeated && answer.error().code == done;
-  if (!answer && !is_done) return complain(command, answer.error());
-  if (json) print_json({{"bucket", *bucket}});
+  const auto props = props_of(choices);
+  if (!props) return complain(command, props.error());
+  const ordered_json action{{"action", "create-bck"}, {"value", *props}};
+  const auto answer =
+      act_once(session, http::Method::post, *bucket, action.dump(), Errc::bucket_exists);
+  if (!answer) return complain(command, answer.error());
+  const std::string survives(*answer ? (*answer)->field("Tarn-Survives") : "");
+  if (json)
+    print_json({{"bucket", *bucket}});
+  else if (!survives.empty())
+    fmt::print("{}: {}\n", printable(*bucket), survives_text(survives));
+  return Exit::ok;
+}
+
+Exit set_bucket(Session& session, const std::string& name, const BucketChoices& choices,
+                bool no_wait, const GlobalOptions& options) {
+  const char* const command = "bucket set";
+  const auto bucket = parse_bucket(name);
+  if (!bucket) return complain(command, bucket.error());
+  const auto props = props_of(choices);
+  if (!props) return complain(command, props.error());
+  const ordered_json action{{"action", "set-bprops"}, {"value", *props}};
+  const auto answer =
+      session.run(session.call(http::Method::patch, path_of(*bucket), action.dump()));
+  if (!answer) return complain(command, answer.error());
+  if (!answer->body.empty())  // what is there is to be kept so as well
+    return tell_of_job(session, command, answer->body, {*bucket, "changed", no_wait}, options);
+  if (options.json) print_json({{"bucket", *bucket}});
   return Exit::ok;
 }
 
@@ -35,8 +86,13 @@ Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
   const Status confirmed =
       confirm(fmt::format("destroy bucket {} with all its objects", printable(name)), yes);
   if (!confirmed) return complain("bucket rm", confirmed.error());
-  return bucket_act(session, "bucket rm", http::Method::del, name, R"({"action":"destroy-bck"})",
-                    json);
+  const auto bucket = parse_bucket(name);
+  if (!bucket) return complain("bucket rm", bucket.error());
+  const auto done = act_once(session, http::Method::del, *bucket, R"({"action":"destroy-bck"})",
+                             Errc::bucket_not_found);
+  if (!done) return complain("bucket rm", done.error());
+  if (json) print_json({{"bucket", *bucket}});
+  return Exit::ok;
 }
 
 /// "mirror.copies" and its kind, one a line.
@@ -119,12 +175,41 @@ void add_bucket_commands(const CommandLine& line) {
   const auto yes = std::make_shared<bool>(false);
 
   auto* create = group->add_subcommand("create", "Make a bucket");
-  create->footer("Example:\n  tarn bucket create imagenet");
+  const auto choices = std::make_shared<BucketChoices>();
+  create->footer("Example:\n  tarn bucket create imagenet --ec 4+2 --layout striped");
   create->add_option("BUCKET", *name)->required();
-  line.on_session(create, "bucket create", [name, &options = line.options](Session& session) {
-    return bucket_act(session, "bucket create", http::Method::post, *name,
-                      R"({"action":"create-bck","value":null})", options.json);
-  });
+  auto* ec = create->add_option("--ec", choices->ec, "cut objects into K data and M parity slices")
+                 ->type_name("K+M");
+  create
+      ->add_option("--layout", choices->layout,
+                   "whole: the object is kept beside its slices; striped: slices alone")
+      ->check(CLI::IsMember({"whole", "striped"}))
+      ->needs(ec);
+  auto* copies =
+      create->add_option("--copies", choices->copies, "keep so many copies of each object")
+          ->check(CLI::Range(2, 32))
+          ->excludes(ec);
+  create->add_option("--domain", choices->domain, "where: drive (of one target) or node")
+      ->check(CLI::IsMember({"drive", "node"}))
+      ->needs(copies);
+  create->add_option("--set", choices->set, "any property, such as durability=strict")
+      ->type_name("KEY=VALUE");
+  line.on_session(create, "bucket create",
+                  [name, choices, &options = line.options](Session& session) {
+                    return create_bucket(session, *name, *choices, options.json);
+                  });
+
+  const auto no_wait = std::make_shared<bool>(false);
+  auto* set = group->add_subcommand("set", "Change properties of a bucket");
+  set->footer("Example:\n  tarn bucket set imagenet ec.enabled=true ec.data_slices=4");
+  set->add_option("BUCKET", *name)->required();
+  set->add_option("KEY=VALUE", choices->set, "tarn bucket show lists them")->required();
+  set->add_flag("--no-wait", *no_wait,
+                "where what is there must be changed, too: print the id of the job and go");
+  line.on_session(set, "bucket set",
+                  [name, choices, no_wait, &options = line.options](Session& session) {
+                    return set_bucket(session, *name, *choices, *no_wait, options);
+                  });
 
   auto* remove = group->add_subcommand("rm", "Destroy a bucket with all its objects");
   remove->footer("Example:\n  tarn bucket rm --yes imagenet");

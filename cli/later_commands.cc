@@ -9,7 +9,7 @@ constexpr std::array kLater{"mv",       "du",       "cmp",     "tarls", "layout"
                             "user",     "token",    "meta",    "log",   "doctor",   "status",
                             "upstream", "prefetch", "archive", "index", "resilver", "evict",
                             "download", "auth",     "etl"};
-constexpr std::array kLaterOfBucket{"set", "evict", "summary"};
+constexpr std::array kLaterOfBucket{"evict", "summary"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {
   auto* command = group.add_subcommand(word, "belongs to later work")->group("");

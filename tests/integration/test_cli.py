@@ -179,6 +179,39 @@ def test_buckets(cli, cluster):
     cli.refuses(2, "bucket", "create", "a/b")
 
 
+def test_buckets_are_made_and_changed_by_what_their_users_chose(cli, cluster):
+    def shown(name):
+        return json.loads(cli.ok("bucket", "show", "--json", name))
+
+    said = cli.ok("bucket", "create", "cut-by-cli", "--ec", "2+1", "--layout", "striped", "--set", "ec.objsize_limit=1000", "--set", "durability=strict")
+    assert said == b"cut-by-cli: survives the loss of any drive, of any target\n"
+    props = shown("cut-by-cli")
+    assert props["ec"].items() >= {"enabled": True, "data_slices": 2, "parity_slices": 1, "layout": "striped", "objsize_limit": 1000}.items()
+    assert props["durability"] == "strict"
+    body = bytes(range(256)) * 1000
+    assert cluster.put("cut-by-cli", "x", body).status == 200
+    assert cli.ok("bucket", "set", "cut-by-cli", "durability=full", "checksum.type=md5") == b""
+    assert shown("cut-by-cli")["durability"] == "full" and shown("cut-by-cli")["checksum"]["type"] == "md5"
+    assert b"changed 1 objects" in cli.ok("bucket", "set", "cut-by-cli", "ec.layout=whole")
+    job = cli.ok("bucket", "set", "cut-by-cli", "--no-wait", "ec.layout=striped").decode().strip()
+    cli.ok("job", "wait", job)
+    assert cluster.get("cut-by-cli", "x").body == body
+
+    cli.ok("bucket", "create", "twice-by-cli", "--copies", "2", "--domain", "node", "--set", 'extra.custom="5"')
+    assert shown("twice-by-cli")["mirror"].items() >= {"enabled": True, "copies": 2, "domain": "node"}.items()
+    assert shown("twice-by-cli")["extra"]["custom"] == "5"
+    for words, says in [(["--ec", "4"], "such as 4+2"), (["--ec", "x+y"], "such as 4+2"), (["--ec", "9+9"], "drive of its own"),
+                        (["--ec", "0+2"], "ec.data_slices"), (["--layout", "striped"], "--ec"), (["--ec", "2+1", "--copies", "2"], "--"),
+                        (["--set", "durability"], "KEY=VALUE"), (["--set", "durability=never"], "durability"), (["--set", "=5"], "KEY=VALUE"),
+                        (["--set", "ec=5", "--set", "ec.enabled=true"], "has a value"), (["--copies", "1"], "--copies")]:
+        cli.refuses(2, "bucket", "create", "never-by-cli", *words, says=says)
+    cli.refuses(2, "bucket", "set", "cut-by-cli", "durability=never", says="durability")
+    cli.refuses(2, "bucket", "set", "cut-by-cli", says="KEY=VALUE")
+    cli.refuses(3, "bucket", "set", "never-by-cli", "durability=full", says="never-by-cli")
+    for name in ("cut-by-cli", "twice-by-cli"):
+        cli.ok("bucket", "rm", name, "--yes")
+
+
 # --- the cluster -------------------------------------------------------------------------------------------------
 
 def test_status_shows_every_node(cli, cluster):
@@ -232,7 +265,7 @@ def test_the_endpoint_comes_from_option_or_environment(cluster, bucket):
 def test_words_of_later_work_say_so():
     cli = Cli("http://127.0.0.1:1")
     for words in (["mv", "a", "b"], ["du", "b"], ["tarls", "b/x.tar"],
-                  ["bucket", "set", "b", "x=y"]):
+                  ["bucket", "evict", "b"]):
         cli.refuses(2, *words, says="later work")
 
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/error.h"
+
+namespace tarn::cli {
+
+/// What a user chose for a bucket; empty is the cluster's default.
+struct BucketChoices {
+  std::string ec;                ///< "4+2": data slices and parity slices
+  std::string layout;            ///< of `ec`: "whole" or "striped"
+  int copies = 0;                ///< of each object
+  std::string domain;            ///< of `copies`: "drive" or "node"
+  std::vector<std::string> set;  ///< "durability=strict": any property by its path
+};
+
+/// The properties as the API takes them; null when nothing was chosen. invalid_argument for text
+/// of another form; whether there is such a property, and such a value, is said by the cluster.
+[[nodiscard]] Result<nlohmann::ordered_json> props_of(const BucketChoices& choices);
+
+}  // namespace tarn::cli
