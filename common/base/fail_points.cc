@@ -20,6 +20,7 @@ struct Setting {
   std::string name;
   std::string action;
   std::uint64_t only = 0;  // 0: every hit
+  std::string when;        // "" or a path: the first hit when there is such a file
   std::uint64_t hits = 0;
 };
 
@@ -41,7 +42,11 @@ class Registry {
       setting.name = item.substr(0, equals);
       std::string_view action = item.substr(equals + 1);
       if (const auto at = action.rfind('@'); at != std::string_view::npos) {
-        setting.only = parse_u64(action.substr(at + 1)).value_or(0);
+        const std::string_view hit = action.substr(at + 1);
+        if (hit.starts_with('/'))
+          setting.when = hit;
+        else
+          setting.only = parse_u64(hit).value_or(0);
         action = action.substr(0, at);
       }
       setting.action = action;
@@ -57,6 +62,11 @@ class Registry {
     Setting& setting = found->second;
     ++setting.hits;
     if (setting.only != 0 && setting.hits != setting.only) return std::nullopt;
+    if (!setting.when.empty()) {
+      if (::access(setting.when.c_str(), F_OK) != 0) return std::nullopt;
+      setting.when.clear();
+      setting.only = setting.hits;
+    }
     // stderr and not the logger: the process may be dead in the next line.
     std::fprintf(stderr, "warn failpoint hit name=%s action=%s n=%lu\n", setting.name.c_str(),
                  setting.action.c_str(), static_cast<unsigned long>(setting.hits));

@@ -10,7 +10,8 @@ namespace tarn::fail_point {
 
 /// Replaces all settings; for unit tests. Format as in the environment variable TARN_FAIL_POINTS,
 /// which the first hit reads: `NAME=ACTION[@HIT];...`, where ACTION is kill, error, off or
-/// sleep:MILLISECONDS. Thread-safe.
+/// sleep:MILLISECONDS, and HIT the number of the one hit that is meant, or the path of a file: the
+/// first hit while there is one. Thread-safe.
 void set(std::string_view settings);
 
 }  // namespace tarn::fail_point

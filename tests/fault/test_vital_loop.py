@@ -17,7 +17,6 @@ from harness.watchers import Watcher
 MIB = 1 << 20
 HEARTBEAT = "/v1/internal/heartbeat"
 SILENCE = 2  # seconds without a heartbeat that make a target a suspect
-HELD_AT = 400  # looks of a loop, at the earliest 4 s from its start: the cluster is up by then
 BAD_NEWS = "suspect|not renewed|renewed late|lease gone|leases ended|target down"
 
 
@@ -55,29 +54,30 @@ def bad_news(cluster):
     return [line for log in cluster.logs.values() for line in log.matching(BAD_NEWS)]
 
 
-def held_up(seconds):
-    """The fail points that stop all loops on which a node works."""
-    return ";".join(f"loop.turn.{i}=sleep:{int(1000 * seconds)}@{HELD_AT}" for i in range(os.cpu_count()))
+def held_up(seconds, when):
+    """The fail points that stop all loops on which a node works, once, when there is a file `when`."""
+    return ";".join(f"loop.turn.{i}=sleep:{int(1000 * seconds)}@{when}" for i in range(os.cpu_count()))
 
 
-def wait_held(cluster, node):
+def hold(cluster, node, when):
+    when.touch()
     names = {f"name=loop.turn.{i} " for i in range(os.cpu_count())}
     wait_until(lambda: all(cluster.logs[node].matching(f"failpoint hit {name}") for name in names), 60, f"{node} is held up")
 
 
 @pytest.mark.parametrize("node", ["t1", "p1"])
-def test_a_node_whose_work_stands_still_keeps_its_lease_and_is_heard(make_cluster, node):
+def test_a_node_whose_work_stands_still_keeps_its_lease_and_is_heard(make_cluster, node, tmp_path):
     """All loops of a target, or of the proxy that has the store, are held up for longer than a lease."""
     seconds = 6
     cluster = make_cluster(targets=2, drives=1, start=False)
-    cluster.up(fail_points={node: held_up(seconds)})
+    cluster.up(fail_points={node: held_up(seconds, tmp_path / "held")})
     (name,) = cluster.names_owned_by("t1", "data", 1)
     assert cluster.put("data", name, b"before").status == 200
     wait_until_home(cluster)
     for log in cluster.logs.values():
         assert not log.matching("failpoint hit name=loop"), "held up too early to show anything"
     heart = Heart(cluster, "t1")
-    wait_held(cluster, node)
+    hold(cluster, node, tmp_path / "held")
     begun = time.monotonic()
     asked = http.RawConnection(cluster.url_of(node), timeout=60)
     asked.send_head("GET", "/healthz")
@@ -117,11 +117,11 @@ def test_a_target_that_was_stopped_for_a_moment_is_heard_as_soon_as_it_goes_on(m
     assert held < gap < max(held + 0.4, scaled(held + 0.1))
 
 
-def test_a_target_whose_loop_hangs_says_so(make_cluster):
+def test_a_target_whose_loop_hangs_says_so(make_cluster, tmp_path):
     """Its own loop for heartbeats must not hide that nobody is served any more."""
     cluster = make_cluster(targets=2, drives=1, start=False)
-    cluster.up(fail_points={"t1": held_up(13)})
-    wait_held(cluster, "t1")
+    cluster.up(fail_points={"t1": held_up(13, tmp_path / "held")})
+    hold(cluster, "t1", tmp_path / "held")
     (why,) = wait_until(lambda: cluster.logs["p1"].matching("target suspect"), 20, "t1 is a suspect")
     assert "it is not ready" in why, why
     cluster.logs["p1"].mark()
