@@ -156,8 +156,9 @@ Task<Result<std::string>> ask_for_list(const Services& services, const cluster::
                                        std::string path, ListSources& sources) {
   // Without a lease our own answer is marked as stale, and a target without one will do.
   if (services.membership.lease().valid()) path += "&fresh=1";
-  auto answer =
-      co_await call_node(services, target, http::Method::get, std::move(path), kListLimits);
+  http::CallLimits limits = kListLimits;
+  limits.is_silent = services.suspects.answering()->silence_of(target.id);
+  auto answer = co_await call_node(services, target, http::Method::get, std::move(path), limits);
   if (!answer)
     co_return fail(Errc::unavailable, "the list would be incomplete: {}", answer.error().message);
   if (answer->status == 421)

@@ -1,6 +1,7 @@
 #include "proxy/relay.h"
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <span>
 
@@ -139,6 +140,10 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
   co_return std::move(*final_answer);
 }
 
+const std::atomic<bool>* silence_of(const Services& services, const cluster::Node& target) {
+  return services.suspects.answering()->silence_of(target.id);
+}
+
 bool is_redirect(const http::ClientResponse& answer) {
   return answer.status >= 300 && answer.status < 400 && answer.status != 304;
 }
@@ -149,14 +154,18 @@ struct Asked {
   http::ClientResponse answer;
 };
 /// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
-/// of a body has been taken.
+/// of a body has been taken. `is_silent` as CallLimits has it: of a reader who has other homes to
+/// go to.
 Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
-                              std::string url, const std::string& owner) {
+                              std::string url, const std::string& owner,
+                              const std::atomic<bool>* is_silent) {
+  http::CallLimits limits = limits_for(head);
+  limits.is_silent = is_silent;
   for (int hop = 0;; ++hop) {
     CO_TRY(http::Url address, http::parse_url(url));
     http::ClientRequest ours = request_to_target(head, address.path);
     auto opened = co_await services.client.open(std::move(address), std::move(ours),
-                                                length_for_target(head), limits_for(head));
+                                                length_for_target(head), limits);
     if (!opened) co_return fail(target_lost(owner, opened.error()));
     http::ClientStream stream = std::move(*opened);
     auto answer = co_await stream.read_head();
@@ -164,6 +173,7 @@ Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead&
     if (!is_redirect(*answer)) co_return Asked{std::move(stream), std::move(*answer)};
     if (hop == kHopsMax) co_return fail(Errc::unavailable, "{}, does not any more", owner);
     url = answer->field("Location");
+    limits.is_silent = nullptr;  // another one
   }
 }
 
@@ -225,7 +235,8 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
   head.fields.push_back({"Range", fmt::format("bytes={}-{}", rest.from, rest.behind - 1)});
   head.fields.push_back({"If-Match", rest.etag});
   const std::string owner = fmt::format("target t[{}]", assignment.target->id);
-  CO_TRY(Asked asked, co_await relay_ask(services, head, assignment.url, owner));
+  CO_TRY(Asked asked, co_await relay_ask(services, head, assignment.url, owner,
+                                         silence_of(services, *assignment.target)));
   if (asked.answer.status != 206)
     co_return fail(Errc::unavailable, "{}, does not have the same version ({})", owner,
                    asked.answer.status);
@@ -239,7 +250,8 @@ Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
   const std::string owner =
       fmt::format("target t[{}], which owns {}", assignment.target->id, wanted.display());
-  co_return co_await relay_ask(services, request.head(), assignment.url, owner);
+  co_return co_await relay_ask(services, request.head(), assignment.url, owner,
+                               silence_of(services, *assignment.target));
 }
 
 /// Another home goes on where one has failed: tried until those who are gone are known to be.
@@ -294,7 +306,9 @@ Task<Status> relay_object(const Services& services, http::Request& request, std:
   const auto* record = assignment.state->bmd.find(wanted.bucket);
   const bool has_other_homes =
       access_of(head.method) == Access::read && record != nullptr && record->pieces().many();
-  auto asked = co_await relay_ask(services, head, assignment.url, owner);
+  auto asked =
+      co_await relay_ask(services, head, assignment.url, owner,
+                         has_other_homes ? silence_of(services, *assignment.target) : nullptr);
   if (!asked && has_other_homes)
     asked = co_await go_on_elsewhere(services, request, wanted, nullptr);
   if (!asked) co_return fail(asked.error());

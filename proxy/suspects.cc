@@ -122,8 +122,15 @@ void Suspects::take_load(const std::string& id, const std::vector<LoadReport::Of
 
 void Suspects::set_answering(const std::string& id, bool answers, std::string_view reason) {
   const auto now = answering_.get();  // only loop_ writes
-  if (now->contains(id) == answers) return;
+  std::atomic<bool>& is_silent = silence_[id];
+  is_silent = !answers;
+  if (now->contains(id) == answers && now->silence.contains(id)) return;
   auto next = std::make_shared<Answering>(*now);
+  next->silence[id] = &is_silent;
+  if (now->contains(id) == answers) {
+    answering_.set(std::move(next));
+    return;
+  }
   if (answers) {
     next->suspects.erase(id);
     obs::log("proxy").info("target answers node={}", id);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,8 +24,16 @@ struct Answering {
   std::set<std::string> suspects;  ///< ids of those that do not
   /// By id; of each the last that it said.
   std::map<std::string, std::shared_ptr<const Snapshot<LoadReport>>> loads = {};
+  /// By id; true while it is a suspect. They live as long as the Suspects.
+  std::map<std::string, const std::atomic<bool>*> silence = {};
 
   [[nodiscard]] bool contains(const std::string& id) const { return !suspects.contains(id); }
+  /// For CallLimits: becomes true when a target that answers now does not any more. Null for one
+  /// that does not.
+  [[nodiscard]] const std::atomic<bool>* silence_of(const std::string& id) const {
+    const auto its = silence.find(id);
+    return contains(id) && its != silence.end() ? its->second : nullptr;
+  }
 };
 
 /// Knows which targets answer. Holds one long-lived call to each registered target,
@@ -71,6 +80,7 @@ class Suspects {
   http::TaskGroup tasks_;
   Snapshot<Answering> answering_;
   std::map<std::string, std::shared_ptr<Snapshot<LoadReport>>> loads_;  // only loop_
+  std::map<std::string, std::atomic<bool>> silence_;                    // of all there ever were
   std::mutex mutex_;
   std::set<std::string> followed_;  // guarded by mutex_
 };

@@ -191,7 +191,7 @@ Task<Status> ClientStream::Impl::start(bool fresh) {
     if (deadline) until = std::min(until, *deadline);
     CO_TRY(connection, co_await ClientConnection::connect(url, tls, until));
   }
-  connection->set_limits({deadline, limits.stall});
+  connection->set_limits({deadline, limits.stall, limits.is_silent});
   const auto body = std::as_bytes(std::span(small_body));
   const Status sent = co_await connection->send(text, body);
   if (!sent && sent.error().code != Errc::disconnected) co_return sent;

@@ -25,6 +25,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kSilenceLookEvery{250};
 constexpr std::size_t kClientConnectionHeadReadBytes = 16U << 10U;
 constexpr std::size_t kHeadBytesMax = 64U << 10U;
 constexpr std::size_t kClientConnectionChunkedReadBytes = 256U << 10U;
@@ -127,7 +128,14 @@ void ClientConnection::watch() {
   deadline_ = steady_clock::now() + limits_.stall;
   if (limits_.hard) deadline_ = std::min(deadline_, *limits_.hard);
   waiting_ = true;
-  if (!armed_ || *armed_ > deadline_) arm(deadline_);
+  const auto look = next_look();
+  if (!armed_ || *armed_ > look) arm(look);
+}
+
+/// When the wait that is under way may be over.
+steady_clock::time_point ClientConnection::next_look() const {
+  if (limits_.is_silent == nullptr) return deadline_;
+  return std::min(deadline_, steady_clock::now() + kSilenceLookEvery);
 }
 
 void ClientConnection::arm(steady_clock::time_point when) {
@@ -142,8 +150,9 @@ void ClientConnection::arm(steady_clock::time_point when) {
 void ClientConnection::on_timer() {
   armed_.reset();
   if (!waiting_) return;
-  if (steady_clock::now() < deadline_) {
-    arm(deadline_);
+  const bool is_silent = limits_.is_silent != nullptr && limits_.is_silent->load();
+  if (!is_silent && steady_clock::now() < deadline_) {
+    arm(next_look());
     return;
   }
   expired_ = true;

@@ -22,10 +22,12 @@
 
 namespace tarn::http {
 
-/// When a wait for the peer ends in `timeout`: at `hard`, or after `stall` without a byte.
+/// When a wait for the peer ends in `timeout`: at `hard`, after `stall` without a byte, or when it
+/// is known to be silent.
 struct WaitLimits {
   std::optional<std::chrono::steady_clock::time_point> hard;
   std::chrono::milliseconds stall{30'000};
+  const std::atomic<bool>* is_silent = nullptr;  ///< as CallLimits has it
 };
 
 /// A connected socket with a deadline on every wait. Used on one loop by one coroutine at a time.
@@ -89,6 +91,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   Status take_framing(const ClientResponse& head, bool to_head);
   void watch();
   void on_timer();
+  [[nodiscard]] std::chrono::steady_clock::time_point next_look() const;
   void arm(std::chrono::steady_clock::time_point when);
 
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket_;

@@ -1,0 +1,101 @@
+"""Reads of erasure-coded objects while m of their nodes die at one instant: from the first byte on, from what is left."""
+
+import contextlib
+import threading
+import time
+
+import pytest
+from disks import seeded
+from harness import client
+from harness.coded import KIB, MIB, props
+from harness.nodes import wait_until_home
+
+SIZES = (500, 70 * KIB, 300 * KIB, MIB + 7)
+NAMES = 32
+AFTER = 6  # seconds of reading from the loss on
+
+
+class Reader:
+    """Reads all names in turn, again and again, and notes what each read took."""
+
+    def __init__(self, url_of, bodies, tries, patience=60):
+        self.url_of, self.bodies, self.tries, self.patience = url_of, bodies, tries, patience
+        self.reads, self.problems = [], []  # (begun, seconds, tries), texts
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def read(self, name):
+        """As a client does that tries again once: after Retry-After, or at once when the connection ended."""
+        said = []
+        for attempt in range(1, self.tries + 1):
+            try:
+                answer = client.request("GET", self.url_of(name), expect=False, timeout=self.patience)
+            except OSError as error:
+                said.append(repr(error))
+                continue
+            if answer.status == 200:
+                assert answer.body == self.bodies[name], name
+                return attempt
+            said.append(f"{answer.status} {answer.text[:200]}")
+            if attempt < self.tries:
+                time.sleep(float(answer.headers.get("Retry-After", 0)))
+        self.problems.append((time.monotonic(), name, said))
+        return self.tries
+
+    def run(self):
+        while not self.ends.is_set():
+            for name in self.bodies:
+                begun = time.monotonic()
+                attempts = self.read(name)
+                self.reads.append((begun, time.monotonic() - begun, attempts))
+
+    def stop(self):
+        self.ends.set()
+        self.thread.join()
+
+    def slowest_since(self, moment):
+        return max(seconds for begun, seconds, _ in self.reads if begun + seconds > moment)
+
+
+@pytest.mark.parametrize("way, layout", [pytest.param("kill", "striped", marks=pytest.mark.gate("N1")), ("kill", "whole"),
+                                         ("stop", "striped"), ("stop", "whole")])
+def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, seed):
+    rng = seeded(seed, "coded reads", layout, way)
+    cluster = make_cluster(targets=8, drives=1)
+    cluster.create_bucket("cut", props(layout, 4, 2))
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    owner = cluster.owner("cut", "n-2")
+    gone = [owner, rng.choice([target for target in cluster.targets() if target != owner])]
+    readers = [Reader(lambda name: cluster.url("cut", name, base=cluster.relay), bodies, tries=1),
+               # A client that was sent to a target which is stopped hears nothing: it must give up and ask again.
+               Reader(lambda name: cluster.url("cut", name), bodies, tries=2, patience=5 if way == "stop" else 60)]
+    with contextlib.ExitStack() as ends:
+        for reader in readers:
+            ends.callback(reader.stop)
+        time.sleep(1)
+        # Written when they have a second left.
+        fresh = {f"fresh-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(4)}
+        for name, body in fresh.items():
+            assert cluster.put("cut", name, body).status == 200
+        begun = time.monotonic()
+        getattr(cluster, way)(*gone)
+        for name, body in fresh.items():
+            got = client.request("GET", cluster.url("cut", name, base=cluster.relay), timeout=60)
+            assert got.status == 200 and got.body == body, (name, got)
+            head = client.request("HEAD", cluster.url("cut", name, base=cluster.relay), timeout=60)
+            assert head.status == 200 and int(head.headers["Content-Length"]) == len(body), (name, head)
+        print(f"{gone} went; all that was written just before was read in {time.monotonic() - begun:.2f} s")
+        assert sorted(cluster.names("cut")) == sorted(bodies | fresh), "a list is whole"
+        time.sleep(max(0, begun + AFTER - time.monotonic()))
+    if way == "stop":
+        cluster.cont(*gone)
+    for kind, reader in zip(("relayed", "redirected"), readers, strict=True):
+        again = sum(attempts > 1 for _, _, attempts in reader.reads)
+        print(f"{kind}: {len(reader.reads)} reads, {again} of them tried again, the slowest since the loss took {reader.slowest_since(begun):.2f} s")
+    for reader in readers:
+        assert reader.problems == [], [(round(when - begun, 2), name, said) for when, name, said in reader.problems[:5]]
+        assert any(start > begun for start, _, _ in reader.reads), "nobody read after the loss"
