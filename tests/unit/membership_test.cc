@@ -251,7 +251,10 @@ TEST_CASE("A coded bucket is made only when all targets can keep its objects",
     REQUIRE(cluster.run(cluster.store->commit(std::move(change)))->succeeded);
   };
   Smap map = cluster.run(cluster.view.fresh()).value()->map;
-  for (const char* id : {"tgtA", "tgtB"}) map.nodes[id] = node(id, Role::target);
+  for (const char* id : {"tgtA", "tgtB"}) {
+    map.nodes[id] = node(id, Role::target);
+    map.nodes[id].drives = 2;
+  }
   Transaction change;
   change.puts.push_back({std::string(keys::kMap), nlohmann::json(map).dump(), 0});
   REQUIRE(cluster.run(cluster.store->commit(std::move(change)))->succeeded);
@@ -268,6 +271,11 @@ TEST_CASE("A coded bucket is made only when all targets can keep its objects",
   CHECK(cluster.create("plain"));
   say("tgtB", true);
   CHECK(make("one"));
+  props.others["ec.data_slices"] = "3";  // five slices, four drives
+  const auto many = make("two");
+  REQUIRE(!many);
+  CHECK(many.error().code == Errc::invalid_argument);
+  CHECK_THAT(many.error().message, Catch::Contains("ec.data_slices can be 2 at most"));
 }
 
 TEST_CASE("A follower sees changes as they happen and tells each to its listeners",
