@@ -1,8 +1,10 @@
 """Buckets with `ec.enabled`: objects are cut into slices, and any m of their homes may be lost."""
 
 import contextlib
+import itertools
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -351,6 +353,8 @@ def test_export_makes_objects_of_their_slices(four, tmp_path):
     del bodies["gone"]
     drives = {target: four.drives(target) for target in targets(four)}
     four.down()
+    for drive in itertools.chain(*drives.values()):
+        shutil.rmtree(drive / ".tarn" / "index")  # the files say all that it knew
     cli = Cli("http://127.0.0.1:1")
     for left_out in (None, *drives):
         some = [drive for target, each in drives.items() if target != left_out for drive in each]
@@ -381,6 +385,67 @@ def test_export_tells_of_pieces_without_a_record(four, tmp_path):
     assert told["written"] == 0 and told["without_record"] == 1 and exported(tmp_path / "plain") == {}
     cli.ok("export", "--salvage", *drives, "--to", tmp_path / "salvaged")
     assert exported(tmp_path / "salvaged") == {"a": body}
+
+
+def test_a_lost_index_is_made_anew_from_slices(four):
+    bodies = {name: os.urandom(size) for name, size in BODIES.items()} | {"small": b"copied"}
+    for name, body in bodies.items():
+        assert four.put("cut", name, body).status == 200
+        record_of(four, name)
+    lies = {name: pieces_of(four, name) for name in bodies}
+    four.kill("t1", "t2", "t3", "t4")
+    for target in targets(four):
+        for drive in four.drives(target):
+            shutil.rmtree(drive / ".tarn" / "index")
+    four.start("t1", "t2", "t3", "t4")
+    wait_until_home(four)
+    four.assert_bodies("cut", bodies)
+    assert {name: pieces_of(four, name) for name in bodies} == lies
+    four.kill("t1")  # and a slice less is borne as before
+    for name, body in bodies.items():
+        assert wait_until(lambda: (got := get_or_none(four, name)) and got.status == 200 and got, 20, f"{name} is read").body == body
+
+
+def get_or_none(cluster, name):
+    try:
+        return get(cluster, name)
+    except OSError:  # sent to the one that was killed just now
+        return None
+
+
+def test_a_cluster_with_coded_buckets_is_recovered_from_its_drives(make_cluster, tmp_path):
+    """What a bucket is like, and what it once was like, stands on the drives as well."""
+    cluster = make_cluster(targets=3, drives=2)
+    buckets = {"cut": coded(), "few": coded(k=2, m=3), "whole": props("whole", 2, 1)}
+    bodies = {}
+    for bucket, its in buckets.items():
+        cluster.create_bucket(bucket, its)
+        for size in (LIMIT, 3 * STRIPE + 5):
+            bodies[bucket, f"o-{size}"] = os.urandom(size)
+            assert cluster.put(bucket, f"o-{size}", bodies[bucket, f"o-{size}"]).status == 200
+    was = {bucket: cluster.bucket_action("HEAD", bucket, "").headers["Ais-Bucket-Props"] for bucket in buckets}
+    assert json.loads(was["few"])["ec"]["parity_slices"] == 3
+    cluster.down()
+    proxy = cluster.directory / "p1"
+    (proxy / "meta").rename(tmp_path / "lost")
+    drives = [drive for target in targets(cluster) for drive in cluster.drives(target)]
+    Cli("http://127.0.0.1:9").ok("cluster", "recover", "--to", proxy, "--secret-file", proxy / "cluster.secret", *drives)
+    cluster.up()
+    wait_until_home(cluster)
+    assert {bucket: cluster.bucket_action("HEAD", bucket, "").headers["Ais-Bucket-Props"] for bucket in buckets} == was
+    for (bucket, name), body in bodies.items():
+        assert cluster.get(bucket, name).body == body
+        assert cluster.put(bucket, f"new-{name}", body).status == 200
+    cluster.kill("t3")  # of each bucket that many slices, and records, may go
+
+    def read(bucket, name):
+        with contextlib.suppress(OSError):
+            return client.request("GET", cluster.url(bucket, name), expect=False)
+
+    for (bucket, name), body in bodies.items():
+        for each in (name, f"new-{name}"):
+            got = wait_until(lambda: (answer := read(bucket, each)) and answer.status == 200 and answer, 20, f"{each} of {bucket} is read")
+            assert got.body == body
 
 
 def test_what_cannot_be_is_refused(four):
