@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/event.h"
 #include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "target/node_call.h"
 #include "target/peer_copy.h"
 #include "target/piece_home.h"
@@ -17,12 +19,22 @@ constexpr std::size_t kPieceCallsAnswerBytes = 4096;
 /// Who does not even connect in this time is passed over: there are other slices.
 constexpr auto kConnectLimit = 300ms;
 constexpr auto kStallLimit = 5s;
+constexpr auto kLiveLookEvery = 1s;
 /// A seal waits for the syncs of a drive that may have much to write.
 constexpr http::CallLimits kSealLimits{.connect = 1s, .total = 30s};
 constexpr http::CallLimits kPieceCallsAskLimits{.connect = 1s, .total = 10s};
 /// An owner may have to commit for each.
 constexpr http::CallLimits kJudgeLimits{.connect = 1s, .total = 60s};
 constexpr http::CallLimits kPieceCallsTellLimits{.connect = kConnectLimit, .total = 2s};
+
+/// Until the lease of another target has ended: what stands still may sync for long, but nobody
+/// waits for it longer than that.
+Task<Status> while_live(TargetNode& node, std::string id) {
+  EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
+  while (node.view.state()->live.contains(id))
+    co_await changes.wait_until(std::chrono::steady_clock::now() + kLiveLookEvery);
+  co_return fail(Errc::disconnected, "target t[{}] did not answer, and its lease has ended", id);
+}
 
 AsOf piece_calls_present(const TargetNode& node) {
   const auto state = node.view.state();
@@ -136,8 +148,10 @@ Task<Status> PieceDownload::read(std::span<std::byte> into) {
 Task<Status> seal_at(TargetNode& node, std::string home, PieceSeal seal) {
   CO_FAIL_POINT("piece.seal_at");
   std::string target = with(kPieceSealPath, to_query(seal, piece_calls_present(node)));
-  co_return co_await piece_calls_tell(node, std::move(home), std::move(target), to_body(seal),
-                                      kSealLimits);
+  auto first =
+      co_await first_of(piece_calls_tell(node, home, std::move(target), to_body(seal), kSealLimits),
+                        while_live(node, home));
+  co_return first.index() == 0 ? std::get<0>(std::move(first)) : std::get<1>(std::move(first));
 }
 
 Task<Status> abandon_at(TargetNode& node, std::string home, PieceToken token) {

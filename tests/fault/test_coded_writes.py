@@ -1,6 +1,7 @@
 """Writes of coded objects while homes go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
 them (faults.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
 
+import contextlib
 import threading
 import time
 
@@ -124,6 +125,86 @@ def test_a_home_that_is_killed_before_it_seals_is_replaced(make_stage, seed):
     assert stage.fail_point_hits(dead, "piece.before_seal") == 1
     print(f"injected: {dead} killed before it sealed its slice; detected: {answer.status}")
     assert_replaced(cluster, name, answer, body, dead, {before})
+
+
+def stands_still(cluster, target):
+    with open(f"/proc/{cluster.pid(target)}/stat", encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "T"
+
+
+@contextlib.contextmanager
+def still(cluster, target):
+    """It hangs: its connections stay, and nothing answers."""
+    cluster.stop(target)
+    try:
+        wait_until(lambda: stands_still(cluster, target), 10, f"{target} stands still")
+        yield
+        assert stands_still(cluster, target)
+    finally:
+        cluster.cont(target)
+
+
+def test_a_home_that_hangs_in_the_middle_of_a_body_is_replaced(make_stage, seed):
+    rng = seeded(seed, "hangs")
+    stage = make(make_stage, targets=5, drives=1)
+    cluster = stage.cluster
+    body, name = rng.randbytes(12 * MIB), "n-0000"
+    before, hung = first_version(cluster, name, rng.randbytes(5000))
+    put = SlowPut(cluster, name, body)
+    put.first_half()
+    wait_until(lambda: work_bytes(stage)[hung] >= 2 * MIB, 10, "half of a body has come there")
+    begun = time.monotonic()
+    with still(cluster, hung):
+        answer = put.second_half()
+        print(f"injected: {hung} hangs in the middle of a body; detected: {answer.status} after {time.monotonic() - begun:.1f} s")
+        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
+        assert hung not in in_slices(cluster, name, {before}).values()
+        assert get(cluster, name).body == body
+
+
+def test_a_home_that_hangs_at_its_seal_is_replaced(make_stage, seed):
+    """Its lease ends meanwhile, and it is not waited for any longer."""
+    rng = seeded(seed, "hangs at the seal")
+    stage = make(make_stage, targets=5, drives=1)
+    cluster = stage.cluster
+    name, body = "n-0000", rng.randbytes(700 * KIB)
+    before, hung = first_version(cluster, name, rng.randbytes(5000))
+    owner = cluster.owner("cut", name)
+    stage.kill(owner)
+    stage.start(owner, fail_points={owner: "coded.before_seal=sleep:2000@1"})
+    wait_until_home(cluster)
+    answers = []
+    writer = threading.Thread(target=lambda: answers.append(cluster.put("cut", name, body, expect=False, timeout=60)))
+    writer.start()
+    wait_until(lambda: stage.fail_point_hits(owner, "coded.before_seal"), 20, "all slices have come to their homes")
+    begun = time.monotonic()
+    with still(cluster, hung):
+        writer.join()
+        (answer,) = answers
+        took = time.monotonic() - begun
+        print(f"injected: {hung} hangs before it seals its slice; detected: {answer.status} after {took:.1f} s")
+        assert answer.status == 200 and "Tarn-Durability" not in answer.headers, answer
+        assert hung not in in_slices(cluster, name, {before}).values()
+        assert get(cluster, name).body == body
+    assert took < 20, "the seal waited for more than the lease"
+
+
+def test_a_home_of_the_record_that_hangs_holds_up_a_write_for_its_lease(make_stage, seed):
+    rng = seeded(seed, "record hangs")
+    stage = make(make_stage, targets=5, drives=1)
+    cluster = stage.cluster
+    name, body = "n-0000", rng.randbytes(700 * KIB)
+    first_version(cluster, name, rng.randbytes(5000))
+    owner = cluster.owner("cut", name)
+    (hung,) = {target for target in cluster.targets() if name in attribute.objects(cluster.drives(target), "cut")} - {owner}
+    begun = time.monotonic()
+    with still(cluster, hung):
+        answer = cluster.put("cut", name, body, expect=False, timeout=60)
+        took = time.monotonic() - begun
+        print(f"injected: {hung} hangs, which has the record; detected: {answer.status} after {took:.1f} s")
+        assert answer.status == 200, answer
+        assert get(cluster, name).body == body
+    assert took < 20
 
 
 def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_died(make_stage, seed):
