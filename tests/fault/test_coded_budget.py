@@ -1,9 +1,11 @@
-"""Drives and nodes of a cluster die, hang, fill up, go bad and return, never more of them at once than its coded objects bear. Who
-looks after it puts drives back, and does nothing else. No acknowledged write is lost, no wrong byte is read, no read fails twice, and each time the ledger is full
-again by itself.
+"""Drives and nodes of a cluster die, hang, fill up, go bad, are stopped and return, never more of them at once than its coded objects
+bear. Who looks after it puts drives back, and does nothing else. No acknowledged write is lost, no wrong byte and no older version is
+read, no list misses a name, no read fails twice, and each time the ledger is full again by itself.
+
+Two clusters: many nodes of few drives, and two nodes of many, where a node holds more slices of an object than may be lost.
 
 TARN_TEST_SECONDS says for how long; with TARN_TEST_DOSE=full there are 10,000 objects of 1 byte to 256 MiB, and with
-TARN_TEST_EVERY_FAULT each kind of fault must have happened. `tests/soak coding` is this test for half an hour."""
+TARN_TEST_EVERY_FAULT each kind of fault must have happened. `tests/soak coding` is this test, each cluster for half of the time."""
 
 import contextlib
 import os
@@ -30,7 +32,7 @@ from stage import Churn
 needs_fuse = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 SECONDS = float(os.environ.get("TARN_TEST_SECONDS") or 25)
 EVERY_FAULT = bool(os.environ.get("TARN_TEST_EVERY_FAULT"))
-K, M = 4, 2
+M = 2  # drives or nodes that may go at once
 BUCKET = "cut"
 HOT = [f"hot-{i:03}" for i in range(dose(16, 60))]
 HEALS_WITHIN = dose(120, 300)
@@ -97,13 +99,37 @@ class Reading:
             time.sleep(3)
 
 
+class Listing:
+    """Lists the names that nobody changes: each time all of them."""
+
+    def __init__(self, stored):
+        self.names = sorted(stored)
+        self.lists = self.retried = 0
+        self.failed = []
+
+    def __call__(self, client):
+        time.sleep(0.2)
+        for attempt in range(2):
+            op = client.list(BUCKET, prefix="cold-")
+            self.lists += 1
+            if op.status == 200 and not op.wrong and [name for name, *_ in op.names] == self.names:
+                return
+            if op.status == 200 or attempt == 1:
+                self.failed.append(f"{op.line()} {op.wrong} {len(op.names or ())} names")
+                return
+            self.retried += 1
+            time.sleep(3)
+
+
 class Breaking:
     """Each fault is a generator: it begins, yields for how long it lasts in seconds, and ends."""
 
-    def __init__(self, stage, rng):
-        self.stage, self.rng = stage, rng
+    def __init__(self, stage, rng, nodes_may_go):
+        self.stage, self.rng, self.nodes_may_go = stage, rng, nodes_may_go
         self.injected, self.detected = {}, {}
-        self.kinds = [self.pull, self.hang, self.fill, self.corrupt, self.kill, self.freeze]
+        self.kinds = [self.pull, self.hang, self.fill, self.corrupt]
+        if nodes_may_go:
+            self.kinds += [self.kill, self.freeze, self.shut_down]
         self._deck = Deck(rng, self.kinds)
         self.corrupted_ns = 0  # when bytes were changed in this round
 
@@ -166,6 +192,13 @@ class Breaking:
         yield self._hold()
         self.stage.start(target, served=False)
 
+    def shut_down(self, target, disk):
+        """As an operator does it, who starts it again."""
+        self.stage.kill(target, number=signal.SIGTERM)
+        self._saw("shut_down", not self.stage.is_alive(target))
+        yield self._hold()
+        self.stage.start(target, served=False)
+
     def freeze(self, target, disk):
         pid = self.stage.cluster.pid(target)
         os.kill(pid, signal.SIGSTOP)
@@ -174,12 +207,15 @@ class Breaking:
         os.kill(pid, signal.SIGCONT)
 
     def round(self):
-        """One or two of them at once, at targets of their own."""
+        """One or two of them at once: at targets of their own, or at drives anywhere."""
         running = []
-        for target in self.rng.sample(self.stage.targets(), self.rng.choice((1, 2, 2))):
-            fault = self._deck.draw()(target, self.rng.choice(self.stage.disks[target]))
+        places = [(target, disk) for target in self.stage.targets() for disk in self.stage.disks[target]]
+        if self.nodes_may_go:
+            places = [(target, self.rng.choice(self.stage.disks[target])) for target in self.stage.targets()]
+        for target, disk in self.rng.sample(places, self.rng.choice((1, 2, 2))):
+            fault = self._deck.draw()(target, disk)
             seconds = next(fault)
-            print(f"{time.monotonic():.1f} {fault.__name__} {target} for {seconds:.1f} s", flush=True)
+            print(f"{time.monotonic():.1f} {fault.__name__} {target} {disk.mountpoint.name} for {seconds:.1f} s", flush=True)
             running.append((time.monotonic() + seconds, fault))
             time.sleep(self.rng.uniform(0, 2))
         for end, fault in sorted(running, key=lambda each: each[0]):
@@ -211,22 +247,24 @@ def wait_healed(cluster, since_ns=0):
 
 
 @needs_fuse
-def test_nothing_is_lost_within_the_budget(make_stage, seed):
-    rng = seeded(seed, "budget")
-    layout = rng.choice(("striped", "whole"))
+@pytest.mark.parametrize("targets, drives, k, layout", [(8, 2, 4, "striped"), (8, 2, 4, "whole"), (2, 8, 8, "striped")])
+def test_nothing_is_lost_within_the_budget(make_stage, seed, targets, drives, k, layout):
+    rng = seeded(seed, "budget", targets, layout)
     settings = {"scrub.period": dose("20s", "2m")}
-    stage = make_stage(targets=8, drives=2, fs="ext4", faultable=True, size=dose(96 * MIB, 1024 * MIB), settings=settings)
+    stage = make_stage(targets=targets, drives=drives, fs="ext4", faultable=True, size=dose(96 * MIB, 1024 * MIB), settings=settings)
     cluster = stage.cluster
     cluster.expect_errors(COMPLAINTS)
-    cluster.create_bucket(BUCKET, props(layout, K, M))
+    cluster.create_bucket(BUCKET, props(layout, k, M))
     wait_until_home(cluster)
     stored = store(stage, cold_sizes(rng))
     wait_healed(cluster)
-    print(f"layout {layout}, {len(stored)} objects, {sum(op.length for op in stored.values())} bytes", flush=True)
-    reading, breaking = Reading(seed, stored), Breaking(stage, rng)
+    print(f"{targets} targets of {drives} drives, {k}+{M} {layout}, {len(stored)} objects, {sum(op.length for op in stored.values())} bytes", flush=True)
+    reading, listing, breaking = Reading(seed, stored), Listing(stored), Breaking(stage, rng, nodes_may_go=targets >= k + M)
+    changes = {"writer": {"puts": 1.0, "deletes": 0.0}, "overwriter": {}, "deleter": {"puts": 0.4, "deletes": 0.4}}
     crowds = [Crowd([stage.client(f"read{i}", timeout=60) for i in range(3)], reading).start(),
-              Crowd([stage.client(f"churn{i}", timeout=30) for i in range(2)],
-                    Churn(seed, HOT, bucket=BUCKET, sizes=(0, 100, LIMIT + 1, 70_000, 300_000))).start()]
+              Crowd([stage.client("list", timeout=60)], listing).start()]
+    crowds += [Crowd([stage.client(name, timeout=30)],
+                     Churn(seed, HOT, bucket=BUCKET, sizes=(0, 100, LIMIT + 1, 70_000, 300_000), **its)).start() for name, its in changes.items()]
     until, rounds = time.monotonic() + SECONDS, 0
     try:
         while time.monotonic() < until:
@@ -237,9 +275,11 @@ def test_nothing_is_lost_within_the_budget(make_stage, seed):
     finally:
         for crowd in crowds:
             crowd.stop()
-    print(f"{rounds} rounds, injected: {breaking.injected} detected: {breaking.detected}; {reading.reads} reads, "
-          f"{reading.retried} of them a second time, {len(reading.failed)} failed")
+    print(f"{rounds} rounds, injected: {breaking.injected} detected: {breaking.detected}; {reading.reads} reads, {reading.retried} of them a "
+          f"second time, {len(reading.failed)} failed; {listing.lists} lists, {listing.retried} a second time, {len(listing.failed)} failed")
     assert not reading.failed, reading.failed[:5]
+    assert not listing.failed, listing.failed[:5]
+    assert listing.lists > 0 and reading.reads > 0
     assert breaking.injected == breaking.detected
     assert not EVERY_FAULT or len(breaking.injected) == len(breaking.kinds), "some kinds never happened; a longer run has all"
     judge = stage.client("judge", timeout=60)
