@@ -6,6 +6,7 @@ Slices that nobody needs any more go within seconds here, not after half a minut
 import threading
 import time
 
+import disks
 import pytest
 from copies import wait_settled
 from disks import seeded
@@ -33,6 +34,9 @@ HOME = ("piece.written=kill", "piece.before_seal=kill", "put.before_attribute=ki
 FIRST = ("coded.one_sealed=kill@2", "coded.before_record=kill", "copies.given=kill", "copies.before_own=kill", "put.before_reply=kill")
 DELETE = ("copies.send=kill", "copies.given=kill", "delete.before_tombstone=kill", "delete.before_unlink=kill", "delete.before_reply=kill")
 PATCH = ("copies.given=kill", "copies.before_own=kill", "coded.before_drop=kill")
+
+
+disks_needed = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 
 
 class Readers:
@@ -65,11 +69,11 @@ class Readers:
 class Steps:
     """Cuts writes short in one cluster, each under a name of its own."""
 
-    def __init__(self, make_stage, seed, *words, layout=None, k=2, m=2):
+    def __init__(self, make_stage, seed, *words, layout=None, k=2, m=2, **disks_of):
         self.rng = seeded(seed, "coded steps", *words)
         layout = layout or self.rng.choice(("striped", "whole"))
         print(f"seed {seed}, layout {layout}")
-        self.stage = make_stage(targets=4, drives=1, meta="etcd", proxies=2)
+        self.stage = make_stage(**{"targets": 4, "drives": 1, "meta": "etcd", "proxies": 2} | disks_of)
         self.cluster = self.stage.cluster
         self.stage.kill(*self.cluster.targets())
         self.start(*self.cluster.targets())
@@ -127,6 +131,40 @@ class Steps:
         self.stage.look(self.judge, [name], BUCKET, seconds=20)
         print(f"{who} {dies} killed at {point}, {self.ways[-1]}: {done[0].line()}")
         return name, done[0]
+
+    def cut_off(self, who, point, write, first=False):
+        """`write(writer, name)` while a drive of the owner of the name, or of another home, fails at `point`; what came of it."""
+        name = f"n-{len(self.names):04}"
+        self.names.append(name)
+        owner = self.cluster.owner(BUCKET, name)
+        at = owner
+        if not first:
+            self.put(name)
+            if who == "home":
+                at = self.rng.choice([home for home in self.record_homes(name) if home != owner])
+        wait_settled(self.cluster)
+        has_it = [disk for disk in self.stage.disks[at] if name in attribute.objects([disk.mountpoint], BUCKET)]
+        disk = self.rng.choice(has_it or self.stage.disks[at])
+        self.stage.kill(at)
+        self.start(at, point=f"{point}=sleep:1000")
+        wait_until_home(self.cluster)
+        self.readers.name = name
+        writer = self.stage.client(f"writer-{name}", timeout=60)
+        done = []
+        thread = threading.Thread(target=lambda: done.append(write(writer, name)), daemon=True)
+        thread.start()
+        wait_until(lambda: self.stage.fail_point_hits(at, point) > 0, 20, f"{at} has come to {point}")
+        disk.power_cut()
+        assert disk.is_cut()
+        thread.join()
+        self.stage.look(self.judge, [name], BUCKET, seconds=20)
+        if self.rng.random() < 0.5:
+            self.write_again(name)
+        print(f"{disk.name} of {who} {at} failed at {point}: {done[0].line()}")
+        self.stage.kill(at)
+        disk.remount()
+        self.start(at)
+        wait_until_home(self.cluster)
 
     def draw_way(self):
         if not self.deck:
@@ -229,6 +267,23 @@ def test_first_writes_deletes_and_changes_of_metadata_cut_short_are_done_or_not(
         steps.cut("owner", point, Patched(steps.cluster))
     steps.end()
     print(f"injected: {len(FIRST) + len(DELETE) + len(PATCH)} kills between steps")
+
+
+@disks_needed
+@pytest.mark.parametrize("who", ["owner", "home"])
+def test_writes_whose_drive_fails_at_every_step_show_the_old_version_or_the_new(make_stage, seed, who):
+    """A7: the process lives on, and its other drive as well."""
+    steps = Steps(make_stage, seed, "drive", who, drives=2, fs="ext4", faultable=True, size=96 * MIB)
+    steps.cluster.expect_errors(r" (error|warn|critical) ")
+    names = {point.split("=")[0] for point in (OWNER if who == "owner" else HOME)}
+    cuts = [(point, overwrite(steps.rng.choice(SIZES)), False) for point in sorted(names)]
+    if who == "owner":
+        cuts += [(point.split("=")[0], overwrite(70_000), True) for point in FIRST]
+    cuts += [(point.split("=")[0], delete, False) for point in DELETE if who == "owner"]
+    for point, write, first in cuts:
+        steps.cut_off(who, point, write, first)
+    steps.end()
+    print(f"injected: {len(cuts)} drives failed between steps")
 
 
 def test_what_ends_before_its_record_leaves_the_old_version_whole(make_stage, seed):

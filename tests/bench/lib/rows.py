@@ -52,9 +52,9 @@ def _coded_rows():
     for layout in ("striped", "whole"):
         yield Row(f"ec_put_{layout}_cpu", "plain PUT x bytes stored, beside 0.06 s/GB", "<=", 1.00)
         yield Row(f"ec_put_{layout}_rate", "plain PUT", ">=", None)
-    yield Row("degraded_get_whole", "the same GETs before their owner died", ">=", 0.8)
-    yield Row("degraded_get_striped", "the same GETs before two nodes died", ">=", 0.5)
-    yield Row("ec_failover_read_s", "seconds from kill -9, coded objects", "<=", 3)
+    yield Row("degraded_get_whole", "the same GETs before their owner died", ">=", 0.87)
+    yield Row("degraded_get_striped", "the same GETs before two nodes died", ">=", 0.7)
+    yield Row("ec_failover_read_s", "seconds from kill -9, coded objects", "<=", 1)
     yield Row("striped_get_4_drives", "one such drive", ">=", 3.5)
     yield Row("rebuild_rate", "what its busiest drive allows", ">=", 0.7)
     yield Row("rebuild_foreground", "readers before it", ">=", 0.7)
