@@ -5,10 +5,13 @@ import threading
 import time
 
 import pytest
+from copies import redundancy
 from disks import seeded
-from harness import client
-from harness.coded import KIB, MIB, props
+from harness import attribute, client
+from harness.cli import Cli
+from harness.coded import KIB, LIMIT, MIB, props
 from harness.nodes import wait_until_home
+from harness.waiting import wait_until
 
 SIZES = (500, 70 * KIB, 300 * KIB, MIB + 7)
 NAMES = 32
@@ -99,3 +102,53 @@ def test_m_nodes_go_at_once_and_no_read_is_refused(make_cluster, layout, way, se
     for reader in readers:
         assert reader.problems == [], [(round(when - begun, 2), name, said) for when, name, said in reader.problems[:5]]
         assert any(start > begun for start, _, _ in reader.reads), "nobody read after the loss"
+
+
+def test_when_more_nodes_are_lost_than_may_be_the_lost_names_are_named_and_no_others(make_cluster, seed):
+    """m + 1 of them, one at a time, given up with what they had: of some objects fewer than k slices are left."""
+    rng = seeded(seed, "m + 1")
+    cluster = make_cluster(targets=8, drives=2, settings={"target.out_after": "2s"})
+    cluster.expect_errors(" (error|warn|critical) ")
+    cluster.create_bucket("cut", props("striped", 4, 2))
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(SIZES[i % len(SIZES)]) for i in range(NAMES)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    gone = rng.sample(cluster.targets(), 3)
+    left = [target for target in cluster.targets() if target not in gone]
+    slices, records = {name: 0 for name in bodies}, {name: 0 for name in bodies}
+    for target in left:
+        for _, said in attribute.pieces(cluster.drives(target)):
+            slices[said["name"]] += 1
+        for name in attribute.objects(cluster.drives(target), "cut"):
+            records[name] += 1
+    cut = [name for name, body in bodies.items() if len(body) > LIMIT]
+    lost = sorted(name for name in cut if slices[name] < 4)
+    assert lost and len(lost) < len(cut), "losses of another kind than this test is about"
+    cluster.kill(*gone)
+    # Until they are given up it is not known what became of them, and no name is said not to be there.
+    for name in bodies:
+        answer = client.request("GET", cluster.url("cut", name, base=cluster.relay), expect=False, timeout=60)
+        assert answer.status == 503 or (answer.status == 200 and answer.body == bodies[name]), (name, answer)
+    for target in gone:
+        Cli(cluster.endpoint).ok("node", "remove-unsafe", cluster.nodes[target]["id"], "--yes")
+    known = {name for name in bodies if records[name] or slices[name]}
+
+    def judged():
+        said = redundancy(cluster, "cut")
+        return said["complete"] and said["reduced"] == 0 and sorted(said["lost_names"]) == [name for name in lost if records[name]] and said
+
+    try:
+        said = wait_until(judged, 60, "the ledger names what is lost, and all else is whole again")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {redundancy(cluster, 'cut')}, lost: {lost}, records {records}") from None
+    print(f"injected: {gone} lost, {len(lost)} of {len(cut)} objects with fewer than 4 slices; detected: {said['lost_names']}")
+    for name, body in bodies.items():
+        answer = client.request("GET", cluster.url("cut", name, base=cluster.relay), expect=False, timeout=60)
+        if name in lost:
+            assert answer.status in (404, 500, 503) and (answer.status != 404 or not records[name]), (name, answer)
+        elif records[name]:
+            assert answer.status == 200 and answer.body == body, (name, answer)
+        if not records[name]:
+            print(f"{name}: {len(body)} bytes, {slices[name]} slices and no record: {answer.status} {answer.text[:200]}")
+    assert set(cluster.names("cut")) <= known and set(said["lost_names"]) <= set(cluster.names("cut"))
