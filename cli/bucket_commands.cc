@@ -136,11 +136,12 @@ struct CopyWords {
 
 /// Sends `action` for one bucket and another. The id of the job.
 Result<std::string> begin_job(Session& session, const std::string& from, const std::string& to,
-                              const ordered_json& action) {
+                              const ordered_json& action, bool* repeated = nullptr) {
   TRY(const std::string source, parse_bucket(from));
   TRY(const std::string goal, parse_bucket(to));
   const std::string path = path_of(source) + "&bck_to=" + percent_encode("ais/@#/" + goal + "/");
-  TRY(const auto answer, session.run(session.call(http::Method::post, path, action.dump())));
+  TRY(const auto answer,
+      session.run(session.call(http::Method::post, path, action.dump(), repeated)));
   return answer.body;
 }
 
@@ -160,9 +161,13 @@ Exit bucket_copy(Session& session, const CopyWords& words, const GlobalOptions& 
 }
 
 Exit rename(Session& session, const std::string& from, const std::string& to, bool json) {
-  const auto id = begin_job(session, from, to, {{"action", "move-bck"}});
-  if (!id) return complain("bucket mv", id.error());
-  if (json) print_json({{"job", *id}});
+  bool repeated = false;
+  const auto id = begin_job(session, from, to, {{"action", "move-bck"}}, &repeated);
+  // The first answer was lost: the bucket has its new name.
+  const bool is_done = !id && repeated && id.error().code == Errc::bucket_not_found &&
+                       session.run(session.call(http::Method::head, path_of(to))).has_value();
+  if (!id && !is_done) return complain("bucket mv", id.error());
+  if (json) print_json({{"job", id ? *id : ""}});
   return Exit::ok;
 }
 

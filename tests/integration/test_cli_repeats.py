@@ -35,14 +35,16 @@ def test_what_was_stored_by_a_try_whose_answer_was_lost_is_no_conflict(cli, clus
 def test_what_was_removed_or_made_by_such_a_try_is_done(cli, cluster, bucket):
     cluster.put(bucket, "x", b"x")
     for method, words in (("DELETE", ("rm", f"{bucket}/x")), ("POST", ("bucket", "create", f"{bucket}-two")),
-                          ("DELETE", ("bucket", "rm", "--yes", f"{bucket}-two"))):
+                          ("POST", ("bucket", "mv", f"{bucket}-two", f"{bucket}-three")),
+                          ("DELETE", ("bucket", "rm", "--yes", f"{bucket}-three"))):
         with LosesAnswers(cluster.relay, method) as way:
             Cli(way.endpoint).ok(*words)
             assert way.lost == 1
     assert cluster.names(bucket) == []
     cli.refuses(3, "rm", f"{bucket}/x")
     cli.refuses(6, "bucket", "create", bucket)
-    cli.refuses(3, "bucket", "rm", "--yes", f"{bucket}-two")
+    cli.refuses(3, "bucket", "rm", "--yes", f"{bucket}-three")
+    cli.refuses(3, "bucket", "mv", f"{bucket}-two", f"{bucket}-three")
 
 
 def test_a_file_that_cannot_be_read_on_is_said_before_anybody_answers(here):
