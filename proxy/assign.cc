@@ -109,6 +109,9 @@ std::string signed_url(const Services& services, const http::Request& request,
   api::Query query = request.query();
   if (!query.find("provider")) query.set("provider", wanted.bucket.provider);
   if (wants_whole_for_ranges(request)) query.set("multirange", "whole");
+  // A rename has the new name in its body, which the target alone reads.
+  if (request.head().method == http::Method::post && is_default_bucket(services, wanted.bucket))
+    query.set("default_bucket", "true");
   std::string url;
   url.reserve(kUrlBytes);
   url += target.public_url;

@@ -1,5 +1,6 @@
 #include "proxy/one_meaning.h"
 
+#include "common/cluster/path_meaning.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
 #include "proxy/list.h"
@@ -32,15 +33,12 @@ Task<Status> check_path_is_no_object(const Services& services, const api::Bucket
 
 Status check_path_is_no_bucket(const Services& services, const cluster::ClusterState& state,
                                const api::Bucket& bucket, std::string_view object) {
-  const std::string& default_bucket = services.options.default_bucket;
-  if (object.find('/') != std::string_view::npos || bucket != plain_bucket(default_bucket))
-    return {};
-  const api::Bucket other = plain_bucket(std::string(object));
-  if (other == bucket || state.bmd.find(other) == nullptr) return {};
-  return fail(Errc::conflict,
-              "/{} is the bucket \"{}\": an object of that name in \"{}\" could not be read there; "
-              "choose another name, or store it in another bucket",
-              object, other.display(), bucket.display());
+  if (!is_default_bucket(services, bucket)) return {};
+  return cluster::check_path_is_no_bucket(state, bucket, object);
+}
+
+bool is_default_bucket(const Services& services, const api::Bucket& bucket) {
+  return bucket == plain_bucket(services.options.default_bucket);
 }
 
 }  // namespace tarn::proxy

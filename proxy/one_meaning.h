@@ -20,4 +20,7 @@ Task<Status> check_path_is_no_object(const Services& services, const api::Bucket
                                              const cluster::ClusterState& state,
                                              const api::Bucket& bucket, std::string_view object);
 
+/// True for the bucket whose objects have paths of one segment.
+[[nodiscard]] bool is_default_bucket(const Services& services, const api::Bucket& bucket);
+
 }  // namespace tarn::proxy

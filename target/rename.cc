@@ -3,6 +3,7 @@
 // is still what was copied; a crash in between leaves both names.
 
 #include "common/base/fail_point.h"
+#include "common/cluster/path_meaning.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
@@ -38,6 +39,8 @@ Task<Status> rename_object(TargetNode& node, http::Request& request, const Objec
   CO_TRY_OK(api::check_object_name(new_name));
   if (new_name == wanted.name.object)
     co_return fail(Errc::invalid_argument, "{} already has that name", wanted.display());
+  if (request.query().get("default_bucket") == "true")
+    CO_TRY_OK(cluster::check_path_is_no_bucket(*wanted.state, wanted.bucket.name, new_name));
   CO_TRY(
       const Destination to,
       co_await find_destination(node, api::ObjectAddress{wanted.bucket.name, std::move(new_name)}));

@@ -1,5 +1,7 @@
 """A path of one segment is a bucket, or else an object of the default bucket; neither takes it from the other."""
 
+import json
+
 import pytest
 from harness import client
 from harness.cli import Cli
@@ -43,7 +45,10 @@ def test_no_bucket_takes_the_path_of_an_object(cluster, bucket, shard):
 
 def test_no_object_takes_the_path_of_a_bucket(cluster, bucket, shard):
     copy = f"{cluster.endpoint}/v1/objects/data/{shard}?object_to=ais/@%23/data/{bucket}"
+    rename = json.dumps({"action": "rename-obj", "name": bucket}).encode()
     for base in (cluster.endpoint, cluster.relay):
+        refused = client.request("POST", f"{base}/v1/objects/data/{shard}", rename)
+        assert refused.status == 409 and f'/{bucket} is the bucket "ais://{bucket}"' in refused.json()["message"], refused
         for refused in (client.request("PUT", f"{base}/data/{bucket}", b"hidden"),
                         client.request("PUT", f"{base}/v1/objects/data/{bucket}", b"hidden"), client.request("PUT", copy, b"")):
             assert refused.status == 409 and f'/{bucket} is the bucket "ais://{bucket}"' in refused.json()["message"], refused
