@@ -197,7 +197,7 @@ nlohmann::ordered_json bench_json_of(const BenchArguments& arguments, const Meas
 void print_table(const BenchArguments& arguments, const Measured& measured, unsigned jobs) {
   Table table({"WHAT", "RATE", "READ", "READERS"});
   for (std::size_t i = 0; i < measured.drives.size(); ++i)
-    table.add({printable(arguments.drives[i]),
+    table.add({arguments.drives[i],
                measured.drives[i].bytes > 0 ? megabytes(measured.drives[i].rate()) : "-",
                readable_size(measured.drives[i].bytes), "1"});
   const BenchFigures& figures = measured.figures;

@@ -98,7 +98,7 @@ Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
 /// "mirror.copies" and its kind, one a line.
 void add_leaves(Table& table, const std::string& path, const ordered_json& value) {
   if (!value.is_object()) {
-    table.add({path, value.is_string() ? printable(value.get<std::string>()) : value.dump()});
+    table.add({path, value.is_string() ? value.get<std::string>() : value.dump()});
     return;
   }
   for (const auto& [key, below] : value.items())

@@ -71,10 +71,10 @@ Exit print_nodes(Session& session, const std::string& name, bool json) {
   fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
   Table table({"NODE", "ROLE", "STATE", "MAP", "URL", ""});
   for (const NodeHealth& node : health->nodes)
-    table.add({printable(node.id), node.role,
+    table.add({node.id, node.role,
                std::string(to_string(node.state)) + (node.aside.empty() ? "" : ", " + node.aside),
-               node.map_version > 0 ? std::to_string(node.map_version) : "-", printable(node.url),
-               printable(node.reason)});
+               node.map_version > 0 ? std::to_string(node.map_version) : "-", node.url,
+               node.reason});
   table.print();
   if (health->past_sets > 0) fmt::print("\nobjects move (tarn cluster rebalance show)\n");
   return Exit::ok;

@@ -64,7 +64,7 @@ Exit config_get(Session& session, const ConfigWords& words, bool json) {
   }
   Table table({"SETTING", "VALUE"});
   for (const auto& [name, value] : shown.items())
-    table.add({name, value.is_string() ? printable(value.get<std::string>()) : value.dump()});
+    table.add({name, value.is_string() ? value.get<std::string>() : value.dump()});
   table.print();
   return Exit::ok;
 }

@@ -74,9 +74,9 @@ Exit drive_list(Session& session, bool json) {
   }
   Table table({"NODE", "DRIVE", "STATE", "ERRORS", "NOTE"});
   for (const auto& row : rows)
-    table.add({printable(row["node"].get<std::string>()),
-               printable(row["drive"].get<std::string>()), row["state"].get<std::string>(),
-               printable(drive_text_of(row["errors"])), printable(row["note"].get<std::string>())});
+    table.add({row["node"].get<std::string>(), row["drive"].get<std::string>(),
+               row["state"].get<std::string>(), drive_text_of(row["errors"]),
+               row["note"].get<std::string>()});
   table.print();
   return Exit::ok;
 }

@@ -39,8 +39,7 @@ Exit job_list(Session& session, const std::string& kind, bool all, const GlobalO
   if (jobs->empty() && options.quiet) return Exit::ok;
   Table table({"JOB", "KIND", "STATE", "ENDED (UTC)", ""});
   for (const JobStatus& job : *jobs)
-    table.add({printable(job.id), printable(job.kind), job.state(), job_time_text(job.ended_ns),
-               printable(job.error)});
+    table.add({job.id, job.kind, job.state(), job_time_text(job.ended_ns), job.error});
   table.print();
   return Exit::ok;
 }
@@ -73,8 +72,8 @@ Exit job_show(Session& session, const std::string& id, bool json) {
              job_time_text(job->status.ended_ns));
   Table table({"TARGET", "STATE", "OBJECTS", "BYTES"});
   for (const JobFigures& part : job->targets)
-    table.add({printable(part.target), part.ended ? "ended" : "running",
-               std::to_string(part.objects), readable_size(part.bytes)});
+    table.add({part.target, part.ended ? "ended" : "running", std::to_string(part.objects),
+               readable_size(part.bytes)});
   table.add({"all", "", std::to_string(job->sum.objects), readable_size(job->sum.bytes)});
   table.print();
   return Exit::ok;

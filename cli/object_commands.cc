@@ -124,7 +124,7 @@ void print_one(const nlohmann::ordered_json& told) {
     table.add(
         {key, printable(told[key].is_string() ? told[key].get<std::string>() : told[key].dump())});
   for (const auto& [name, value] : told["headers"].items())
-    table.add({name, printable(value.get<std::string>())});
+    table.add({name, value.get<std::string>()});
   table.print();
 }
 

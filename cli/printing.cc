@@ -33,6 +33,11 @@ void print_json(const nlohmann::ordered_json& value) {
   fmt::print("{}\n", value.dump(2, ' ', false, Handler::replace));
 }
 
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  rows_.push_back(std::move(cells));
+}
+
 void Table::print() const {
   std::vector<std::size_t> widths(rows_.front().size());
   for (const auto& row : rows_)

@@ -20,11 +20,12 @@ namespace tarn::cli {
 /// `value` on stdout, indented, with a newline. Bytes that are no UTF-8 are replaced.
 void print_json(const nlohmann::ordered_json& value);
 
-/// Columns of text on stdout, as wide as their widest cell.
+/// Columns of text on stdout, as wide as their widest cell. Control characters are shown escaped:
+/// what a cluster says cannot write on the terminal.
 class Table {
  public:
   explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells);
   void print() const;
 
  private:

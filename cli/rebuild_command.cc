@@ -56,8 +56,7 @@ void show_plan(const ordered_json& told) {
   Table table({"LOSS OF", "OBJECTS", "BYTES", "SOURCES", "AT LEAST", "AT MOST", "AT RISK", "LOST"});
   for (const auto& [id, target] : told.at("targets").items()) {
     if (target.contains("error")) {
-      table.add({printable(id), "?", "-", "-", "-", "-", "-",
-                 printable(target["error"].get<std::string>())});
+      table.add({id, "?", "-", "-", "-", "-", "-", target["error"].get<std::string>()});
       continue;
     }
     table.add(row_of_loss(printable(id), target.at("loss")));
@@ -82,13 +81,12 @@ void show_status(const ordered_json& told) {
                "RATE", "TIME LEFT"});
   for (const auto& [id, report] : told.at("targets").items()) {
     if (report.contains("incarnation"))
-      table.add({printable(id), report.at("state").get<std::string>(), number_at(report, "objects"),
+      table.add({id, report.at("state").get<std::string>(), number_at(report, "objects"),
                  size_at(report, "bytes"), number_at(report, "left_objects"),
                  size_at(report, "left_bytes"), endangered(report), number_at(report, "incomplete"),
                  size_at(report, "rate") + "/s", readable_seconds(report.at("seconds_left"))});
     else
-      table.add({printable(id), "?", "-", "-", "-", "-", "-", "-", "-",
-                 printable(report.value("error", ""))});
+      table.add({id, "?", "-", "-", "-", "-", "-", "-", "-", report.value("error", "")});
   }
   table.print();
 }

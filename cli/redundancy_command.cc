@@ -105,7 +105,7 @@ Exit redundancy(Session& session, const Asked& asked, bool as_json) {
   Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "SURVIVES", "VERIFIED",
                "DRIVES AWAY", "COUNTED"});
   for (const auto& each : counted["buckets"])
-    table.add({printable(each.value("name", "")), redundancy_number_of(each, "copies"),
+    table.add({each.value("name", ""), redundancy_number_of(each, "copies"),
                objects_and_bytes(each, "full"), objects_and_bytes(each, "reduced"),
                objects_and_bytes(each, "at_risk"), objects_and_bytes(each, "lost"),
                what_it_survives(each), age_text(each.value("oldest_verified_ns", ordered_json())),
