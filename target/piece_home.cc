@@ -11,6 +11,7 @@
 #include "target/bad_pieces.h"
 #include "target/piece_calls.h"
 #include "target/space_rules.h"
+#include "target/unless_hung.h"
 
 namespace tarn::target {
 namespace {
@@ -69,6 +70,11 @@ bool short_of_space(const TargetNode& node) {
   });
 }
 
+Task<Result<Drive::Sealed>> seal_written(TargetNode& node, WrittenPiece written,
+                                         Drive::SealOrder order) {
+  co_return co_await node.store.pieces().seal(*written.piece, std::move(order));
+}
+
 }  // namespace
 
 Task<Result<std::unique_ptr<NewPiece>>> begin_piece(TargetNode& node, const PieceWrite& write) {
@@ -103,12 +109,17 @@ Task<Status> seal_piece(TargetNode& node, PieceSeal seal) {
   CO_TRY(const auto bucket, bucket_of(node, order.attribute.bucket_id));
   order.attribute.bucket = bucket.placed_as();
   CO_FAIL_POINT("piece.before_seal");
-  CO_TRY(const auto sealed, co_await node.store.pieces().seal(*written->piece, std::move(order)));
+  const PieceKey key = written->piece->key();
+  const auto drive = node.store.drive_at(written->piece->file().drive().path());
+  if (drive == nullptr) co_return fail(Errc::unavailable, "its drive has just been detached");
+  CO_TRY(
+      const auto sealed,
+      co_await unless_hung(node, drive, seal_written(node, std::move(*written), std::move(order))));
   CO_FAIL_POINT("piece.sealed");
-  if (sealed == Drive::Sealed::done) node.bad_pieces.erase(written->piece->key());
+  if (sealed == Drive::Sealed::done) node.bad_pieces.erase(key);
   if (sealed != Drive::Sealed::had_newer) co_return Status();
-  co_return fail(Errc::conflict, "piece {} of {} is here with a higher generation",
-                 written->piece->key().index, written->piece->key().name);
+  co_return fail(Errc::conflict, "piece {} of {} is here with a higher generation", key.index,
+                 key.name);
 }
 
 void drop_piece_later(TargetNode& node, PieceDrop drop) {

@@ -7,6 +7,11 @@
 #include "target/slice_orders.h"
 
 namespace tarn::target {
+namespace {
+
+constexpr std::chrono::milliseconds kPieceLaneDriveLookEvery{250};
+
+}  // namespace
 
 /// Of a whole a stripe comes as k units.
 PieceLane::PieceLane(TargetNode& node, std::string home, PieceWrite write,
@@ -23,6 +28,7 @@ Task<Result<std::shared_ptr<PieceLane>>> PieceLane::open(TargetNode& node, std::
   std::shared_ptr<PieceLane> lane(new PieceLane(node, std::move(home), std::move(write), executor));
   if (lane->home_ == node.id) {
     CO_TRY(auto piece, co_await begin_piece(node, lane->write_));
+    lane->drive_ = node.store.drive_at(piece->file().drive().path());
     lane->start(executor, std::nullopt, std::move(piece));
   } else {
     CO_TRY(auto upload, co_await PieceUpload::open(node, lane->home_, lane->write_));
@@ -118,8 +124,18 @@ Task<Status> PieceLane::store(std::unique_ptr<NewPiece> piece) {
 Task<Status> PieceLane::finish() {
   ended_ = true;
   changed_.cancel();
-  while (!done_ && status_)
-    static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
+  while (!done_ && status_) {
+    if (drive_ == nullptr) {
+      static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
+      continue;
+    }
+    // A write that has begun on a drive that hangs gives no answer; nobody waits for it.
+    if (const Status usable = drive_->usable(); !usable) {
+      fail_with(usable.error());
+      continue;
+    }
+    static_cast<void>(co_await wait(std::chrono::steady_clock::now() + kPieceLaneDriveLookEvery));
+  }
   co_return status_;
 }
 

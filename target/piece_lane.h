@@ -72,6 +72,7 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
   static Task<void> abandon(std::shared_ptr<PieceLane> self);
 
   TargetNode& node_;
+  std::shared_ptr<Drive> drive_;  // of this target that takes the piece; null: another target's
   const std::string home_;
   const PieceWrite write_;
   asio::steady_timer changed_;  // never runs out: cancelled when one of those below changes

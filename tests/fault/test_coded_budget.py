@@ -36,6 +36,7 @@ M = 2  # drives or nodes that may go at once
 BUCKET = "cut"
 HOT = [f"hot-{i:03}" for i in range(dose(16, 60))]
 HEALS_WITHIN = dose(120, 300)
+SHUT_DOWN_WITHIN = 60  # shutdown.grace, in which transfers to what hangs may go on, and what comes after
 # Nodes say a lot of drives that die below them, and of targets that do.
 COMPLAINTS = r" (error|warn|critical) "
 
@@ -194,7 +195,9 @@ class Breaking:
 
     def shut_down(self, target, disk):
         """As an operator does it, who starts it again."""
-        self.stage.kill(target, number=signal.SIGTERM)
+        self.stage.cluster.running.discard(target)
+        os.kill(self.stage.cluster.pid(target), signal.SIGTERM)
+        self.stage.wait_gone(target, SHUT_DOWN_WITHIN)
         self._saw("shut_down", not self.stage.is_alive(target))
         yield self._hold()
         self.stage.start(target, served=False)

@@ -1,18 +1,23 @@
 """Coded objects and drives that are slow, or answer nothing: a reader takes another slice (faults.md C11, C12)."""
 
+import itertools
+import threading
 import time
 
 import disks
 import pytest
 from disks import seeded
 from harness import attribute, client
+from harness.coded import KIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
+from latency import measures_time
 from stage import DRIVE_ERRORS
 
 MIB = 1 << 20
 PROPS = {"ec": {"enabled": True, "layout": "striped", "data_slices": 2, "parity_slices": 2, "objsize_limit": 1000}}
 SLOW_MS = 6000
+needs_fuse = pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 
 
 def sent_elsewhere(cluster, name, slow):
@@ -128,3 +133,72 @@ def test_a_reader_of_a_whole_whose_drive_stops_is_given_slices(make_stage, seed)
     assert "at=0 " not in given_up[0], "it stopped in the middle"
     assert seconds < scaled(SLOW_MS / 1000 / 2)
     disk.daemon.clear()
+
+
+@measures_time
+@needs_fuse
+@pytest.mark.parametrize("layout", ["striped", "whole"])
+def test_a_drive_that_hangs_holds_up_no_reader_and_no_writer_for_longer_than_until_it_is_known(make_stage, seed, layout):
+    """C12: a call that has begun on it gives no answer. What others wait for it is given up: reads after a second, writes that have a slice
+    there when the drive is known to hang; from then on nobody waits, also for what is held by the calls that hang."""
+    rng = seeded(seed, "hangs", layout)
+    hang_after = 4
+    stage = make_stage(targets=8, drives=2, fs="ext4", faultable=True, size=96 * MIB, settings={"drive.hang_after": f"{hang_after}s"})
+    cluster = stage.cluster
+    cluster.expect_errors(r" (error|warn|critical) ")
+    cluster.create_bucket("cut", props(layout, 4, 2))
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes((500, 3000, 70 * KIB, 300 * KIB)[i % 4]) for i in range(120)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    ends, calls, wrong = threading.Event(), [], []
+
+    def timed(kind, name, body=None):
+        begun = time.monotonic()
+        answer = client.request("GET" if kind == "read" else "PUT", cluster.url("cut", name), body, expect=False, timeout=90)
+        calls.append((kind, name, begun, time.monotonic() - begun, answer.status))
+        return answer
+
+    def read(names):
+        while not ends.is_set():
+            for name in names:
+                answer = timed("read", name)
+                if answer.status != 200 or answer.body != bodies[name]:
+                    wrong.append((name, answer))
+
+    def write(number):
+        for i in itertools.count():
+            if ends.is_set():
+                return
+            timed("write", f"w{number}-{i % 30}", bodies["n-1"] * 7)
+
+    threads = [threading.Thread(target=read, args=(sorted(bodies)[i::3],)) for i in range(3)]
+    threads += [threading.Thread(target=write, args=(i,)) for i in range(3)]
+    disk = stage.disks["t5"][0]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    disk.daemon.stop()
+    hung = time.monotonic()
+    try:
+        wait_until(lambda: cluster.metric("t5", "tarn_drive_up", drive=str(disk.mountpoint)) == 0, 30, "the drive is known to hang")
+        known = time.monotonic()
+        time.sleep(10)
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+        disk.daemon.cont()
+    reads = [seconds for kind, _, begun, seconds, _ in calls if kind == "read" and begun > hung - 1]
+    caught = [seconds for kind, _, begun, seconds, _ in calls if kind == "write" and begun < known]
+    later = [(seconds, status) for kind, _, begun, seconds, status in calls if kind == "write" and begun > known]
+    refused = sum(status == 503 for _, status in later)
+    print(f"injected: {disk.name} hangs, known after {known - hung:.1f} s; detected: {len(reads)} reads, the slowest {max(reads):.1f} s; writes until then at most "
+          f"{max(caught):.1f} s, {len(later)} after it at most {max(seconds for seconds, _ in later):.1f} s, {refused} of them refused")
+    assert not wrong, wrong[:3]
+    assert max(reads) < 5, "a reader waited for the drive"
+    assert max(caught) < known - hung + 5, "a writer waited for the drive when it was known to hang"
+    assert max(seconds for seconds, _ in later) < 5
+    assert {status for _, status in later} <= {200, 503} and refused < len(later) / 2
+    read_again = {name: client.request("GET", cluster.url("cut", name)).body for name in bodies}
+    assert read_again == bodies
