@@ -125,6 +125,7 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   const auto record =
       co_await commit_file(node, wanted, wanted.write, new_bytes(*append->file, append->digests),
                            std::move(custom), &request.head());
+  const bool degraded = append->file->degraded();
   // A flush that failed before anything was published (no lease, say) may be sent again.
   if (record || !append->file->is_open()) append.end();
   if (!record) co_return fail(record.error());
@@ -132,7 +133,9 @@ Task<Status> flush(TargetNode& node, http::Request& request, const ObjectRequest
   CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("flush done req={} object={} bytes={}", request.exchange.request_id(),
                            wanted.display(), record->size);
-  CO_TRY_OK(co_await request.exchange.respond(stored_response(*record)));
+  http::Response response = stored_response(*record);
+  if (degraded) response.set("Tarn-Durability", "degraded");
+  CO_TRY_OK(co_await request.exchange.respond(std::move(response)));
   co_await tell_homes(node, wanted.name, record->generation);
   co_return Status();
 }

@@ -7,6 +7,7 @@ import msgpack
 import pytest
 from harness import client
 from harness.bulk import put_many
+from harness.jobs import delete_many, ended, to_bucket
 
 NO_RECURSION, NAME_ONLY, NAME_SIZE, NO_DIRS, CACHED = "2048", "16", "32", "8192", "1"
 DIRECTORY, PRESENT = 256, 64
@@ -117,3 +118,23 @@ def test_large_pages_in_msgpack(cluster, bucket):
             break
     assert [len(each) for each in listed] == [1000, 50]
     assert sum(listed, []) == names
+
+
+def test_a_prefix_is_the_beginning_of_a_text_and_nothing_else(cluster, bucket):
+    """No path, no pattern (but for the one "*" at its end that AIStore drops), nothing that is encoded: in lists, copies and deletions."""
+    names = ["a?b", "a[b]", "a{b}", "a%2Fb", "a/b", "a/c/d", "a b", "a.b", "a\\b", "A", "aß", "a+b", "a&b=c", "$", "~a", "-a"]
+    for name in names:
+        assert cluster.put(bucket, name, name.encode()).status == 200, name
+    for prefix in sorted({name[:length] for name in names for length in range(1, len(name) + 1)}):
+        assert cluster.names(bucket, prefix=prefix) == sorted((name for name in names if name.startswith(prefix)), key=str.encode), prefix
+    for prefix in ("a/", "a?", "a%", "a["):
+        goal = f"{bucket}-goal"
+        copied = to_bucket(cluster, bucket, "copy-bck", goal, {"prefix": prefix})
+        assert copied.status == 200 and ended(cluster, copied.text)["err"] == "", copied
+        assert cluster.names(goal) == sorted((name for name in names if name.startswith(prefix)), key=str.encode), prefix
+        cluster.destroy_bucket(goal)
+    for prefix in ("a/c", "a?", "$"):
+        deleted = delete_many(cluster, bucket, template=prefix)
+        assert deleted.status == 200 and ended(cluster, deleted.text)["err"] == "", deleted
+        names = [name for name in names if not name.startswith(prefix)]
+        assert cluster.names(bucket) == sorted(names, key=str.encode), prefix
