@@ -28,7 +28,7 @@ Result<ordered_json> parsed(const std::string& text) {
 
 Task<Result<ordered_json>> all_drives(Session& session) {
   CO_TRY(const auto answer,
-         co_await session.call(http::Method::get, "/v1/cluster?what=mountpaths"));
+         co_await session.call(http::Method::get, "/v1/cluster?what=mountpaths&partial=true"));
   co_return parsed(answer.body);
 }
 
@@ -60,7 +60,12 @@ Exit drive_list(Session& session, bool json) {
   const auto nodes = session.run(all_drives(session));
   if (!nodes) return complain("drive ls", nodes.error());
   auto rows = ordered_json::array();
-  for (const auto& [node, lists] : nodes->items())
+  Exit exit = Exit::ok;
+  for (const auto& [node, lists] : nodes->items()) {
+    if (const std::string why = lists.value("error", ""); !why.empty()) {
+      complain("drive ls", {Errc::unavailable, why});
+      exit = Exit::partial;
+    }
     for (const auto& [key, state] : kStates)
       for (const auto& path : lists.value(key, ordered_json::array()))
         rows.push_back({{"node", node},
@@ -68,9 +73,10 @@ Exit drive_list(Session& session, bool json) {
                         {"state", state},
                         {"errors", errors_on(lists, path)},
                         {"note", note_on(lists, path)}});
+  }
   if (json) {
     print_json(rows);
-    return Exit::ok;
+    return exit;
   }
   Table table({"NODE", "DRIVE", "STATE", "ERRORS", "NOTE"});
   for (const auto& row : rows)
@@ -78,7 +84,7 @@ Exit drive_list(Session& session, bool json) {
                row["state"].get<std::string>(), drive_text_of(row["errors"]),
                row["note"].get<std::string>()});
   table.print();
-  return Exit::ok;
+  return exit;
 }
 
 /// What a change of a drive was told.

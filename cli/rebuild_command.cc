@@ -33,7 +33,9 @@ Exit rebuild_tell(Session& session, const std::string& name, const char* what, b
       print_json(told);
     else
       show(told);
-    return told.value("complete", true) ? Exit::ok : Exit::partial;
+    if (told.value("complete", true)) return Exit::ok;
+    complain(name, {Errc::unavailable, "not all could be counted: a target or a drive is away"});
+    return Exit::partial;
   } catch (const ordered_json::exception& problem) {
     return complain(name, {Errc::io, fmt::format("the answer is malformed: {}", problem.what())});
   }

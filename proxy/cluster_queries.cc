@@ -44,8 +44,9 @@ Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answ
   return out;
 }
 
-/// {"<id>": its answer to what=...} for all targets at once.
-Task<Result<json>> ask_targets(const Services& services, std::string what) {
+/// {"<id>": its answer to what=...} for all targets at once. With `partial`, {"error": why} of
+/// those that do not answer.
+Task<Result<json>> ask_targets(const Services& services, std::string what, bool partial = false) {
   const auto state = services.view.state();
   std::vector<const cluster::Node*> targets;
   for (const auto& [id, node] : state->map.nodes)
@@ -58,8 +59,9 @@ Task<Result<json>> ask_targets(const Services& services, std::string what) {
   const auto answers = co_await gather(std::move(calls));
   json out = json::object();
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    CO_TRY_OK(answers[i]);
-    CO_TRY(out[targets[i]->id], json_of(*targets[i], *answers[i]));
+    auto said = answers[i] ? json_of(*targets[i], *answers[i]) : fail(answers[i].error());
+    if (!said && !partial) co_return fail(said.error());
+    out[targets[i]->id] = said ? std::move(*said) : json{{"error", said.error().message}};
   }
   co_return out;
 }
@@ -112,7 +114,8 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
   if (what == "backends") co_return cluster::json_response(json::array());
   if (what == "target_ips") co_return http::Response(200, http::kText, target_addresses(*state));
   if (what == "mountpaths") {
-    CO_TRY(const json paths, co_await ask_targets(services, what));
+    CO_TRY(const bool partial, request.query().flag("partial"));
+    CO_TRY(const json paths, co_await ask_targets(services, what, partial));
     co_return cluster::json_response(paths);
   }
   if (what == "redundancy") co_return co_await answer_redundancy(services, request);

@@ -1,11 +1,19 @@
 #include "proxy/node_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/api/status.h"
 #include "common/base/gather.h"
 
 namespace tarn::proxy {
+namespace {
+
+/// What does not answer now is asked all the same, as it may just have come back, but nobody waits
+/// for it: people look at a cluster when something of it hangs.
+constexpr std::chrono::milliseconds kSuspectTotal{1'000};
+
+}  // namespace
 
 Task<Result<http::ClientResponse>> call_node(const Services& services, const cluster::Node& node,
                                              http::Method method, std::string path_and_query,
@@ -23,6 +31,9 @@ Task<Result<http::ClientResponse>> call_node(const Services& services, const clu
                             services.auth.sign(http::to_string(method), path_and_query)});
   request.target = std::move(path_and_query);
   request.body = std::move(body);
+  const auto answering = services.suspects.answering();
+  if (!answering->contains(node.id)) limits.total = std::min(limits.total, kSuspectTotal);
+  if (limits.is_silent == nullptr) limits.is_silent = answering->silence_of(node.id);
   auto answer = co_await services.client.call(std::move(address), std::move(request), limits);
   if (!answer)
     co_return fail(Errc::unavailable, "node {} does not answer: {}", node.id,
