@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A number, true, false or a text in quotes is what it is in JSON; anything else is a text.
+/// A number, true, false or a text in quotes as in JSON; anything else is a text.
 ordered_json value_of(const std::string& text) {
   auto value = ordered_json::parse(text, nullptr, false);
   if (value.is_discarded() || value.is_structured() || value.is_null()) return text;

@@ -9,7 +9,7 @@
 
 namespace tarn::cli {
 
-/// What a user chose for a bucket; empty is the cluster's default.
+/// A user's choices for a bucket; empty is the cluster's default.
 struct BucketChoices {
   std::string ec;                ///< "4+2": data slices and parity slices
   std::string layout;            ///< of `ec`: "whole" or "striped"
@@ -19,7 +19,7 @@ struct BucketChoices {
 };
 
 /// The properties as the API takes them; null when nothing was chosen. invalid_argument for text
-/// of another form; whether there is such a property, and such a value, is said by the cluster.
+/// of another form. The cluster refuses properties and values that do not exist.
 [[nodiscard]] Result<nlohmann::ordered_json> props_of(const BucketChoices& choices);
 
 }  // namespace tarn::cli

@@ -76,7 +76,7 @@ Exit set_bucket(Session& session, const std::string& name, const BucketChoices& 
   const auto answer =
       session.run(session.call(http::Method::patch, path_of(*bucket), action.dump()));
   if (!answer) return complain(command, answer.error());
-  if (!answer->body.empty())  // what is there is to be kept so as well
+  if (!answer->body.empty())  // a job stores again the objects of before
     return tell_of_job(session, command, answer->body, {*bucket, "changed", no_wait}, options);
   if (options.json) print_json({{"bucket", *bucket}});
   return Exit::ok;

@@ -21,7 +21,7 @@ namespace tarn::cli {
 void print_json(const nlohmann::ordered_json& value);
 
 /// Columns of text on stdout, as wide as their widest cell. Control characters are shown escaped:
-/// what a cluster says cannot write on the terminal.
+/// names from a cluster cannot write on the terminal.
 class Table {
  public:
   explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}

@@ -45,7 +45,8 @@ Error not_yet(const std::string& action) {
   return {Errc::unsupported, fmt::format("action '{}' on a bucket belongs to later work", action)};
 }
 
-/// Says of a coded bucket what its objects survive in the cluster as it is: "drives=2, nodes=1".
+/// Of a coded bucket, the losses that its objects survive in the cluster as it is: "drives=2,
+/// nodes=1".
 void add_survives(const Services& services, const cluster::BucketProps& props,
                   http::Response& response) {
   const auto coding = api::coding_of(props);

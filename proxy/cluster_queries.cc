@@ -44,8 +44,8 @@ Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answ
   return out;
 }
 
-/// {"<id>": its answer to what=...} for all targets at once. With `partial`, {"error": why} of
-/// those that do not answer.
+/// {"<id>": its answer} for all targets at once. With `partial`, {"error": why} of those that do
+/// not answer.
 Task<Result<json>> ask_targets(const Services& services, std::string what, bool partial = false) {
   const auto state = services.view.state();
   std::vector<const cluster::Node*> targets;

@@ -9,8 +9,8 @@
 namespace tarn::proxy {
 namespace {
 
-/// What does not answer now is asked all the same, as it may just have come back, but nobody waits
-/// for it: people look at a cluster when something of it hangs.
+/// A suspect is asked all the same, as it may just have come back, but its caller does not wait for
+/// long: people look at a cluster when something of it hangs.
 constexpr std::chrono::milliseconds kSuspectTotal{1'000};
 
 }  // namespace

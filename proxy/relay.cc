@@ -154,8 +154,7 @@ struct Asked {
   http::ClientResponse answer;
 };
 /// Asks at `url` and, where a target that knows a newer map sends us on, at the next one. Nothing
-/// of a body has been taken. `is_silent` as CallLimits has it: of a reader who has other homes to
-/// go to.
+/// of a body has been taken. `is_silent` as CallLimits has it: for reads with other homes to go to.
 Task<Result<Asked>> relay_ask(const Services& services, const http::RequestHead& head,
                               std::string url, const std::string& owner,
                               const std::atomic<bool>* is_silent) {

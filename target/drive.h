@@ -110,7 +110,7 @@ class Drive {
   /// Takes the drive out: no further write, no further read. `vanished`: its path leads to it no
   /// more, and nothing else is wrong.
   void take_out(const std::string& why, bool vanished = false);
-  /// `event` rings whenever what usable() says changes.
+  /// `event` rings at each change of usable().
   void ring_on_health(std::shared_ptr<Event> event);
   /// Whether it is out, which a drive that merely hangs is not.
   [[nodiscard]] bool is_lost() const { return !not_taken_out(); }

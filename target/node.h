@@ -43,7 +43,7 @@ struct TargetNode {
   http::Loops& loops;  ///< on which requests are served
   std::atomic<bool> verify_always = false;
   std::atomic<bool> leaving = false;  ///< it is to end: proxies shall send nobody here any more
-  /// `leaving`, or whether a drive is usable.
+  /// Rings when `leaving`, or the health of a drive, changes.
   std::shared_ptr<Event> readiness_changed = std::make_shared<Event>();
   std::atomic<std::uint64_t> generation_counter{0};
   http::Client client = {};  ///< for copies to other targets

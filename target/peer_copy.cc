@@ -175,7 +175,7 @@ api::CustomMetadata users_custom(api::CustomMetadata custom) {
   return custom;
 }
 
-/// The same of what a HEAD shows.
+/// The same of the answer to a HEAD.
 api::CustomMetadata custom_of(const http::ClientResponse& head) {
   api::CustomMetadata out;
   for (const http::Field& field : head.fields)

@@ -27,8 +27,8 @@ constexpr http::CallLimits kPieceCallsAskLimits{.connect = 1s, .total = 10s};
 constexpr http::CallLimits kJudgeLimits{.connect = 1s, .total = 60s};
 constexpr http::CallLimits kPieceCallsTellLimits{.connect = kConnectLimit, .total = 2s};
 
-/// Until the lease of another target has ended: what stands still may sync for long, but nobody
-/// waits for it longer than that.
+/// Ends, with an error, when the lease of another target has ended. A target that stands still may
+/// sync for long, but is not waited for longer than that.
 Task<Status> while_live(TargetNode& node, std::string id) {
   EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
   while (node.view.state()->live.contains(id))

@@ -129,7 +129,7 @@ Task<Status> PieceLane::finish() {
       static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
       continue;
     }
-    // A write that has begun on a drive that hangs gives no answer; nobody waits for it.
+    // A write that has begun on a drive that hangs gives no answer.
     if (const Status usable = drive_->usable(); !usable) {
       fail_with(usable.error());
       continue;

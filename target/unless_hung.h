@@ -11,18 +11,18 @@
 
 namespace tarn::target {
 
-/// ok unless a drive of this target hangs: work on another one may wait for a lock that is held by
-/// what hangs there.
+/// ok unless a drive of this target hangs: a call that hangs may hold a lock for which work on
+/// another drive waits.
 inline Status check_none_hangs(const TargetNode& node) {
   for (const auto& drive : node.store.drives())
     if (drive->hangs()) return drive->usable();
   return {};
 }
 
-/// What `work` on a drive gives, or why that drive is out of service: a call that has begun on a
-/// drive that hangs cannot be interrupted, so it goes on by itself, as one of TargetNode::aside,
-/// and what it gives is let go. So it must own all that it needs. While another drive hangs, work
-/// that takes longer than a second is given up as well. unavailable while the target ends. On the
+/// The result of `work` on `drive`, or the reason why that drive is out of service. A call that has
+/// begun on a drive that hangs cannot be interrupted: it goes on as one of TargetNode::aside, and
+/// its result is let go. So `work` must own all that it needs. While another drive hangs, work that
+/// takes longer than a second is given up as well. unavailable while the target ends. On the
 /// caller's event loop.
 template <class T>
 Task<Result<T>> unless_hung(TargetNode& node, std::shared_ptr<Drive> drive, Task<Result<T>> work) {

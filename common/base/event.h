@@ -44,8 +44,8 @@ class EventListener {
   std::shared_ptr<Event::Waiter> waiter_;
 };
 
-/// The next time that is a whole multiple of `period`: coroutines that look whether there is
-/// something to do wake their processor together, and an idle node but a few times a second.
+/// The next time that is a whole multiple of `period`. Coroutines that look for work at such times
+/// wake their processor together, and an idle node but a few times a second.
 [[nodiscard]] std::chrono::steady_clock::time_point next_tick(std::chrono::milliseconds period);
 
 }  // namespace tarn

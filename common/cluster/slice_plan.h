@@ -53,7 +53,7 @@ struct SliceNeeds {
 [[nodiscard]] bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
                                 std::span<const SlicePlace> places);
 
-/// What a cluster can do for objects of k + m slices while all of its targets take some.
+/// Room and safety of a cluster for objects of k + m slices while all of its targets take some.
 struct SliceReach {
   std::size_t drives = 0;  ///< of all targets: each slice of an object lies on one of its own
   std::size_t nodes = 0;   ///< that any object survives the loss of, if it has all its slices

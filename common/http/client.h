@@ -53,8 +53,8 @@ struct CallLimits {
   std::chrono::milliseconds total{10'000};  ///< for call(): the whole of it
   std::chrono::milliseconds stall{30'000};  ///< for streams: without a single byte
   std::size_t body_bytes_max = 64U << 20U;  ///< for call(): body_too_large beyond
-  /// Null, or becomes true when somebody else has found the peer silent: a wait for it then ends in
-  /// timeout within a quarter of a second. Must outlive the call.
+  /// Null, or becomes true when the peer was found silent in another way: a wait for it then ends
+  /// in timeout within a quarter of a second. Must outlive the call.
   const std::atomic<bool>* is_silent = nullptr;
 };
 

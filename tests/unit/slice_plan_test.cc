@@ -202,7 +202,7 @@ TEST_CASE("slice plan: what a cluster can do for a code", "[slice_plan]") {
   CHECK(survived(8, 1, 4, 2) == 2);
   CHECK(survived(3, 2, 4, 2) == 1);  // two slices at each
   CHECK(survived(2, 8, 8, 2) == 0);  // five at each
-  CHECK(survived(2, 4, 1, 4) == 1);  // not both: somebody must have the record
+  CHECK(survived(2, 4, 1, 4) == 1);  // not both: one must have the record
   CHECK(survived(4, 1, 4, 2) == 0);  // there is no place for all slices
   CHECK(slice_reach(targets(4, 1), 2, 1, true).nodes == 1);
   CHECK(slice_reach({}, 1, 1, false).drives == 0);
