@@ -11,30 +11,52 @@
 
 namespace tarn::target {
 
-/// What `work` gives, or timeout when it takes longer than `patience`: then it goes on by itself,
-/// as one of TargetNode::aside, since a drive that hangs cannot be interrupted, and what it gives
-/// is let go. So it must own all that it needs. unavailable while the target ends. On the caller's
+/// A call that may be let go: a drive that hangs cannot be interrupted, so the call then goes on as
+/// one of TargetNode::aside, and its result is dropped. Its work must own all that it needs. Of one
 /// event loop.
 template <class T>
-Task<Result<T>> in_time(TargetNode& node, Task<Result<T>> work,
-                        std::chrono::steady_clock::duration patience) {
+class LetGo {
+ public:
+  explicit LetGo(const asio::any_io_executor& executor) : call_(std::make_shared<Call>(executor)) {}
+
+  /// unavailable while the target ends.
+  Status start(TargetNode& node, Task<Result<T>> work) {
+    if (node.aside.spawn(call_->bell.get_executor(), run(call_, std::move(work)))) return {};
+    return fail(Errc::unavailable, "this target is about to end");
+  }
+  [[nodiscard]] bool ended() const { return call_->result.has_value(); }
+  /// Until it has ended, no longer than `time`.
+  Task<void> wait(std::chrono::steady_clock::duration time) {
+    call_->bell.expires_after(time);
+    if (!ended()) (void)co_await call_->bell.async_wait(kTuple);
+  }
+  /// After ended().
+  [[nodiscard]] Result<T> take() { return std::move(*call_->result); }
+
+ private:
   struct Call {
     explicit Call(const asio::any_io_executor& executor) : bell(executor) {}
     asio::steady_timer bell;
     std::optional<Result<T>> result;
   };
-  const auto executor = co_await asio::this_coro::executor;
-  const auto call = std::make_shared<Call>(executor);
-  call->bell.expires_after(patience);
-  const auto run = [](std::shared_ptr<Call> its, Task<Result<T>> its_work) -> Task<void> {
-    its->result = co_await std::move(its_work);
-    its->bell.cancel();
-  };
-  if (!node.aside.spawn(executor, run(call, std::move(work))))
-    co_return fail(Errc::unavailable, "this target is about to end");
-  if (!call->result) co_await call->bell.async_wait(asio::as_tuple(asio::use_awaitable));
-  if (!call->result) co_return fail(Errc::timeout, "that takes too long here");
-  co_return std::move(*call->result);
+  static Task<void> run(std::shared_ptr<Call> call, Task<Result<T>> work) {
+    call->result = co_await std::move(work);
+    call->bell.cancel();
+  }
+
+  std::shared_ptr<Call> call_;
+};
+
+/// The result of `work`, or timeout when it takes longer than `patience` (LetGo). unavailable while
+/// the target ends. On the caller's event loop.
+template <class T>
+Task<Result<T>> in_time(TargetNode& node, Task<Result<T>> work,
+                        std::chrono::steady_clock::duration patience) {
+  LetGo<T> call(co_await asio::this_coro::executor);
+  CO_TRY_OK(call.start(node, std::move(work)));
+  co_await call.wait(patience);
+  if (!call.ended()) co_return fail(Errc::timeout, "that takes too long here");
+  co_return call.take();
 }
 
 }  // namespace tarn::target

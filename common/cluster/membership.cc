@@ -70,7 +70,6 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   void note_failure(const Error& error);
   Task<void> say_loop();
   [[nodiscard]] LiveRecord acknowledged() const;
-  void view_changed();
   void look_for_entry(const ClusterState& state);
   Task<void> give_up_lease();
   [[nodiscard]] bool is_refused(BootTime since) const;
@@ -94,9 +93,9 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   BootTime answered{};       // when the last of the renewals was sent that were answered
   bool warned = false;
 
-  std::mutex mutex;  // guards what follows; the timer's use is the loop's alone
+  std::mutex mutex;  // guards the next
   Error refusal;     // of come_back()
-  std::shared_ptr<asio::steady_timer> say_timer;
+  Event news;        // there is something to say
 };
 
 LiveRecord Membership::Impl::acknowledged() const {
@@ -300,20 +299,10 @@ void Membership::Impl::note_failure(const Error& error) {
                              error.message);
 }
 
-void Membership::Impl::view_changed() {
-  const std::lock_guard lock(mutex);
-  if (!say_timer) return;
-  asio::post(say_timer->get_executor(), [timer = say_timer] { timer->cancel(); });
-}
-
 /// Says what is in force now. What fails is tried again.
 Task<void> Membership::Impl::say_loop() {
   co_await asio::this_coro::throw_if_cancelled(false);
-  const auto timer = std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor);
-  {
-    const std::lock_guard lock(mutex);
-    say_timer = timer;
-  }
+  EventListener listener(news, co_await asio::this_coro::executor);
   while (!co_await is_cancelled()) {
     co_await entry.say(acknowledged());
     const bool ends = co_await is_cancelled();
@@ -321,14 +310,9 @@ Task<void> Membership::Impl::say_loop() {
     const auto state = view.state();
     const bool behind = entry.lease() != 0 && (entry.said().map_version < state->map.version ||
                                                entry.said().bmd_version < state->bmd.version);
-    if (behind)
-      timer->expires_after(kSaySoon);
-    else
-      timer->expires_at(next_tick(kSayEvery));
-    (void)co_await timer->async_wait(kTuple);  // ended early by view_changed()
+    co_await listener.wait_until(behind ? std::chrono::steady_clock::now() + kSaySoon
+                                        : next_tick(kSayEvery));
   }
-  const std::lock_guard lock(mutex);
-  say_timer.reset();
 }
 
 Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& clock, LeaseTerm term)
@@ -340,7 +324,7 @@ Membership::Membership(MetaStore& store, ClusterView& view, Node self, Clock& cl
     const auto impl = weak.lock();
     if (!impl) return;
     impl->look_for_entry(after);
-    impl->view_changed();
+    impl->news.ring();
   });
 }
 
@@ -350,7 +334,7 @@ void Membership::acknowledge_with(std::function<LiveRecord()> word) {
   impl_->word = std::move(word);
 }
 
-void Membership::word_changed() { impl_->view_changed(); }
+void Membership::word_changed() { impl_->news.ring(); }
 
 void Membership::empty_if(std::function<Task<Result<bool>>()> is_empty) {
   impl_->entry.empty_if(std::move(is_empty));
