@@ -362,6 +362,8 @@ Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   CO_TRY_OK(co_await store_.mirror().goes(drive.path(), {false, holds_some}));
   CO_TRY_OK(co_await save(std::move(next)));
   drive.set_disabled(true);
+  // While it was in use, a look that found nothing changed may have taken the mark away.
+  CO_TRY_OK(co_await store_.mirror().goes(drive.path(), {false, holds_some}));
   if (!emptied && drive.vacating()) store_.set_vacating(drive, false);
   store_.close_idle(drive);
   hooks_.changed();

@@ -383,6 +383,9 @@ Task<Status> Mirror::note(MirrorLedger more, Drive* comes) {
 Task<Status> Mirror::caught_up(std::set<std::string> drives) {
   const auto held = co_await ledger_lock_.acquire("ledger");
   MirrorLedger next = ledger();
+  // One that has just been put out of use misses changes again.
+  const std::set<std::string> in_use = behind();
+  std::erase_if(drives, [&](const std::string& drive) { return !in_use.contains(drive); });
   for (const std::string& drive : drives) {
     next.behind.erase(drive);
     next.outdated.erase(drive);
