@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/mirror_props.h"
+#include "common/base/fail_point.h"
 #include "common/cluster/cluster_file.h"
 #include "common/obs/log.h"
 #include "target/cluster_history.h"
@@ -78,14 +79,17 @@ Result<std::shared_ptr<Drive>> DriveAdmin::find(const std::string& path) const {
 }
 
 Task<Status> DriveAdmin::save(DriveList list) {
+  const std::uint64_t drive_set = list.drive_set;
+  CO_TRY_OK(co_await keep_list(std::move(list)));
+  hooks_.other_set(drive_set);
+  co_return Status();
+}
+
+Task<Status> DriveAdmin::keep_list(DriveList list) {
   CO_TRY_OK(co_await threads_.run(
       [this, &list]() -> Status { return save_drive_list(opener_.options.dir, list); }));
-  const std::uint64_t drive_set = list.drive_set;
-  {
-    const std::lock_guard lock(mutex_);
-    list_ = std::move(list);
-  }
-  hooks_.other_set(drive_set);
+  const std::lock_guard lock(mutex_);
+  list_ = std::move(list);
   co_return Status();
 }
 
@@ -306,7 +310,8 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     if (place.path == path) next.gone[uuid] = {path, seconds_of(clock_.wall_time())};
   note_change(next);
   Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some, true});
-  if (saved) saved = co_await save(std::move(next));
+  const std::uint64_t drive_set = next.drive_set;
+  if (saved) saved = co_await keep_list(std::move(next));
   if (!saved) {
     if (drive != nullptr && !emptied) drive->set_disabled(was_disabled);
     co_return saved;
@@ -319,9 +324,14 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     if (drive != nullptr) leaving_.push_back(drive);
   }
   CO_TRY_OK(co_await threads_.run([&]() -> Status {
+    FAIL_POINT("detach.before_out");
     write_identities(siblings);
     return {};
   }));
+  // At once, one behind the other. From the first on no answer vouches for names that may have gone
+  // with the drive. Others that give them again, as soon as they know, must not hear that they are
+  // here still.
+  hooks_.other_set(drive_set);
   if (drive != nullptr)
     store_.detach(*drive);
   else

@@ -109,7 +109,10 @@ class DriveAdmin {
     std::uint64_t single = 0;  ///< of `objects`, those of buckets that want no copies on drives
   };
   [[nodiscard]] Result<std::shared_ptr<Drive>> find(const std::string& path) const;
+  /// Keeps the list durably, and announces its drive_set.
   Task<Status> save(DriveList list);
+  /// Without announcing it.
+  Task<Status> keep_list(DriveList list);
   Task<Result<Held>> count(Drive& drive);
   Task<Status> count_pieces(Drive& drive, BucketId bucket, Held& held);
   Task<Status> count_spread(Drive& drive, const cluster::BucketRecord& bucket, Held& held);

@@ -281,8 +281,10 @@ def test_a_target_that_is_removed_while_names_move_costs_nobody_a_name(make_clus
         assert each.keys() - {"t2"} == {"t3", "t4"}
 
 
-def test_copies_lost_with_a_drive_are_made_again(make_cluster):
-    cluster = make_cluster(targets=3, drives=2)
+@pytest.mark.parametrize("slowly", [False, True])
+def test_copies_lost_with_a_drive_are_made_again(make_cluster, slowly):
+    # Slowly: others have long enough to ask for what the drive has, while it is on its way out.
+    cluster = make_cluster(targets=3, drives=2, fail_points={"t1": "detach.before_out=sleep:1500"} if slowly else None)
     cluster.create_bucket("two", ON_NODES)
     wait_until_home(cluster)
     bodies = fill(cluster, 60)
