@@ -122,7 +122,7 @@ def test_rm_takes_many_names_and_says_which_failed(cli, cluster, bucket):
 
 
 def test_names_that_cannot_be_are_usage_errors(cli, bucket, data_file):
-    for name in ("", "/x", f"{bucket}/../x", f"{bucket}//x", "s3://b/x", "..", "a b/x", bucket):
+    for name in ("", "/x", f"{bucket}/../x", f"{bucket}//x", "gs://b/x", "..", "a b/x", bucket):
         cli.refuses(2, "cat", name)
     cli.refuses(2, "put", data_file, f"{bucket}/~/../x")
     cli.refuses(2, "get", f"{bucket}/x", "/nonexistent-dir/")
@@ -264,8 +264,7 @@ def test_the_endpoint_comes_from_option_or_environment(cluster, bucket):
 
 def test_words_of_later_work_say_so():
     cli = Cli("http://127.0.0.1:1")
-    for words in (["mv", "a", "b"], ["du", "b"], ["tarls", "b/x.tar"],
-                  ["bucket", "evict", "b"]):
+    for words in (["mv", "a", "b"], ["du", "b"], ["tarls", "b/x.tar"], ["bucket", "summary", "b"]):
         cli.refuses(2, *words, says="later work")
 
 
@@ -416,7 +415,8 @@ def test_buckets_are_copied_and_renamed(cli, cluster, bucket):
         assert cli.ok("bucket", "cp", bucket, goal, "--sync") == b"copied 3 objects, 6.8KiB\n"
         assert cluster.names(goal) == ["a/1", "a/2", "b"], "what is not in the source is gone"
         job = cli.ok("bucket", "cp", bucket, goal, "--no-wait").decode().strip()
-        wait_until(lambda: cluster.list_page(goal).status == 200 and len(job) >= 9, 10, "it runs by itself")
+        assert len(job) >= 9
+        cli.ok("job", "wait", job)  # another copy of the same buckets is refused meanwhile
         cli.refuses(2, "bucket", "cp", bucket, bucket, says="onto itself")
         cli.refuses(3, "bucket", "cp", "no-such-bucket", goal, says="does not exist")
         cli.refuses(1, "bucket", "cp", bucket, goal, "--prepend", "p" * 1022, says="at most 1024")  # again does not help
