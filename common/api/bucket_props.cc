@@ -58,13 +58,14 @@ constexpr std::array kLeaves{
     Leaf{"checksum.validate_warm_get", "false"},
     Leaf{"checksum.validate_obj_move", "false"},
     Leaf{"checksum.enable_read_range", "false"},
-    Leaf{"extra.aws.cloud_region", R"("")"},
-    Leaf{"extra.aws.endpoint", R"("")"},
-    Leaf{"extra.aws.profile", R"("")"},
+    Leaf{"extra.aws.cloud_region", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"extra.aws.endpoint", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"extra.aws.profile", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.aws.max_pagesize", "0"},
     Leaf{"extra.aws.multipart_size", R"("0B")"},
     Leaf{"extra.gcp.application_creds", R"("")"},
     Leaf{"extra.oci.region", R"("")"},
+    Leaf{"extra.http.url", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.custom", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"rate_limit.backend.interval", R"("1m")", Kind::duration},
     Leaf{"rate_limit.backend.max_tokens", "1000", Kind::integer, 1, kMany},
@@ -107,7 +108,7 @@ constexpr std::array kLeaves{
 };
 
 /// AIStore leaves these out where they have nothing to say.
-constexpr std::array<std::string_view, 11> kLeftOutWhenDefault{
+constexpr std::array<std::string_view, 12> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
@@ -115,6 +116,7 @@ constexpr std::array<std::string_view, 11> kLeftOutWhenDefault{
     "extra.aws.multipart_size",
     "extra.gcp.application_creds",
     "extra.oci.region",
+    "extra.http.url",
     "extra.custom",
     "chunks.flags",
     "rate_limit.backend.per_op_max_tokens",

@@ -34,7 +34,7 @@ Status check_text(std::string_view what, std::string_view text) {
 
 Status check_not_reserved(const CustomMetadata& pairs) {
   for (const auto& [key, value] : pairs)
-    if (is_checksum_key(key))
+    if (is_reserved_key(key))
       return fail(Errc::invalid_argument,
                   "custom metadata: key '{}' is the cluster's: choose another one", key);
   return {};
@@ -46,10 +46,14 @@ bool is_checksum_key(std::string_view key) {
   return iequals(key, kChecksumTypeKey) || iequals(key, kChecksumValueKey);
 }
 
+bool is_reserved_key(std::string_view key) {
+  return is_checksum_key(key) || iequals(key, kSourceKey) || iequals(key, kSourceTagKey);
+}
+
 std::size_t custom_metadata_bytes(const CustomMetadata& pairs) {
   std::size_t bytes = 0;
   for (const auto& [key, value] : pairs)
-    if (!is_checksum_key(key)) bytes += key.size() + value.size() + 2;
+    if (!is_reserved_key(key)) bytes += key.size() + value.size() + 2;
   return bytes;
 }
 

@@ -22,8 +22,15 @@ inline constexpr const char* kChecksumValueKey = "Ais-Checksum-Value";
 /// True for these two, in any case.
 [[nodiscard]] bool is_checksum_key(std::string_view key);
 
+/// Keys under which a record notes the provider that its object was fetched from ("aws"), and the
+/// entity tag that the object has there. Users cannot set them, and a copy does not have them.
+inline constexpr const char* kSourceKey = "Tarn-Source";
+inline constexpr const char* kSourceTagKey = "Tarn-Source-ETag";
+/// True for keys that the cluster sets and users cannot, in any case.
+[[nodiscard]] bool is_reserved_key(std::string_view key);
+
 /// Of one object: the sum over all pairs of the bytes of key, value and the two that stand
-/// between and behind them. A checksum is not counted.
+/// between and behind them. Reserved keys are not counted.
 inline constexpr std::size_t kCustomMetadataBytesMax = 2048;
 [[nodiscard]] std::size_t custom_metadata_bytes(const CustomMetadata& pairs);
 

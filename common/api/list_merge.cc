@@ -56,7 +56,8 @@ Status ListMerge::feed(std::size_t index, PackedPage page) {
 /// Takes the smallest name as long as every source that has names left shows its next one.
 void ListMerge::merge() {
   const auto later = [this](std::size_t a, std::size_t b) {
-    return sources_[a].front().name > sources_[b].front().name;
+    const int order = sources_[a].front().name.compare(sources_[b].front().name);
+    return order > 0 || (order == 0 && a > b);
   };
   std::vector<std::size_t> heap;
   for (std::size_t i = 0; i < sources_.size(); ++i)

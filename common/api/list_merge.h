@@ -26,8 +26,8 @@ struct MergedPage {
 ///   merge.take()
 ///
 /// The page holds the `limit` smallest names greater than `after` that any source has, in byte
-/// order, each once: a virtual directory that several sources have is one entry, and so is an
-/// object that two targets list while it moves.
+/// order, each once, as the first of the sources shows it that have it: a virtual directory that
+/// several have is one entry, and so is an object that two targets list while it moves.
 class ListMerge {
  public:
   ListMerge(std::size_t sources, std::size_t limit, const std::string& after);

@@ -106,9 +106,10 @@ Result<MultiObject> parse_multi_object(std::string_view action, const json& valu
 }
 
 void to_json(json& out, const ObjectBatch& batch) {
-  out = {{"job", batch.job}, {"copies", batch.copies},   {"bucket", batch.bucket},
-         {"to", batch.to},   {"bmd", batch.bmd_version}, {"map", batch.map_version},
-         {"how", batch.how}, {"again", batch.again},     {"names", batch.names}};
+  out = {{"job", batch.job},        {"copies", batch.copies},   {"bucket", batch.bucket},
+         {"to", batch.to},          {"bmd", batch.bmd_version}, {"map", batch.map_version},
+         {"how", batch.how},        {"again", batch.again},     {"names", batch.names},
+         {"fetches", batch.fetches}};
 }
 
 void from_json(const json& in, ObjectBatch& batch) {
@@ -121,6 +122,7 @@ void from_json(const json& in, ObjectBatch& batch) {
   in.at("how").get_to(batch.how);
   in.at("again").get_to(batch.again);
   in.at("names").get_to(batch.names);
+  batch.fetches = in.value("fetches", false);
 }
 
 void to_json(json& out, const BatchProgress& progress) {

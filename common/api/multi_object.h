@@ -17,6 +17,8 @@ namespace tarn::api {
 
 inline constexpr std::string_view kDeleteObjects = "delete-listrange";
 inline constexpr std::string_view kCopyObjects = "copy-listrange";
+inline constexpr std::string_view kEvictObjects = "evict-listrange";        ///< upstream keeps them
+inline constexpr std::string_view kPrefetchObjects = "prefetch-listrange";  ///< from upstream
 
 /// A job on many objects of a bucket, as a client asks for it: AIStore's ListRange with the keys of
 /// the job (aistore-api.md, section 3.5).
@@ -30,7 +32,7 @@ struct MultiObject {
 
   [[nodiscard]] bool is_list() const { return !names.empty(); }
 };
-/// Reads the "value" of a delete-listrange or copy-listrange, keys in any case. invalid_argument,
+/// Reads the "value" of one of these actions, keys in any case. invalid_argument,
 /// saying what is wrong: neither names nor a template, both, a name that no object can have,
 /// nowhere to copy to.
 [[nodiscard]] Result<MultiObject> parse_multi_object(std::string_view action,
@@ -42,6 +44,7 @@ struct ObjectBatch {
 
   std::string job;  ///< at most one batch of a job is under way at a target
   bool copies = false;
+  bool fetches = false;      ///< from upstream; neither this nor copies: deletes or evicts
   std::uint64_t bucket = 0;  ///< its id
   std::uint64_t to = 0;      ///< of a copy: the id of the bucket
   std::uint64_t bmd_version = 0;

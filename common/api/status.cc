@@ -42,6 +42,7 @@ constexpr Row kTable[] = {
     {Errc::timeout, 504, ""},
     {Errc::cancelled, 503, ""},
     {Errc::disconnected, 502, ""},
+    {Errc::bad_upstream, 502, ""},
     {Errc::io, 503, ""},
     {Errc::corrupt, 500, ""},
     {Errc::internal, 500, ""},

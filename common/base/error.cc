@@ -31,6 +31,7 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::unsupported: return "unsupported";
     case Errc::unavailable: return "unavailable";
     case Errc::timeout: return "timeout";
+    case Errc::bad_upstream: return "bad_upstream";
     case Errc::cancelled: return "cancelled";
     case Errc::disconnected: return "disconnected";
     case Errc::io: return "io";

@@ -35,6 +35,7 @@ enum class Errc {
   unsupported,        ///< a word of a feature that this version does not have
   unavailable,        ///< try again soon: a node or drive is away, a lease has run out
   timeout,
+  bad_upstream,  ///< an upstream server refuses, or its answer breaks the rules
   cancelled,     ///< asked to stop; never logged as an error
   disconnected,  ///< the peer went away
   io,            ///< a drive or the network said no

@@ -7,6 +7,7 @@
 
 #include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/random.h"
@@ -216,6 +217,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
                                          BucketProps props, Clock& clock) {
   CO_TRY_OK(api::check_bucket_name(name.name));
   CO_TRY_OK(api::check_coding(props));
+  CO_TRY_OK(api::check_upstream(name, props));
   CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
   const std::string made_by = random_id(16);
   const std::int64_t created_ns = clock.wall_time().count();
@@ -397,6 +399,8 @@ Task<Result<BucketRecord>> change_bucket(MetaStore& store, ClusterView& view, ap
       co_return bucket;
     }
     CO_TRY_OK(api::check_coding(props));
+    CO_TRY_OK(api::check_upstream(name, props));
+    CO_TRY_OK(api::check_other_upstream(name, bucket.props, props));
     if (api::coding_of(props) != api::coding_of(bucket.props)) {
       CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
       CO_TRY_OK(api::check_other_coding(bucket.props, props));

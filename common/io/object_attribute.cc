@@ -7,6 +7,7 @@
 #include <limits>
 #include <sys/xattr.h>
 
+#include "common/api/custom_metadata.h"
 #include "common/base/packed.h"
 
 namespace tarn::io {
@@ -245,7 +246,11 @@ Status check(const Piece& piece) {
   return {};
 }
 
-std::string ObjectRecord::etag() const { return fmt::format("\"{:016x}-{}\"", xxh64, size); }
+std::string ObjectRecord::etag() const {
+  for (const auto& [key, value] : custom)
+    if (key == api::kSourceTagKey) return value;
+  return fmt::format("\"{:016x}-{}\"", xxh64, size);
+}
 
 std::string encode(const ObjectRecord& record) {
   PackedWriter out;

@@ -91,7 +91,8 @@ struct ObjectRecord {
   [[nodiscard]] std::uint64_t file_bytes() const {
     return piece ? piece->file_bytes : coding ? 0 : size;
   }
-  /// Quoted: `"<xxh64>-<size>"`, the same on every copy.
+  /// Quoted: `"<xxh64>-<size>"`, the same on every copy; of an object that was fetched from
+  /// upstream, the entity tag that it has there.
   [[nodiscard]] std::string etag() const;
 };
 
