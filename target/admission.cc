@@ -5,6 +5,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
+#include "common/api/upstream_props.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
 #include "target/away_drive.h"
@@ -156,6 +157,9 @@ Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request
                    "the redirect (curl -L)",
                    request.head().method_text);
   if (wanted.elsewhere != nullptr) co_return std::move(wanted);
+  if (api::has_upstream(wanted.bucket.name) && request.head().method != http::Method::del)
+    co_return fail(Errc::unsupported, "{} has an upstream and is read only: write to its server",
+                   wanted.bucket.name.display());
   // Before its lock: that may be held by a write which a drive that hangs has in hand.
   CO_TRY_OK(takes_writes(node, wanted.name));
   CO_TRY_OK(co_await wait_for_turn(node, wanted.name.uname, wanted.write));

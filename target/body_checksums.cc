@@ -142,7 +142,7 @@ Status BodyChecksums::check(std::uint64_t xxh64) {
 }
 
 void BodyChecksums::note_kept(api::CustomMetadata& custom) const {
-  std::erase_if(custom, [](const auto& pair) { return api::is_checksum_key(pair.first); });
+  std::erase_if(custom, [](const auto& pair) { return api::is_reserved_key(pair.first); });
   if (kept_type_.empty()) return;
   custom.emplace_back(api::kChecksumTypeKey, kept_type_);
   for (const auto& sum : sums_) {

@@ -2,6 +2,7 @@
 // the name, durably (drive_write.cc), then acknowledge.
 
 #include "common/api/action.h"
+#include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/former_slices.h"
@@ -19,8 +20,16 @@ Task<Status> check_action(http::Request& request, const ObjectRequest& wanted) {
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(const api::Action asked, api::parse_action(body));
-  if (asked.action.empty()) co_return Status();
-  if (asked.action == "evict-listrange" || asked.action == "evict-remote-bck")
+  const bool has_upstream = api::has_upstream(wanted.bucket.name);
+  const bool evicts = asked.action == "evict-listrange" || asked.action == "evict-remote-bck";
+  if (asked.action.empty() && has_upstream)
+    co_return fail(
+        Errc::unsupported,
+        "{} has an upstream, and this version of Tarn deletes nothing there: to take the "
+        "object out of the cluster alone, evict it",
+        wanted.bucket.name.display());
+  if (asked.action.empty() || (evicts && has_upstream)) co_return Status();
+  if (evicts)
     co_return fail(Errc::invalid_argument,
                    "{} is for objects of an upstream bucket, which can be fetched again; {} would "
                    "be lost: delete it by a DELETE without body",

@@ -31,6 +31,7 @@
 #include "target/cache_policy.h"
 #include "target/drive_clean.h"
 #include "target/drive_places.h"
+#include "target/followed_file.h"
 #include "target/hang_watch.h"
 #include "target/head_turns.h"
 #include "target/index.h"
@@ -231,6 +232,8 @@ class Drive {
   Task<Status> patch(io::ObjectAttribute attribute);
   /// Reads from an unfinished file what has been written to it. `into` must stay until then.
   Task<Status> read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset);
+  /// Opens an unfinished file once more, for readers that follow its writer.
+  Task<Result<std::shared_ptr<FollowedFile>>> follow(WorkFile& file);
   /// Cuts an unfinished file back to `size` bytes.
   Task<Status> truncate(WorkFile& file, std::uint64_t size);
 
@@ -363,6 +366,7 @@ class Drive {
  private:
   friend class WorkFile;
   friend class OpenObject;
+  friend class FollowedFile;
   Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index,
         io::DriveKind kind, std::shared_ptr<HeadTurns> turns);
 

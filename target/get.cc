@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
@@ -130,6 +131,12 @@ bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const Op
       .empty();
 }
 
+/// True if upstream has what the cluster may have, but cannot read now.
+bool can_pass_through(const ObjectRequest& wanted, const Error& why) {
+  return api::has_upstream(wanted.bucket.name) && why.code != Errc::cancelled &&
+         why.code != Errc::bucket_not_found;
+}
+
 /// The holder of the newest version, when that is another target; else `object` is what there is.
 Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& wanted,
                                                std::shared_ptr<OpenObject>& object) {
@@ -140,6 +147,16 @@ Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& 
   if (newest.holder != nullptr) co_return newest.holder;
   CO_TRY(object, co_await open_wanted(node, wanted, nullptr));
   co_return nullptr;
+}
+
+/// `overtaken`: the object has come meanwhile.
+Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
+                      bool& overtaken) {
+  // What a target without lease stores may be another's.
+  if (wanted.stale_seconds > 0) co_return co_await node.cold->pass_through(request, wanted);
+  auto done = co_await node.cold->get(request, wanted);
+  overtaken = !done && done.error().code == Errc::conflict && !request.exchange.response_started();
+  co_return done;
 }
 
 /// `overtaken` as send_coded().
@@ -157,6 +174,8 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     if (!opened) {
       report_bad(node, wanted, node.store.home_of(wanted.name.uname), opened.error());
       if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+      if (can_pass_through(wanted, opened.error()))
+        co_return co_await node.cold->pass_through(request, wanted);
       co_return fail(opened.error());
     }
     object = std::move(*opened);
@@ -169,8 +188,12 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     const cluster::Node* const other =
         holder ? *holder : next_home(node, request, wanted);  // which may know it all by itself
     if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
+    if (!holder && can_pass_through(wanted, holder.error()))
+      co_return co_await node.cold->pass_through(request, wanted);
     if (!holder) co_return fail(holder.error());
   }
+  if (!object && api::has_upstream(wanted.bucket.name))
+    co_return co_await get_cold(node, request, wanted, overtaken);
   if (!object) co_return fail(object_missing(wanted));
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));

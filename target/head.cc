@@ -1,6 +1,7 @@
 // What happens on a HEAD at the target: the record in the index answers; no file is opened.
 
 #include "common/api/coding_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "target/head_request.h"
 #include "target/newest.h"
@@ -78,6 +79,9 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
   if (wanted.name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(wanted.name));
   const auto found = co_await find_settled(node, wanted);
+  const bool asks_upstream = api::has_upstream(wanted.bucket.name) && !asked.present_only;
+  if (asks_upstream && (!found || !found->exists()))
+    co_return co_await node.cold->head(request, wanted, asked.status_only);
   if (!found) {
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_holder(node, request, wanted, *other);

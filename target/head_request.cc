@@ -56,6 +56,7 @@ Result<HeadRequest> parse_head_request(const api::Query& query) {
   if (!presence || *presence > 5)
     return fail(Errc::invalid_argument, "presence '{}': it is a number from 0 to 5", text);
   out.status_only = *presence == 1 || *presence == 3;
+  out.present_only = *presence >= 2 && *presence <= 4;
   out.outside_only = *presence == 5;
   return out;
 }

@@ -28,6 +28,7 @@ struct HeadRequest {
   bool selective = false;        ///< `props=` was there
   std::uint32_t properties = 0;  ///< of Property; when selective
   bool status_only = false;      ///< presence 1 or 3: is it there, and nothing else
+  bool present_only = false;     ///< presence 2, 3 or 4: upstream is not asked
   bool outside_only = false;     ///< presence 5: an object of the cluster is an error
 
   [[nodiscard]] bool wants(Property one) const { return (properties & one) != 0; }

@@ -259,7 +259,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
   attribute.record.file = file.name();
   attribute.record.size = bytes.size;
   attribute.record.xxh64 = bytes.xxh64;
-  attribute.record.modified_ns = node.clock.wall_time().count();
+  attribute.record.modified_ns = bytes.modified_ns.value_or(node.clock.wall_time().count());
   attribute.record.custom = std::move(custom);
   if (last) {
     if (last->kind == io::ObjectRecord::Kind::object && wanted.bucket.props.versioning)

@@ -55,6 +55,8 @@ struct NewBytes {
   /// Null, or the version that these bytes are: if it is still the newest (else conflict), the new
   /// one has its number, time and metadata.
   const io::ObjectRecord* same_as = nullptr;
+  /// When the version was made; nothing: now.
+  std::optional<std::int64_t> modified_ns = std::nullopt;
 };
 [[nodiscard]] NewBytes new_bytes(WorkFile& file, const Digests& digests);
 

@@ -149,6 +149,8 @@ std::string custom_text(const io::ObjectRecord& record, const api::ListFields& f
   if (fields.custom)
     for (const auto& [key, value] : record.custom)
       if (!is_content_field(key)) pairs[key] = value;
+  if (fields.custom)
+    for (const auto& [key, value] : source_fields(record)) pairs.try_emplace(key, value);
   if (fields.etag) pairs.try_emplace("ETag", record.etag());
   if (fields.last_modified)
     pairs.try_emplace("LastModified",

@@ -64,6 +64,8 @@
 #include "target/slow_drives.h"
 #include "target/tell_wish.h"
 #include "target/tombstones.h"
+#include "target/upstream/cold_reads.h"
+#include "target/upstream/requests.h"
 
 namespace tarn::target {
 namespace {
@@ -148,6 +150,7 @@ class Target {
   Status open_meta();
   void connect_moves();
   Status configure();
+  Status connect_upstream();
   void look_after(std::shared_ptr<Drive> drive, bool came);
   void watch_disks();
   void drives_changed();
@@ -180,7 +183,9 @@ class Target {
   std::optional<ObjectStore> store_;
   std::optional<cluster::Membership> membership_;
   std::optional<OwnedNames> owned_;
+  std::optional<Upstream> upstream_;
   std::optional<TargetNode> node_;
+  std::optional<ColdReads> cold_reads_;
   std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeConfig> config_;
   std::atomic<std::chrono::milliseconds> grace_{options_.service.shutdown_grace};
@@ -296,6 +301,16 @@ void Target::connect_moves() {
   node_->moves.learn(view_->state()->ownership->map);
 }
 
+Status Target::connect_upstream() {
+  TRY(auto servers,
+      UpstreamServers::load(options_.upstream_endpoints, security::process_environment()));
+  TRY(auto tls, http::TlsContext::load({}));
+  upstream_.emplace(std::move(servers), clock_, std::move(tls));
+  cold_reads_.emplace(*node_, *upstream_);
+  node_->cold = &*cold_reads_;
+  return {};
+}
+
 /// From here on what the cluster and this node were told is in force, and stays so.
 Status Target::configure() {
   config_.emplace(options_.dir, started_with(options_));
@@ -358,6 +373,7 @@ Status Target::start() {
   node_.emplace(id_, *view_, *membership_, *store_, *signer_, *own_auth_, *owned_, clock_, loops_,
                 options_.checksum_verify == "always");
   connect_moves();
+  TRY_OK(connect_upstream());
   node_->append_timeout = options_.append_timeout;
   store_->set_space_limits(options_.limits());
   TRY_OK(configure());
@@ -386,6 +402,7 @@ Status Target::start() {
   auto internal = internal_routes(*node_);
   for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
+  for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
@@ -418,6 +435,7 @@ Status Target::start() {
   metrics_.before_scrape(
       [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
   export_scrubs(metrics_, *node_);
+  export_upstream(metrics_, *upstream_, *cold_reads_);
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), look_after_pieces(*node_));
   tasks_.spawn(loop.executor(), keep_coded(*node_));

@@ -13,6 +13,7 @@
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
 #include "target/bad_pieces.h"
+#include "target/cold_objects.h"
 #include "target/drives_away.h"
 #include "target/home_moves.h"
 #include "target/marked_names.h"
@@ -56,6 +57,8 @@ struct TargetNode {
   RebuildWatch rebuild = {};
   RecodeCounts recoded = {};
   ScrubBoard scrub = {};
+  /// What the cluster does not have of buckets with an upstream. Set before the first request.
+  ColdObjects* cold = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};
   RunningCopies copies = {};

@@ -65,6 +65,7 @@ class BatchRun {
   Task<Status> handle(std::uint32_t index);
   Task<Status> count(const std::string& name);
   Task<Status> copy(const std::string& name);
+  Task<Status> fetch(const std::string& name);
   Task<Status> erase(std::uint32_t index);
   void note(std::uint32_t index, const Error& error);
   [[nodiscard]] std::string line() const;
@@ -156,12 +157,13 @@ void BatchRun::note(std::uint32_t index, const Error& error) {
 Task<Status> BatchRun::handle(std::uint32_t index) {
   if (node_.view.state()->map.version != map_version_)
     co_return fail(Errc::unavailable, "the cluster map has changed");
-  if (!batch_.copies && node_.clock.boot_time() > until_)
+  if (!batch_.copies && !batch_.fetches && node_.clock.boot_time() > until_)
     co_return fail(Errc::unavailable, "the batch takes too long");
   CO_FAIL_POINT("batch.object");
   const std::string& name = batch_.names[index];
   if (batch_.how.dry_run) co_return co_await count(name);
   if (batch_.copies) co_return co_await copy(name);
+  if (batch_.fetches) co_return co_await fetch(name);
   co_return co_await erase(index);
 }
 
@@ -180,6 +182,15 @@ Task<Status> BatchRun::copy(const std::string& name) {
                              batch_.how, batch_.again, stop_));
   if (!copied) co_return fail(Errc::object_not_found, "object {} does not exist", name);
   progress_.counts.add(copied->bytes, copied->owner == node_.id ? "" : copied->owner);
+  co_return Status();
+}
+
+Task<Status> BatchRun::fetch(const std::string& name) {
+  CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
+  CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
+  if (newest.exists()) co_return Status();  // it is here, and is not counted
+  CO_TRY(const std::uint64_t bytes, co_await node_.cold->fetch(wanted));
+  progress_.counts.add(bytes);
   co_return Status();
 }
 

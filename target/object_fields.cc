@@ -11,7 +11,7 @@ std::int64_t modified_seconds(const io::ObjectRecord& record) {
 }
 
 bool is_content_field(std::string_view key) {
-  return key == "Content-Type" || key == "Content-Encoding" || api::is_checksum_key(key);
+  return key == "Content-Type" || key == "Content-Encoding" || api::is_reserved_key(key);
 }
 
 std::optional<ObjectChecksum> checksum_of(const io::ObjectRecord& record) {
@@ -31,9 +31,20 @@ void add_checksum_fields(http::Response& response, const io::ObjectRecord& recor
   response.set("Ais-Checksum-Type", checksum->type).set("Ais-Checksum-Value", checksum->value);
 }
 
+api::CustomMetadata source_fields(const io::ObjectRecord& record) {
+  api::CustomMetadata out;
+  for (const auto& [key, value] : record.custom) {
+    if (key == api::kSourceKey) out.emplace_back("source", value);
+    if (key == api::kSourceTagKey) out.emplace_back("ETag", value);
+  }
+  return out;
+}
+
 void add_custom_fields(http::Response& response, const io::ObjectRecord& record) {
   for (const auto& [key, value] : record.custom)
     if (!is_content_field(key)) response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
+  for (const auto& [key, value] : source_fields(record))
+    response.set("Ais-Custom-Md", fmt::format("{}={}", key, value));
 }
 
 namespace {

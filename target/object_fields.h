@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "common/api/custom_metadata.h"
 #include "common/http/message.h"
 #include "target/node.h"
 
@@ -14,6 +15,9 @@ void add_object_fields(http::Response& response, const ObjectRequest& wanted,
                        const io::ObjectRecord& record);
 /// The same without Tarn-Stale, as it goes out: made once for an object that is read often.
 [[nodiscard]] std::string object_field_lines(const io::ObjectRecord& record);
+/// What AIStore's clients read in the custom metadata of an object that was fetched from upstream:
+/// "source" (the provider) and "ETag". Empty for other objects.
+[[nodiscard]] api::CustomMetadata source_fields(const io::ObjectRecord& record);
 /// True for the keys of custom metadata that hold what a PUT said of its content: fields of their
 /// own in answers, not lines of `Ais-Custom-Md`.
 [[nodiscard]] bool is_content_field(std::string_view key);

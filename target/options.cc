@@ -76,6 +76,14 @@ void Options::bind(Settings& settings) {
   settings.size(
       "scrub.bandwidth", scrub_bandwidth, 0, kBandwidthMax,
       "bytes a second that a scrub which is asked for takes of each target; 0B: no limit");
+  settings.custom(
+      "upstream.endpoints", "none", "URLs",
+      [this](std::string_view text) -> Status {
+        upstream_endpoints = text;
+        return {};
+      },
+      "servers of upstream buckets that this target may ask, with commas between them; AWS itself "
+      "need not be listed");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

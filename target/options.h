@@ -53,6 +53,7 @@ struct Options {
   std::uint64_t rebuild_floor = MoveLimits::kFloor;
   std::chrono::milliseconds scrub_period = ScrubBoard::kPeriod;
   std::uint64_t scrub_bandwidth = 0;  ///< bytes a second; 0: no limit
+  std::string upstream_endpoints;     ///< URLs with commas between them
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

@@ -59,7 +59,7 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   out.fields.push_back({"Ais-Checksum-Type", "xxhash2"});
   out.fields.push_back({"Ais-Checksum-Value", hex64(record.xxh64)});
   for (const auto& [key, value] : record.custom)
-    if (!api::is_checksum_key(key))  // the bucket there says which one it keeps
+    if (!api::is_reserved_key(key))  // the bucket there says which checksum it keeps
       out.fields.push_back({"Ais-Custom-Md", fmt::format("{}={}", key, value)});
   if (record.size > 0) out.fields.push_back({"Expect", "100-continue"});
   for (const char* condition : {"If-Match", "If-None-Match", "If-Unmodified-Since"})
@@ -170,7 +170,7 @@ Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
 
 /// Without the checksum, which is the bucket's; in order.
 api::CustomMetadata users_custom(api::CustomMetadata custom) {
-  std::erase_if(custom, [](const auto& pair) { return api::is_checksum_key(pair.first); });
+  std::erase_if(custom, [](const auto& pair) { return api::is_reserved_key(pair.first); });
   std::sort(custom.begin(), custom.end());
   return custom;
 }

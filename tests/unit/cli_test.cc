@@ -53,8 +53,22 @@ TEST_CASE("places are written in four ways", "[cli]") {
     CHECK(place->object == "o/p");
   }
   CHECK(parse_place("b")->object.empty());
-  CHECK(parse_bucket("b").value() == "b");
-  CHECK(parse_bucket("tarn://b/").value() == "b");
+  CHECK(parse_bucket("b").value().bucket == "b");
+  CHECK(parse_bucket("tarn://b/").value().bucket == "b");
+}
+
+TEST_CASE("places of buckets with an upstream say which kind", "[cli]") {
+  for (const char* text : {"s3://b/o/p", "aws://b/o/p"}) {
+    const auto place = parse_object(text);
+    REQUIRE(place.has_value());
+    CHECK(place->provider == "aws");
+    CHECK(place->display() == "s3://b/o/p");
+    CHECK(place->request_target() == "/v1/objects/b/o/p?provider=aws");
+    CHECK(place->bucket_target() == "/v1/buckets/b?provider=aws");
+    CHECK(place->bucket_uname() == "aws/@#/b/");
+    CHECK(place->with("q").display() == "s3://b/q");
+  }
+  CHECK(parse_place("ht://web")->display() == "ht://web");
 }
 
 TEST_CASE("places that cannot be are refused", "[cli]") {
@@ -65,7 +79,7 @@ TEST_CASE("places that cannot be are refused", "[cli]") {
     REQUIRE_FALSE(place.has_value());
     CHECK(exit_for(place.error().code) == Exit::usage);
   }
-  CHECK(parse_object("s3://b/o").error().code == Errc::unsupported);
+  CHECK(parse_object("gs://b/o").error().code == Errc::unsupported);
   CHECK_FALSE(parse_bucket("b/o").has_value());
 }
 

@@ -82,6 +82,16 @@ TEST_CASE("house rules: includes point one way", "[house]") {
   CHECK(checked > 200);
 }
 
+TEST_CASE("house rules: of the target's files only main.cc includes those of target/upstream",
+          "[house]") {
+  const std::string room = "target/upstream/";
+  for (const Source& source : sources()) {
+    if (source.path.rfind(room, 0) == 0 || source.path == "target/main.cc") continue;
+    INFO(source.path);
+    CHECK(source.text.find("#include \"" + room) == std::string::npos);
+  }
+}
+
 TEST_CASE("house rules: Beast appears in headers of common/http only", "[house]") {
   for (const Source& source : sources()) {
     if (source.path.rfind("common/http/", 0) == 0 || source.path.find(".cc") != std::string::npos)

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+
+namespace tarn::target {
+
+struct ObjectRequest;
+
+/// Objects of buckets with an upstream that the cluster does not have: requests for them are
+/// answered from there (docs/decisions/021). Thread-safe.
+class ColdObjects {
+ public:
+  virtual ~ColdObjects() = default;
+  /// Answers a GET for an object that no drive of the cluster has, and stores it on the way.
+  virtual Task<Status> get(http::Request& request, const ObjectRequest& wanted) = 0;
+  /// Answers a GET whose object, if the cluster has it, cannot be read now; stores nothing.
+  virtual Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) = 0;
+  /// Fetches an object that no drive of the cluster has, and stores it; its bytes. Returns when it
+  /// is stored, or is known not to be.
+  virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) = 0;
+  /// Answers a HEAD. `status_only`: without fields.
+  virtual Task<Status> head(http::Request& request, const ObjectRequest& wanted,
+                            bool status_only) = 0;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,225 @@
+// Reads of objects that the cluster does not have: by a fill, which stores them, or passed through.
+
+#include "target/upstream/cold_reads.h"
+
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/http/error_response.h"
+#include "target/node.h"
+#include "target/object_fields.h"
+#include "target/upstream/filling.h"
+
+namespace tarn::target {
+namespace {
+
+using http::ByteRange;
+using http::RangeVerdict;
+using std::chrono::steady_clock;
+
+/// A part that a fill is going to reach after so many bytes waits for it.
+constexpr std::uint64_t kReachBytes = 64U << 20U;
+
+/// The record that the object is going to have: headers of cold and of stored objects are the same,
+/// but for the checksum, which is not known yet.
+io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wanted) {
+  io::ObjectRecord record;
+  record.size = object.size.value_or(0);
+  record.modified_ns = object.modified.value_or(0) * 1'000'000'000;
+  record.custom.emplace_back(api::kChecksumTypeKey, "none");
+  record.custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
+  record.custom.emplace_back(api::kSourceTagKey, object.etag);
+  if (!object.content_type.empty()) record.custom.emplace_back("Content-Type", object.content_type);
+  if (!object.content_encoding.empty())
+    record.custom.emplace_back("Content-Encoding", object.content_encoding);
+  return record;
+}
+
+/// The fields of an answer about it. Without those of which upstream said nothing.
+void add_cold_fields(http::Response& response, const UpstreamObject& object,
+                     const ObjectRequest& wanted) {
+  add_object_fields(response, wanted, record_of(object, wanted));
+  std::erase_if(response.fields, [&](const http::Field& field) {
+    return (field.name == "ETag" && object.etag.empty()) ||
+           (field.name == "Last-Modified" && !object.modified) ||
+           (field.value.starts_with("ETag=") && object.etag.empty());
+  });
+  response.set("Ais-Present", "false");
+}
+
+/// Sends what a fill has, from `at` to `end`, as it comes.
+Task<Status> send_behind(http::Exchange& exchange, Fill& fill, FollowedFile& file, std::uint64_t at,
+                         std::uint64_t end) {
+  const PooledBuffer buffer(PooledBuffer::kSmallBytes);
+  while (at < end) {
+    CO_TRY(const std::uint64_t released, co_await fill.wait_beyond(at));
+    const std::uint64_t upto = std::min(released, end);
+    const auto piece =
+        buffer.span().first(std::min<std::uint64_t>(upto - at, buffer.span().size()));
+    CO_TRY_OK(co_await file.read(piece, at));
+    CO_TRY_OK(co_await exchange.write(piece));
+    at += piece.size();
+  }
+  co_return co_await exchange.finish();
+}
+
+/// Sends the body of a download as it comes, the last window when the whole was received.
+Task<Status> send_download(http::Exchange& exchange, Upstream& upstream,
+                           Upstream::Download& download, std::uint64_t length) {
+  const PooledBuffer buffer(PooledBuffer::kSmallBytes);
+  std::uint64_t sent = 0;
+  while (sent < length) {
+    CO_TRY(const std::size_t got, co_await download.stream.read_some(buffer.span()));
+    if (got == 0 || sent + got > length)
+      co_return fail(Errc::bad_upstream, "upstream's body is not as long as it had announced");
+    upstream.counts().bytes += got;
+    CO_TRY_OK(co_await exchange.write(buffer.span().first(got)));
+    sent += got;
+  }
+  co_return co_await exchange.finish();
+}
+
+/// What upstream decides about: which part it sends. Its entity tags are those of our answers.
+http::Fields passed_fields(const http::Request& request) {
+  http::Fields out;
+  for (const char* name : {"Range", "If-Range"})
+    if (const auto value = request.head().field(name); !value.empty())
+      out.push_back({name, std::string(value)});
+  return out;
+}
+
+bool has_several_ranges(const http::Request& request) {
+  return request.head().field("Range").find(',') != std::string_view::npos;
+}
+
+}  // namespace
+
+Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted) {
+  auto [fill, is_new] = board_.join(wanted.name.key());
+  if (!is_new) co_return fill;
+  ObjectRequest own;
+  own.state = wanted.state;
+  own.bucket = wanted.bucket;
+  own.name = wanted.name;
+  const bool begun = node_.aside.spawn(co_await asio::this_coro::executor,
+                                       fill_object(node_, upstream_, board_, fill, std::move(own)));
+  if (!begun) {
+    board_.end(wanted.name.key());
+    const auto stopping = fail(Errc::unavailable, "this target is stopping; try again");
+    fill->end(stopping, stopping);
+  }
+  co_return fill;
+}
+
+Task<Status> ColdReads::get(http::Request& request, const ObjectRequest& wanted) {
+  if (!request.head().field("Range").empty()) co_return co_await get_part(request, wanted);
+  auto fill = co_await join_or_begin(wanted);
+  co_return co_await follow(request, wanted, std::move(fill));
+}
+
+/// One part alone is passed through: of a large object a reader may want a few bytes. Parts that
+/// follow each other are a reader of the whole.
+Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted) {
+  const std::string key = wanted.name.key();
+  auto fill = board_.find(key);
+  if (!fill && board_.note_part(key, steady_clock::now())) fill = co_await join_or_begin(wanted);
+  if (!fill) co_return co_await pass_through(request, wanted);
+  CO_TRY(const Fill::Opened opened, co_await fill->opened());
+  const auto [verdict, part] =
+      http::resolve_range(request.head().field("Range"), *opened.object.size);
+  const bool is_near =
+      verdict != RangeVerdict::partial || part.offset <= fill->released() + kReachBytes;
+  if (!is_near) co_return co_await pass_through(request, wanted);
+  co_return co_await follow(request, wanted, std::move(fill));
+}
+
+Task<Status> ColdReads::follow(http::Request& request, const ObjectRequest& wanted,
+                               std::shared_ptr<Fill> fill) {
+  const auto opened = co_await fill->opened();
+  if (!opened && fill->has_local_failure()) co_return co_await pass_through(request, wanted);
+  if (!opened) co_return fail(opened.error());
+  const UpstreamObject& object = opened->object;
+  const io::ObjectRecord record = record_of(object, wanted);
+  const auto& head = request.head();
+  CO_TRY(auto unchanged, judge_conditions(head, wanted, record));
+  if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
+  ByteRange range{0, record.size};
+  http::Response response(200);
+  if (!head.field("Range").empty() &&
+      http::range_applies(head, record.etag(), modified_seconds(record))) {
+    auto [verdict, part] = http::resolve_range(head.field("Range"), record.size);
+    if (verdict == RangeVerdict::multiple && request.query().get("multirange") == "whole")
+      verdict = RangeVerdict::whole;
+    if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple)
+      co_return co_await request.exchange.respond(
+          range_refusal(request, wanted, record, verdict == RangeVerdict::multiple));
+    if (verdict == RangeVerdict::partial) {
+      range = part;
+      response.status = 206;
+      response.set("Content-Range", fmt::format("bytes {}-{}/{}", part.offset,
+                                                part.offset + part.length - 1, record.size));
+    }
+  }
+  add_cold_fields(response, object, wanted);
+  // An error before the first byte is an answer; after it, a cut connection.
+  if (range.length > 0) {
+    const auto first = co_await fill->wait_beyond(range.offset);
+    if (!first && fill->has_local_failure()) co_return co_await pass_through(request, wanted);
+    if (!first) co_return fail(first.error());
+  }
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), range.length));
+  co_return co_await send_behind(request.exchange, *fill, *opened->file, range.offset,
+                                 range.offset + range.length);
+}
+
+Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest& wanted) {
+  http::Fields fields = passed_fields(request);
+  if (has_several_ranges(request)) {
+    if (request.query().get("multirange") != "whole")
+      co_return fail(Errc::range_not_satisfiable,
+                     "one range a request, please: several in one are not served");
+    fields.clear();
+  }
+  auto download = co_await upstream_.get(upstream_name(wanted), std::move(fields));
+  if (!download) co_return fail(download.error());
+  CO_TRY(auto unchanged,
+         judge_conditions(request.head(), wanted, record_of(download->object, wanted)));
+  if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
+  const auto length = download->stream.content_length();
+  if (!length)
+    co_return fail(Errc::bad_upstream, "{}: upstream does not say how long it is (Content-Length)",
+                   wanted.display());
+  http::Response response(download->status);
+  if (download->status == 206)
+    response.set("Content-Range",
+                 fmt::format("bytes {}-{}/{}", *download->object.part_at,
+                             *download->object.part_at + *length - 1, *download->object.size));
+  add_cold_fields(response, download->object, wanted);
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), *length));
+  co_return co_await send_download(request.exchange, upstream_, *download, *length);
+}
+
+Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {
+  const auto fill = co_await join_or_begin(wanted);
+  auto stored = co_await fill->ended();
+  // It came by another way, and that is what was wanted.
+  if (!stored && stored.error().code == Errc::conflict) co_return 0;
+  co_return stored;
+}
+
+Task<Status> ColdReads::head(http::Request& request, const ObjectRequest& wanted,
+                             bool status_only) {
+  CO_TRY(const UpstreamObject object, co_await upstream_.head(upstream_name(wanted)));
+  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, record_of(object, wanted)));
+  if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
+  http::Response response(200);
+  if (!status_only) {
+    add_cold_fields(response, object, wanted);
+    response.set("Ais-Name", wanted.name.object)
+        .set("Ais-Bucket-Name", wanted.bucket.name.name)
+        .set("Ais-Bucket-Provider", wanted.bucket.name.provider);
+  }
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), object.size));
+  co_return co_await request.exchange.finish();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "target/cold_objects.h"
+#include "target/upstream/fill.h"
+#include "target/upstream/upstream.h"
+
+namespace tarn::target {
+
+struct TargetNode;
+
+/// Answers reads of objects that the cluster does not have from upstream (docs/decisions/021).
+/// Concurrent readers of one object share one Fill; its first reader begins it, and it goes on when
+/// all of them have left. Thread-safe.
+class ColdReads final : public ColdObjects {
+ public:
+  /// Both must outlive it, and the tasks in `node.aside`.
+  ColdReads(TargetNode& node, Upstream& upstream) : node_(node), upstream_(upstream) {}
+
+  /// conflict when the object has come meanwhile and nothing was answered yet.
+  Task<Status> get(http::Request& request, const ObjectRequest& wanted) override;
+  Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) override;
+  Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
+  Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
+
+  [[nodiscard]] const FillBoard& board() const { return board_; }
+
+ private:
+  Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);
+  Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
+  Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
+                      std::shared_ptr<Fill> fill);
+
+  TargetNode& node_;
+  Upstream& upstream_;
+  FillBoard board_;
+};
+
+}  // namespace tarn::target

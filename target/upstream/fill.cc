@@ -1,0 +1,124 @@
+#include "target/upstream/fill.h"
+
+#include <algorithm>
+
+namespace tarn::target {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLookAgain{60};
+constexpr std::chrono::minutes kPartsTogether{1};
+constexpr std::size_t kPartsKept = 10'000;
+
+}  // namespace
+
+void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
+  {
+    const std::lock_guard lock(mutex_);
+    opened_ = Opened{std::move(object), std::move(file)};
+  }
+  progress_.ring();
+}
+
+void Fill::written(std::uint64_t end) {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t size = opened_->object.size.value_or(0);
+    const std::uint64_t most = size - std::min(size, kHeldBack);
+    released_ = std::max(released_, std::min(end, most));
+  }
+  progress_.ring();
+}
+
+void Fill::release_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    released_ = opened_->object.size.value_or(0);
+  }
+  progress_.ring();
+}
+
+void Fill::end(Status readable, Result<std::uint64_t> stored) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stored_) return;
+    stored_ = std::move(stored);
+    if (!readable) error_ = readable.error();
+  }
+  progress_.ring();
+}
+
+Task<Result<std::uint64_t>> Fill::ended() {
+  co_await wait_for([this] { return stored_.has_value(); });
+  const std::lock_guard lock(mutex_);
+  co_return *stored_;
+}
+
+std::uint64_t Fill::released() const {
+  const std::lock_guard lock(mutex_);
+  return released_;
+}
+
+template <class Look>
+Task<void> Fill::wait_for(Look look) {
+  EventListener listener(progress_, co_await asio::this_coro::executor);
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (look()) co_return;
+    }
+    co_await listener.wait_until(steady_clock::now() + kLookAgain);
+  }
+}
+
+Task<Result<Fill::Opened>> Fill::opened() {
+  co_await wait_for([this] { return opened_ || error_; });
+  const std::lock_guard lock(mutex_);
+  if (!opened_) co_return fail(*error_);
+  co_return *opened_;
+}
+
+Task<Result<std::uint64_t>> Fill::wait_beyond(std::uint64_t at) {
+  co_await wait_for([this, at] { return released_ > at || error_; });
+  const std::lock_guard lock(mutex_);
+  if (released_ > at) co_return released_;
+  co_return fail(*error_);
+}
+
+FillBoard::Joined FillBoard::join(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  auto& fill = fills_[key];
+  const bool is_new = fill == nullptr;
+  if (is_new) fill = std::make_shared<Fill>();
+  return {fill, is_new};
+}
+
+std::shared_ptr<Fill> FillBoard::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = fills_.find(key);
+  return found == fills_.end() ? nullptr : found->second;
+}
+
+void FillBoard::end(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  fills_.erase(key);
+}
+
+bool FillBoard::note_part(const std::string& key, steady_clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = parts_.emplace(key, now);
+  const bool again = !is_new && now - found->second < kPartsTogether;
+  found->second = now;
+  if (parts_.size() > kPartsKept)
+    std::erase_if(parts_, [&](const auto& each) { return now - each.second >= kPartsTogether; });
+  if (parts_.size() > kPartsKept) parts_.clear();
+  return again;
+}
+
+std::size_t FillBoard::running() const {
+  const std::lock_guard lock(mutex_);
+  return fills_.size();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/base/event.h"
+#include "target/followed_file.h"
+#include "target/upstream/dialect.h"
+
+namespace tarn::target {
+
+/// One cold object on its way from upstream to a drive, and what its readers share: one request
+/// upstream, however many they are. Readers on any loop follow in the file; the last window is
+/// released when the whole is known to be right. Thread-safe.
+class Fill {
+ public:
+  /// Bytes that readers do not get before length and checksum agree, so that no reader ever holds
+  /// a whole that is wrong.
+  static constexpr std::uint64_t kHeldBack = 64U << 10U;
+
+  // The writer's side.
+
+  /// Upstream has answered. `file`: where the bytes are going to be.
+  void open(UpstreamObject object, std::shared_ptr<FollowedFile> file);
+  /// All before `end` has been written; the last window of the object stays held back.
+  void written(std::uint64_t end);
+  /// The whole was compared with what upstream said: all of it may be read.
+  void release_all();
+  /// It has ended. An error: readers that have not all of it get it; after the first byte their
+  /// connections are cut. `stored`: how many bytes became an object, or why none did. The first
+  /// call counts.
+  void end(Status readable, Result<std::uint64_t> stored);
+  /// True if the error is one of this node, not of upstream: then readers may ask upstream
+  /// themselves.
+  void set_local_failure() { local_failure_ = true; }
+
+  // The readers' side.
+
+  struct Opened {
+    UpstreamObject object;  ///< with its size
+    std::shared_ptr<FollowedFile> file;
+  };
+  /// Waits until upstream has answered.
+  Task<Result<Opened>> opened();
+  /// Waits until more than `at` bytes may be read; how many.
+  Task<Result<std::uint64_t>> wait_beyond(std::uint64_t at);
+  /// Waits for the end: how many bytes were stored.
+  Task<Result<std::uint64_t>> ended();
+  /// How many bytes may be read.
+  [[nodiscard]] std::uint64_t released() const;
+  [[nodiscard]] bool has_local_failure() const { return local_failure_; }
+
+ private:
+  template <class Look>
+  Task<void> wait_for(Look look);
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::optional<Opened> opened_;
+  std::uint64_t released_ = 0;
+  std::optional<Error> error_;
+  std::optional<Result<std::uint64_t>> stored_;
+  std::atomic<bool> local_failure_{false};
+  Event progress_;
+};
+
+/// The fills of a target, one a name at most. Thread-safe.
+class FillBoard {
+ public:
+  struct Joined {
+    std::shared_ptr<Fill> fill;
+    bool is_new = false;  ///< the caller must begin it, and end() it
+  };
+  /// The fill of a name that is under way, or a new one.
+  [[nodiscard]] Joined join(const std::string& key);
+  /// The one that is under way; null: none is.
+  [[nodiscard]] std::shared_ptr<Fill> find(const std::string& key) const;
+  void end(const std::string& key);
+  /// Notes that a part of an object was asked for. True for the second one within a minute.
+  [[nodiscard]] bool note_part(const std::string& key, std::chrono::steady_clock::time_point now);
+  [[nodiscard]] std::size_t running() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::shared_ptr<Fill>> fills_;
+  std::map<std::string, std::chrono::steady_clock::time_point> parts_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,245 @@
+#include "target/upstream/filling.h"
+
+#include <array>
+
+#include "common/api/custom_metadata.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/away_drive.h"
+#include "target/incoming.h"
+#include "target/newest.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr int kResumesMax = 4;  // without a byte between them
+/// So much goes to readers as it comes; behind it, in whole buffers.
+constexpr std::uint64_t kEagerBytes = 1U << 20U;
+constexpr std::size_t kEagerPieceBytes = 64U << 10U;
+
+/// The generation of what the cluster has of the name; nothing: it never had any.
+using Noted = std::optional<Generation>;
+
+Noted generation_in(const Newest& newest) {
+  if (!newest.record) return std::nullopt;
+  return newest.record->generation;
+}
+
+/// The body of one object, from one version, over as many connections as that takes.
+class UpstreamBody {
+ public:
+  UpstreamBody(Upstream& upstream, UpstreamName name, Upstream::Download first)
+      : upstream_(upstream), name_(std::move(name)), download_(std::move(first)) {}
+
+  [[nodiscard]] const UpstreamObject& object() const { return object_; }
+
+  /// Up to `into.size()` bytes; 0 at the end of the object.
+  Task<Result<std::size_t>> read_some(std::span<std::byte> into) {
+    while (true) {
+      auto got = co_await download_.stream.read_some(into);
+      const bool is_short = got && *got == 0 && at_ < *object_.size;
+      if (got && !is_short) {
+        at_ += *got;
+        if (*got > 0) resumes_ = 0;
+        upstream_.counts().bytes += *got;
+        co_return got;
+      }
+      if (!SAFETY("safety.fill_length")) co_return 0;
+      const Error why = got ? Error{Errc::disconnected, "the body ended too early"} : got.error();
+      CO_TRY_OK(co_await resume(why));
+    }
+  }
+
+ private:
+  Task<Status> resume(Error why) {
+    if (resumes_++ == kResumesMax || object_.etag.empty() || why.code == Errc::cancelled)
+      co_return fail(Errc::unavailable,
+                     "{}: the connection to upstream broke after {} of {} bytes: {}",
+                     name_.display(), at_, *object_.size, why.message);
+    obs::log("target").info("upstream body goes on object={} at={} err={}", name_.display(), at_,
+                            why.message);
+    http::Fields fields{{"Range", fmt::format("bytes={}-", at_)}};
+    if (SAFETY("safety.fill_if_match")) fields.push_back({"If-Match", object_.etag});
+    auto next = co_await upstream_.get(name_, std::move(fields));
+    if (!next) co_return fail(next.error());
+    const bool fits = next->status == 206 && next->object.part_at == at_;
+    const bool is_same = next->object.is_same_version(object_) || !SAFETY("safety.fill_if_match");
+    if (!fits || !is_same)
+      co_return fail(Errc::bad_upstream,
+                     "{}: upstream has another version of the object now: nothing was stored",
+                     name_.display());
+    download_ = std::move(*next);
+    co_return Status();
+  }
+
+  Upstream& upstream_;
+  UpstreamName name_;
+  Upstream::Download download_;
+  const UpstreamObject object_ = download_.object;
+  std::uint64_t at_ = 0;
+  int resumes_ = 0;
+};
+
+/// The checksums that upstream said, as if a client had sent them.
+Result<BodyChecksums> expected(const UpstreamObject& object, const ObjectRequest& wanted) {
+  http::RequestHead head;
+  head.fields = object.checksums;
+  TRY(BodyChecksums out, BodyChecksums::from(head));
+  out.keep(api::checksum_type_of(wanted.bucket.props));
+  return out;
+}
+
+/// What the record keeps beside the bytes. `sums` have been checked.
+api::CustomMetadata metadata_of(const UpstreamObject& object, const ObjectRequest& wanted,
+                                const BodyChecksums& sums) {
+  api::CustomMetadata out;
+  if (!object.content_type.empty() && object.content_type != http::kBytes)
+    out.emplace_back("Content-Type", object.content_type);
+  if (!object.content_encoding.empty())
+    out.emplace_back("Content-Encoding", object.content_encoding);
+  sums.note_kept(out);
+  out.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
+  if (!object.etag.empty()) out.emplace_back(api::kSourceTagKey, object.etag);
+  return out;
+}
+
+/// Brings the body into `file`, and tells the fill of each piece that is there.
+Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
+                     Fill& fill) {
+  std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
+                                      PooledBuffer(PooledBuffer::kSmallBytes)};
+  io::DriveThreads::Pending<Status> writing;
+  std::uint64_t sent = 0;  // bytes that are written or being written
+  for (std::size_t turn = 0;; turn ^= 1U) {
+    auto buffer = buffers[turn].span();
+    if (sent < kEagerBytes) buffer = buffer.first(kEagerPieceBytes);
+    std::size_t have = 0;
+    Status result;
+    while (result && have < buffer.size()) {
+      const auto got = co_await body.read_some(buffer.subspan(have));
+      if (!got) result = fail(got.error());
+      if (!got || *got == 0) break;
+      have += *got;
+      if (sent < kEagerBytes) break;
+    }
+    if (writing.valid()) {
+      const Status written = co_await writing.get();
+      if (written) fill.written(sent);
+      if (!written) fill.set_local_failure();
+      if (!written) co_return fail(written.error());
+    }
+    CO_TRY_OK(result);
+    if (have == 0) co_return Status();
+    CO_TRY_OK(co_await file.drive().room(file));
+    digests.update(buffer.first(have));
+    sums.update(buffer.first(have));
+    writing = file.drive().write(file, buffer.first(have), sent);
+    sent += have;
+  }
+}
+
+/// Makes the file the object, unless something has happened to the name since `noted`.
+Task<Status> keep(TargetNode& node, const ObjectRequest& wanted, const UpstreamObject& object,
+                  NewBytes bytes, api::CustomMetadata custom, Noted noted) {
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
+  CO_TRY(const Newest newest, co_await find_newest(node, wanted));
+  if (generation_in(newest) != noted)
+    co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
+  if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
+  CO_FAIL_POINT("fill.before_commit");
+  CO_TRY_OK(
+      co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom), nullptr));
+  co_return Status();
+}
+
+/// Steps 2 to 4 of filling.h. An error: readers cannot have all of it.
+Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const ObjectRequest& wanted,
+                   Noted noted) {
+  CO_TRY_OK(check_memory());
+  const UpstreamName name = upstream_name(wanted);
+  CO_TRY(auto download, co_await upstream.get(name));
+  UpstreamBody body(upstream, name, std::move(download));
+  const UpstreamObject& object = body.object();
+  if (!object.size)
+    co_return fail(Errc::bad_upstream,
+                   "{}: upstream does not say how long it is (Content-Length), so a body that is "
+                   "cut could not be told from a whole one",
+                   name.display());
+  CO_TRY(BodyChecksums sums, expected(object, wanted));
+  auto file = co_await create_here(node, wanted.name, object.size);
+  auto followed = file ? co_await (*file)->drive().follow(**file)
+                       : Result<std::shared_ptr<FollowedFile>>(fail(file.error()));
+  if (!followed) {
+    fill.set_local_failure();
+    co_return fail(followed.error());
+  }
+  fill.open(object, std::move(*followed));
+  Digests digests;
+  CO_TRY_OK(co_await receive(body, **file, digests, sums, fill));
+  if (digests.size() != *object.size && SAFETY("safety.fill_length"))
+    co_return fail(Errc::bad_upstream, "{}: upstream sent {} bytes and had announced {}",
+                   name.display(), digests.size(), *object.size);
+  if (const Status same = sums.check(digests.xxh64()); !same)
+    co_return fail(Errc::bad_upstream, "{}: what upstream sent is not what it says it has: {}",
+                   name.display(), same.error().message);
+  fill.release_all();
+  const Status kept = co_await keep(node, wanted, object, new_bytes(**file, digests),
+                                    metadata_of(object, wanted, sums), noted);
+  if (kept) {
+    ++upstream.counts().fills;
+    fill.end({}, digests.size());
+    co_return Status();
+  }
+  ++upstream.counts().fills_failed;
+  obs::log("target").warn("fill not kept object={} bytes={} err={}", name.display(), digests.size(),
+                          kept.error().message);
+  fill.end({}, fail(kept.error()));
+  co_return Status();
+}
+
+/// All steps; an error when readers cannot have all of it.
+Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
+                       const ObjectRequest& wanted) {
+  CO_TRY(const Newest before, co_await find_settled(node, wanted));
+  // It has come since the reader looked.
+  if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());
+  co_return co_await fetch(node, upstream, fill, wanted, generation_in(before));
+}
+
+/// Takes the fill from the board however the coroutine ends, a stop of the target included: no
+/// reader waits for what is not going to come.
+struct EndOfFill {
+  EndOfFill(FillBoard& its_board, std::string its_key, Fill& its_fill)
+      : board(its_board), key(std::move(its_key)), fill(its_fill) {}
+  ~EndOfFill() {
+    board.end(key);
+    const auto stopped = fail(Errc::unavailable, "the fetch from upstream was stopped; try again");
+    fill.end(stopped, stopped);
+  }
+  EndOfFill(const EndOfFill&) = delete;
+  EndOfFill& operator=(const EndOfFill&) = delete;
+  FillBoard& board;
+  const std::string key;
+  Fill& fill;
+};
+
+}  // namespace
+
+UpstreamName upstream_name(const ObjectRequest& wanted) {
+  return {wanted.bucket.name, api::upstream_of(wanted.bucket.name, wanted.bucket.props),
+          wanted.name.object};
+}
+
+Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,
+                       std::shared_ptr<Fill> fill, ObjectRequest wanted) {
+  const EndOfFill end(board, wanted.name.key(), *fill);
+  const Status done = co_await fill_once(node, upstream, *fill, wanted);
+  if (!done) fill->end(done, fail(done.error()));
+  if (done || done.error().code == Errc::conflict) co_return;
+  ++upstream.counts().fills_failed;
+  obs::log("target").warn("fill failed object={} err={}", wanted.display(), done.error().message);
+}
+
+}  // namespace tarn::target

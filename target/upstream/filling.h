@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "target/node.h"
+#include "target/upstream/fill.h"
+#include "target/upstream/upstream.h"
+
+namespace tarn::target {
+
+/// Where upstream has the object of a request.
+[[nodiscard]] UpstreamName upstream_name(const ObjectRequest& wanted);
+
+/// Fetches the whole of a cold object into `fill`, and makes it an object of the cluster if nothing
+/// has happened to the name meanwhile. The order:
+///
+///   1. what the cluster has of the name is noted: nothing, or a tombstone;
+///   2. upstream is asked, the body written to a work file and hashed; a connection that breaks is
+///      continued by Range and If-Match, so that all bytes are of one version;
+///   3. length and checksums are compared; only then readers get the last window;
+///   4. under the name's lock: the name is still ours and has still what was noted; commit.
+///
+/// A crash before the end of 4 leaves a work file, which a start removes. A failure in 4 keeps
+/// nothing, and readers get their bytes all the same.
+///
+/// `fill` is on `board`, and is taken from it at the end. An error conflict for readers: the object
+/// has come meanwhile.
+Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,
+                       std::shared_ptr<Fill> fill, ObjectRequest wanted);
+
+}  // namespace tarn::target

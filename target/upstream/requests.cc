@@ -1,0 +1,133 @@
+#include "target/upstream/requests.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/list_fields.h"
+#include "common/api/list_page.h"
+#include "common/base/encoding.h"
+#include "target/node.h"
+
+namespace tarn::target {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kCheckBytesMax = 64U << 10U;
+
+Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kCheckBytesMax));
+  const json asked = json::parse(body, nullptr, false);
+  if (!asked.is_object() || !asked.contains("bucket") || !asked.contains("props"))
+    co_return fail(Errc::invalid_argument, "upstream: bucket and props are required");
+  api::Bucket bucket;
+  try {
+    bucket = asked["bucket"].get<api::Bucket>();
+  } catch (const json::exception& problem) {
+    co_return fail(Errc::invalid_argument, "upstream: {}", problem.what());
+  }
+  CO_TRY(const auto props, api::with_changes(api::BucketProps(), asked["props"]));
+  CO_TRY_OK(api::check_upstream(bucket, props));
+  CO_TRY_OK(co_await upstream.check_bucket(bucket, api::upstream_of(bucket, props)));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+/// Entries as those of a target's own list, but for the flag that they are here.
+api::PackedPage packed(const std::vector<UpstreamPage::Entry>& entries,
+                       const api::ListFields& fields, api::TimeFormat format, bool more) {
+  api::PagePacker packer;
+  for (const UpstreamPage::Entry& each : entries) {
+    api::ListEntry entry;
+    entry.name = each.name;
+    std::string custom;
+    std::string atime;
+    if (each.name.ends_with('/')) {
+      entry.flags = api::kEntryDirectory;
+    } else {
+      if (fields.size) entry.size = each.size;
+      if (fields.etag && !each.etag.empty()) custom = "[ETag:" + each.etag + "]";
+      if (fields.atime && each.modified)
+        atime = api::format_time(*each.modified * 1'000'000'000, format);
+      entry.custom = custom;
+      entry.atime = atime;
+    }
+    packer.add(entry);
+  }
+  return packer.take(more);
+}
+
+/// Names that no request of ours could have are left out: they could not be read.
+bool can_be_named(const UpstreamPage::Entry& entry) {
+  return entry.name.ends_with('/') ? api::check_prefix(entry.name).has_value()
+                                   : api::check_object_name(entry.name).has_value();
+}
+
+Task<Status> list_upstream(TargetNode& node, Upstream& upstream, http::Request& request) {
+  const auto& query = request.query();
+  const auto id = parse_u64(query.get("bucket"));
+  const auto limit = parse_u64(query.get("limit"));
+  const auto bmd_version = parse_u64(query.get("bmd"));
+  if (!id || !limit || *limit == 0 || !bmd_version)
+    co_return fail(Errc::invalid_argument, "list: bucket, bmd and limit are required");
+  CO_TRY(const auto fields, api::parse_list_fields(query.get("props")));
+  CO_TRY(const auto format, api::parse_time_format(query.get("time_format")));
+  CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
+  const auto* bucket = state->bmd.find(BucketId(*id));
+  if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
+  Upstream::ListOrder order{std::string(query.get("prefix")), std::string(query.get("after")),
+                            *limit, query.get("delimiter") == "/"};
+  UpstreamPage page;
+  do {
+    CO_TRY(page, co_await upstream.list(bucket->name, api::upstream_of(bucket->name, bucket->props),
+                                        order));
+    if (page.more) order.after = page.entries.back().name;
+    std::erase_if(page.entries, [](const auto& each) { return !can_be_named(each); });
+  } while (page.entries.empty() && page.more);
+  const auto out = packed(page.entries, fields, format, page.more);
+  http::Response response(200, "application/msgpack", api::encode_page(out.entries, out.more));
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
+  return {
+      {"POST", "/v1/internal/upstream/check", "whether upstream has a bucket",
+       [&upstream](http::Request& request) { return check_upstream_bucket(upstream, request); }},
+      {"GET", "/v1/internal/upstream/list", "a page of the names that upstream has",
+       [&node, &upstream](http::Request& request) {
+         return list_upstream(node, upstream, request);
+       }}};
+}
+
+void export_upstream(obs::Metrics& metrics, Upstream& upstream, const ColdReads& reads) {
+  auto& running = metrics.gauge("tarn_upstream_fills_running",
+                                "objects that are being fetched from upstream and stored");
+  struct Row {
+    prometheus::Counter& counter;
+    const std::atomic<std::uint64_t>& count;
+  };
+  Upstream::Counts& counts = upstream.counts();
+  const std::vector<Row> rows{
+      {metrics.counter("tarn_upstream_requests_total",
+                       "requests to upstream servers, tries included"),
+       counts.requests},
+      {metrics.counter("tarn_upstream_failed_total",
+                       "of these, without an answer that could be used"),
+       counts.failed},
+      {metrics.counter("tarn_upstream_bytes_total", "bytes of objects that came from upstream"),
+       counts.bytes},
+      {metrics.counter("tarn_upstream_fills_total", "objects that were fetched whole and stored"),
+       counts.fills},
+      {metrics.counter("tarn_upstream_fills_failed_total",
+                       "objects that could not be fetched, or not be stored"),
+       counts.fills_failed}};
+  metrics.before_scrape([rows, &running, &reads] {
+    for (const Row& row : rows)
+      row.counter.Increment(static_cast<double>(row.count.load()) - row.counter.Value());
+    running.Set(static_cast<double>(reads.board().running()));
+  });
+}
+
+}  // namespace tarn::target

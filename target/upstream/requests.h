@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "common/http/router.h"
+#include "common/obs/metrics.h"
+#include "target/upstream/cold_reads.h"
+#include "target/upstream/upstream.h"
+
+namespace tarn::target {
+
+struct TargetNode;
+
+/// What proxies ask of upstream, on the internal listener; targets alone have the credentials.
+///
+///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there
+///   GET  /v1/internal/upstream/list   the query of /v1/internal/list: a page of upstream's names
+[[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);
+
+/// The metrics tarn_upstream_* (docs/metrics.md). All must outlive `metrics`.
+void export_upstream(obs::Metrics& metrics, Upstream& upstream, const ColdReads& reads);
+
+}  // namespace tarn::target

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "common/api/upstream_props.h"
+#include "common/base/error.h"
+#include "common/http/client.h"
+#include "common/security/aws_credentials.h"
+
+namespace tarn::target {
+
+/// The server that has a bucket's objects, and the credentials for it.
+struct UpstreamServer {
+  api::UpstreamKind kind = api::UpstreamKind::s3;
+  http::Url url;       ///< its path, without a slash at the end, goes before each name
+  std::string bucket;  ///< of S3: as it is called there, for messages
+  std::string region;  ///< of S3
+  std::optional<security::AwsCredentials> credentials;  ///< nothing: requests are not signed
+
+  /// "https://host:443/path", for messages: without credentials.
+  [[nodiscard]] std::string display() const;
+};
+
+/// The servers that this target may ask. Requests go to AWS's own hosts by https, to the URLs that
+/// the operator listed, and nowhere else: the right to make a bucket is not the right to have a
+/// target speak with any host that it can reach. Immutable; thread-safe.
+class UpstreamServers {
+ public:
+  UpstreamServers() = default;
+  /// `listed`: the setting upstream.endpoints, URLs with commas between them. AWS_ENDPOINT_URL
+  /// counts as listed, and is the server of S3 buckets that name none; AWS_REGION is the region of
+  /// those that name none. Reads the credentials: blocking, at the start. invalid_argument for what
+  /// is no URL, and as AwsIdentities::load().
+  [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
+                                                    const security::Environment& environment);
+
+  /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
+  /// that is none and for a profile that does not exist.
+  [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
+                                                 const api::UpstreamProps& props) const;
+
+ private:
+  std::set<std::string> listed_;  // "https://host:443"
+  std::string endpoint_;          // of S3 buckets that name none; empty: AWS
+  std::string region_;
+  security::AwsIdentities identities_;
+};
+
+}  // namespace tarn::target

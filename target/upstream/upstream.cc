@@ -1,0 +1,143 @@
+#include "target/upstream/upstream.h"
+
+#include <chrono>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/encoding.h"
+#include "common/base/random.h"
+#include "common/obs/log.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using Answer = std::pair<http::ClientResponse, http::ClientStream>;
+
+constexpr int kTriesMax = 4;
+constexpr std::chrono::milliseconds kUpstreamPauseFirst{200};  // doubled with each try
+constexpr std::size_t kRefusalBytesMax = 64U << 10U;
+constexpr std::size_t kListBytesMax = 16U << 20U;
+constexpr http::CallLimits kUpstreamLimits{
+    .connect = 5s, .total = 60s, .stall = 30s, .body_bytes_max = kListBytesMax};
+
+/// Half of it to all of it: so that those who failed together do not come back together.
+Task<void> pause_with_jitter(std::chrono::milliseconds most) {
+  const auto half = static_cast<std::uint64_t>(most.count()) / 2;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(std::chrono::milliseconds(half + random_u64() % (half + 1)));
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// The rest of a body, as far as it is of use.
+Task<Result<std::string>> read_rest(http::ClientStream& stream, std::size_t bytes_max) {
+  std::string out;
+  std::array<std::byte, 16U << 10U> piece{};
+  while (true) {
+    CO_TRY(const std::size_t got, co_await stream.read_some(piece));
+    if (got == 0) co_return out;
+    if (out.size() + got > bytes_max)
+      co_return fail(Errc::bad_upstream, "an answer of more than {} bytes", bytes_max);
+    out.append(reinterpret_cast<const char*>(piece.data()), got);
+  }
+}
+
+}  // namespace
+
+Upstream::Upstream(UpstreamServers servers, Clock& clock,
+                   std::shared_ptr<const http::TlsContext> tls)
+    : servers_(std::move(servers)), clock_(clock), client_(std::move(tls)) {}
+
+std::int64_t Upstream::now() const { return clock_.wall_time().count() / 1'000'000'000; }
+
+Task<Result<Answer>> Upstream::try_once(const UpstreamServer& server, http::ClientRequest request) {
+  ++counts_.requests;
+  CO_TRY(http::ClientStream stream,
+         co_await client_.open(server.url, std::move(request), std::nullopt, kUpstreamLimits));
+  CO_TRY(http::ClientResponse head, co_await stream.read_head());
+  co_return Answer(std::move(head), std::move(stream));
+}
+
+template <class Make>
+Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string about, Make make) {
+  Error last;
+  for (int attempt = 0; attempt < kTriesMax; ++attempt) {
+    if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
+    auto answer = co_await try_once(server, make());
+    if (!answer) {
+      ++counts_.failed;
+      last = {Errc::unavailable, fmt::format("{}: {} does not answer: {}", about, server.display(),
+                                             answer.error().message)};
+      const Errc why = answer.error().code;
+      if (why == Errc::invalid_argument || why == Errc::cancelled) break;
+      continue;
+    }
+    if (answer->first.status / 100 == 2) co_return std::move(*answer);
+    if (auto body = co_await read_rest(answer->second, kRefusalBytesMax))
+      answer->first.body = std::move(*body);
+    const Refusal refusal = refusal_in(server, about, answer->first);
+    last = refusal.error;
+    if (refusal.is_absent && !refusal.names_object && server.kind == api::UpstreamKind::s3) {
+      // The bucket may be what is absent, or something between here and the server.
+      const auto bucket = co_await try_once(server, bucket_request(server, now()));
+      if (!bucket)
+        co_return fail(Errc::unavailable, "{}; whether the bucket is there cannot be told: {}",
+                       last.message, bucket.error().message);
+      if (bucket->first.status / 100 != 2)
+        co_return fail(bucket->first.status == 404 ? Errc::bucket_not_found : Errc::bad_upstream,
+                       "{}; the bucket {} answers {}", last.message, server.bucket,
+                       bucket->first.status);
+    }
+    if (!refusal.may_pass) break;
+    ++counts_.failed;
+  }
+  obs::log("target").warn("upstream refused what={} err={}", about, last.message);
+  co_return fail(std::move(last));
+}
+
+Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields more) {
+  CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
+  const auto make = [&] {
+    return object_request(server, http::Method::get, name.object, more, now());
+  };
+  CO_TRY(Answer answer, co_await send(server, "GET " + name.display(), make));
+  CO_TRY(UpstreamObject object, object_in(server, answer.first));
+  if (!object.size) object.size = answer.second.content_length();
+  co_return Download{std::move(object), answer.first.status, std::move(answer.second)};
+}
+
+Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
+  CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
+  const auto make = [&] {
+    return object_request(server, http::Method::head, name.object, {}, now());
+  };
+  CO_TRY(const Answer answer, co_await send(server, "HEAD " + name.display(), make));
+  co_return object_in(server, answer.first);
+}
+
+Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props) {
+  CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
+  const auto make = [&] { return bucket_request(server, now()); };
+  const auto answer = co_await send(server, "HEAD " + bucket.display(), make);
+  if (answer) co_return Status();
+  const Errc why = answer.error().code;
+  // Few web servers answer for the directory itself: what answers is there.
+  if (server.kind == api::UpstreamKind::web && why != Errc::unavailable) co_return Status();
+  co_return fail(why == Errc::object_not_found ? Errc::bucket_not_found : why, "{}",
+                 answer.error().message);
+}
+
+Task<Result<UpstreamPage>> Upstream::list(api::Bucket bucket, api::UpstreamProps props,
+                                          ListOrder order) {
+  CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
+  CO_TRY_OK(
+      list_request(server, order.prefix, order.after, order.limit, order.by_directory, now()));
+  const auto make = [&] {
+    return *list_request(server, order.prefix, order.after, order.limit, order.by_directory, now());
+  };
+  CO_TRY(Answer answer, co_await send(server, "list of " + bucket.display(), make));
+  CO_TRY(const std::string body, co_await read_rest(answer.second, kListBytesMax));
+  co_return page_in(server, body);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/async.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/cluster/state.h"
+#include "common/http/client.h"
+#include "target/upstream/dialect.h"
+#include "target/upstream/servers.h"
+
+namespace tarn::target {
+
+/// The object of a bucket, as upstream is asked for it.
+struct UpstreamName {
+  api::Bucket bucket;
+  api::UpstreamProps props;
+  std::string object;
+
+  [[nodiscard]] std::string display() const { return bucket.display() + "/" + object; }
+};
+
+/// Calls to upstream servers. What may pass (429, 5xx, no connection) is tried four times, with
+/// back-off and jitter. No redirect is followed, so requests and credentials stay with the server
+/// that the operator allowed. Thread-safe; every method runs on a loop.
+///
+/// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
+/// precondition_failed, range_not_satisfiable, unavailable for what may pass, bad_upstream for all
+/// else. Messages name the server and what it said.
+class Upstream {
+ public:
+  /// `tls` as http::Client.
+  Upstream(UpstreamServers servers, Clock& clock, std::shared_ptr<const http::TlsContext> tls);
+
+  /// An object on its way here.
+  struct Download {
+    UpstreamObject object;
+    unsigned status = 200;  ///< or 206
+    http::ClientStream stream;
+  };
+  /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match.
+  Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
+  Task<Result<UpstreamObject>> head(UpstreamName name);
+  /// Success when the bucket is there and these credentials may read it.
+  Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
+  struct ListOrder {
+    std::string prefix;
+    std::string after;
+    std::size_t limit = 1000;
+    bool by_directory = false;
+  };
+  Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props, ListOrder order);
+
+  // Counted since the start.
+  struct Counts {
+    std::atomic<std::uint64_t> requests{0};  ///< tries included
+    std::atomic<std::uint64_t> bytes{0};     ///< of objects, received
+    std::atomic<std::uint64_t> failed{0};    ///< requests without a usable answer
+    std::atomic<std::uint64_t> fills{0};     ///< objects that were fetched whole and kept
+    std::atomic<std::uint64_t> fills_failed{0};
+  };
+  [[nodiscard]] Counts& counts() { return counts_; }
+
+ private:
+  Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> try_once(
+      const UpstreamServer& server, http::ClientRequest request);
+  template <class Make>
+  Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> send(
+      const UpstreamServer& server, std::string about, Make make);
+  [[nodiscard]] std::int64_t now() const;
+
+  UpstreamServers servers_;
+  Clock& clock_;
+  http::Client client_;
+  Counts counts_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,330 @@
+// What upstream servers are asked and what their answers mean, without any server; and the sharing
+// of a fill by its readers.
+
+#include <future>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/upstream_props.h"
+#include "target/upstream/dialect.h"
+#include "target/upstream/fill.h"
+#include "target/upstream/servers.h"
+
+using namespace tarn;
+using namespace tarn::target;
+
+namespace {
+
+constexpr std::int64_t kNow = 1'795'651'200;
+
+security::Environment environment_of(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+UpstreamServers servers_of(std::string_view listed,
+                           std::map<std::string, std::string> values = {}) {
+  values.emplace("AWS_ACCESS_KEY_ID", "AK");
+  values.emplace("AWS_SECRET_ACCESS_KEY", "SK");
+  return UpstreamServers::load(listed, environment_of(std::move(values))).value();
+}
+
+api::Bucket s3_bucket(std::string name = "data") { return {"aws", "", "", std::move(name)}; }
+api::Bucket web_bucket() { return {"ht", "", "", "web"}; }
+
+UpstreamServer s3_server() {
+  return servers_of("http://127.0.0.1:9000")
+      .server_of(s3_bucket(), {api::UpstreamKind::s3, "http://127.0.0.1:9000/", "", ""})
+      .value();
+}
+
+UpstreamServer web_server() {
+  return servers_of("http://files:8080")
+      .server_of(web_bucket(), {api::UpstreamKind::web, "http://files:8080/a/", "", ""})
+      .value();
+}
+
+http::ClientResponse answer(unsigned status, http::Fields fields, std::string body = "") {
+  http::ClientResponse out;
+  out.status = status;
+  out.fields = std::move(fields);
+  out.body = std::move(body);
+  return out;
+}
+
+const http::Field* field_of(const http::Fields& fields, std::string_view name) {
+  for (const auto& each : fields)
+    if (each.name == name) return &each;
+  return nullptr;
+}
+
+api::BucketProps props_with(const char* text) {
+  return api::with_changes({}, nlohmann::json::parse(text)).value();
+}
+
+/// Runs a coroutine to its end on a loop of its own.
+template <class T>
+T run(asio::io_context& loop, Task<T> task) {
+  auto done = asio::co_spawn(loop, std::move(task), asio::use_future);
+  loop.restart();
+  loop.run();
+  return done.get();
+}
+
+}  // namespace
+
+TEST_CASE("upstream: targets ask AWS and what the operator listed, and nothing else",
+          "[upstream]") {
+  const auto servers = servers_of("http://127.0.0.1:9000, https://Store.example.com");
+  const auto of = [&](std::string url) {
+    return servers.server_of(s3_bucket(), {api::UpstreamKind::s3, std::move(url), "", ""});
+  };
+  CHECK(of("http://127.0.0.1:9000")->display() == "http://127.0.0.1:9000/data");
+  CHECK(of("https://store.example.com/")->display() == "https://store.example.com:443/data");
+  CHECK(of("")->display() == "https://data.s3.us-east-1.amazonaws.com:443");
+  CHECK(of("https://s3.eu-west-1.amazonaws.com").has_value());
+  for (const char* url :
+       {"http://127.0.0.1:9001", "http://169.254.169.254", "http://store.example.com",
+        "http://s3.eu-west-1.amazonaws.com", "https://s3.amazonaws.com.evil.example",
+        "https://s3.amazonaws.com:8443"}) {
+    INFO(url);
+    REQUIRE_FALSE(of(url).has_value());
+    CHECK(of(url).error().code == Errc::forbidden);
+    CHECK(of(url).error().message.find("upstream.endpoints") != std::string::npos);
+  }
+  CHECK(UpstreamServers::load("ftp://x", environment_of({})).error().code ==
+        Errc::invalid_argument);
+}
+
+TEST_CASE("upstream: the environment names the server, the region and the credentials",
+          "[upstream]") {
+  const auto servers =
+      servers_of("", {{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}, {"AWS_REGION", "eu-west-3"}});
+  const auto server = servers.server_of(s3_bucket(), {});
+  CHECK(server->display() == "http://10.0.0.1:9000/data");
+  CHECK(server->region == "eu-west-3");
+  CHECK(server->credentials->access_key == "AK");
+  const auto dotted = servers_of("").server_of(s3_bucket("a.b"), {});
+  CHECK(dotted->display() == "https://s3.us-east-1.amazonaws.com:443/a.b");
+  const auto nobody = servers.server_of(s3_bucket(), {api::UpstreamKind::s3, "", "", "nobody"});
+  CHECK(nobody.error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("upstream: requests to S3 are signed, those to web servers carry no secret",
+          "[upstream]") {
+  const auto request =
+      object_request(s3_server(), http::Method::get, "a b/c+d.tar", {{"Range", "bytes=5-"}}, kNow);
+  CHECK(request.target == "/data/a%20b/c%2Bd.tar");
+  const auto* authorization = field_of(request.fields, "Authorization");
+  REQUIRE(authorization != nullptr);
+  CHECK(authorization->value.starts_with("AWS4-HMAC-SHA256 Credential=AK/"));
+  CHECK(authorization->value.find("SK") == std::string::npos);
+  CHECK(field_of(request.fields, "Range")->value == "bytes=5-");
+
+  const auto plain = object_request(web_server(), http::Method::get, "x.tar", {}, kNow);
+  CHECK(plain.target == "/a/x.tar");
+  CHECK(field_of(plain.fields, "Authorization") == nullptr);
+  CHECK(field_of(plain.fields, "Accept-Encoding")->value == "identity");
+}
+
+TEST_CASE("upstream: pages are asked for behind a name, and behind a whole directory",
+          "[upstream]") {
+  const auto flat = list_request(s3_server(), "p/", "p/x", 5000, false, kNow);
+  CHECK(flat->target == "/data?list-type=2&max-keys=1000&prefix=p%2F&start-after=p%2Fx");
+  const auto folded = list_request(s3_server(), "", "dir/", 10, true, kNow);
+  CHECK(folded->target ==
+        "/data?delimiter=%2F&list-type=2&max-keys=10&start-after=dir%2F%F4%8F%BF%BF");
+  CHECK(list_request(web_server(), "", "", 10, false, kNow).error().code == Errc::unsupported);
+}
+
+TEST_CASE("upstream: an answer says size, version and checksums of an object", "[upstream]") {
+  const std::string tag = "\"900150983cd24fb0d6963f7d28e17f72\"";
+  const auto whole =
+      object_in(s3_server(), answer(200, {{"ETag", tag},
+                                          {"Content-Length", "3"},
+                                          {"Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"},
+                                          {"x-amz-checksum-crc32c", "NksttQ=="}}));
+  CHECK(whole->size == 3);
+  CHECK(whole->modified == 784'111'777);
+  REQUIRE(whole->checksums.size() == 2);
+  CHECK(whole->checksums[0].name == "Content-MD5");
+  CHECK(whole->checksums[0].value == "kAFQmDzST7DWlj99KOF/cg==");
+
+  const auto checksums = [](http::Fields fields) {
+    return object_in(s3_server(), answer(200, std::move(fields)))->checksums.size();
+  };
+  CHECK(checksums({{"ETag", "\"900150983cd24fb0d6963f7d28e17f72-2\""}}) == 0);  // of parts
+  CHECK(checksums({{"ETag", tag}, {"x-amz-server-side-encryption", "aws:kms"}}) == 0);
+  CHECK(checksums({{"ETag", tag + ""}, {"x-amz-checksum-sha256", "q-2"}}) == 1);
+  CHECK(checksums({{"ETag", "\"1-2\""},
+                   {"x-amz-checksum-crc32", "q6k="},
+                   {"x-amz-checksum-type", "COMPOSITE"}}) == 0);
+
+  const auto part =
+      object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", "bytes 5-9/100"}}));
+  CHECK(part->part_at == 5);
+  CHECK(part->size == 100);
+  CHECK(part->checksums.empty());
+  for (const char* range : {"", "bytes */100", "bytes 5-9/*", "items 5-9/100", "bytes x-9/100"}) {
+    INFO(range);
+    const auto bad = object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", range}}));
+    CHECK(bad.error().code == Errc::bad_upstream);
+  }
+  CHECK(object_in(s3_server(), answer(200, {})).error().code == Errc::bad_upstream);
+  CHECK(object_in(web_server(), answer(200, {})).has_value());
+}
+
+TEST_CASE("upstream: only strong tags tell that a version is the same", "[upstream]") {
+  UpstreamObject one;
+  one.size = 5;
+  one.etag = "\"a\"";
+  UpstreamObject other = one;
+  CHECK(one.is_same_version(other));
+  other.size = 6;
+  CHECK_FALSE(one.is_same_version(other));
+  other = one;
+  other.etag = "\"b\"";
+  CHECK_FALSE(one.is_same_version(other));
+  one.etag = other.etag = "W/\"a\"";
+  CHECK_FALSE(one.is_same_version(other));
+  one.etag = other.etag = "";
+  CHECK_FALSE(one.is_same_version(other));
+}
+
+TEST_CASE("upstream: a list of S3 becomes a page in order", "[upstream]") {
+  const auto page = page_in(s3_server(), R"(<?xml version="1.0"?>
+    <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>true</IsTruncated>
+    <Contents><Key>a&amp;b</Key><Size>7</Size><ETag>"t"</ETag>
+      <LastModified>2026-11-26T10:11:12.000Z</LastModified></Contents>
+    <Contents><Key>z</Key><Size>0</Size></Contents>
+    <CommonPrefixes><Prefix>m/</Prefix></CommonPrefixes></ListBucketResult>)");
+  REQUIRE(page->entries.size() == 3);
+  CHECK(page->more);
+  CHECK(page->entries[0].name == "a&b");
+  CHECK(page->entries[0].size == 7);
+  CHECK(page->entries[0].modified == 1'795'687'872);
+  CHECK(page->entries[1].name == "m/");
+  CHECK(page->entries[2].name == "z");
+  for (const char* text : {"", "<a/>", "<ListBucketResult>", "not XML"}) {
+    INFO(text);
+    CHECK(page_in(s3_server(), text).error().code == Errc::bad_upstream);
+  }
+}
+
+TEST_CASE("upstream: what a refusal means", "[upstream]") {
+  const auto meaning = [](unsigned status, std::string body = "") {
+    return refusal_in(s3_server(), "GET s3://data/x", answer(status, {}, std::move(body)));
+  };
+  const auto absent = meaning(404, "<Error><Code>NoSuchKey</Code><Message>m</Message></Error>");
+  CHECK(absent.is_absent);
+  CHECK(absent.names_object);
+  CHECK(absent.error.code == Errc::object_not_found);
+  CHECK(absent.error.message ==
+        "GET s3://data/x: http://127.0.0.1:9000/data answered 404 NoSuchKey: m");
+  CHECK_FALSE(meaning(404, "<Error><Code>NoSuchBucket</Code></Error>").names_object);
+  for (const unsigned status : {429U, 500U, 502U, 503U, 504U}) CHECK(meaning(status).may_pass);
+  for (const unsigned status : {301U, 400U, 403U, 404U, 501U})
+    CHECK_FALSE(meaning(status).may_pass);
+  CHECK(meaning(403).error.code == Errc::forbidden);
+  CHECK(meaning(412).error.code == Errc::precondition_failed);
+  CHECK(meaning(301).error.code == Errc::bad_upstream);
+  CHECK(meaning(301).error.message.find("redirects are not followed") != std::string::npos);
+}
+
+TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]") {
+  const auto says = [](const api::Bucket& bucket, const char* props) {
+    const Status checked = api::check_upstream(bucket, props_with(props));
+    return checked ? std::string() : checked.error().message;
+  };
+  const char* const url = R"({"extra":{"http":{"url":"http://h/x"}}})";
+  CHECK(says(web_bucket(), url).empty());
+  CHECK(says(s3_bucket(), "{}").empty());
+  CHECK(says({}, "{}").empty());
+  CHECK(says(web_bucket(), "{}").find("extra.http.url") != std::string::npos);
+  CHECK(says(web_bucket(), R"({"extra":{"http":{"url":"http://u:p@h/"}}})").find("user name") !=
+        std::string::npos);
+  CHECK(says(s3_bucket(), url).find("extra.http.url") != std::string::npos);
+  CHECK(says({}, R"({"extra":{"aws":{"profile":"p"}}})").find("extra.aws.profile") !=
+        std::string::npos);
+  CHECK(says(s3_bucket(), R"({"ec":{"enabled":true}})").find("ec.enabled") != std::string::npos);
+  CHECK_FALSE(says({"gcp", "", "", "b"}, "{}").empty());
+  CHECK(api::check_other_upstream(web_bucket(), props_with(url), props_with(url)).has_value());
+  CHECK_FALSE(api::check_other_upstream(web_bucket(), props_with(url),
+                                        props_with(R"({"extra":{"http":{"url":"http://h/y"}}})"))
+                  .has_value());
+}
+
+TEST_CASE("fill: the last window is held back until the whole is known to be right", "[upstream]") {
+  Fill fill;
+  UpstreamObject object;
+  object.size = 10 * Fill::kHeldBack;
+  fill.open(object, nullptr);
+  fill.written(Fill::kHeldBack / 2);
+  CHECK(fill.released() == Fill::kHeldBack / 2);
+  fill.written(*object.size);
+  CHECK(fill.released() == *object.size - Fill::kHeldBack);
+  fill.release_all();
+  CHECK(fill.released() == *object.size);
+
+  Fill small;
+  object.size = 5;
+  small.open(object, nullptr);
+  small.written(5);
+  CHECK(small.released() == 0);
+}
+
+TEST_CASE("fill: readers wait for what they want, and hear of the end", "[upstream]") {
+  asio::io_context loop;
+  Fill fill;
+  std::vector<std::string> heard;
+  const auto reader = [&](std::uint64_t at) -> Task<void> {
+    const auto opened = co_await fill.opened();
+    const auto upto =
+        opened ? co_await fill.wait_beyond(at) : Result<std::uint64_t>(fail(opened.error()));
+    heard.push_back(upto ? std::to_string(*upto) : upto.error().message);
+  };
+  auto first = asio::co_spawn(loop, reader(0), asio::use_future);
+  auto second = asio::co_spawn(loop, reader(200'000), asio::use_future);
+  loop.poll();
+  CHECK(heard.empty());
+  UpstreamObject object;
+  object.size = 300'000;
+  fill.open(object, nullptr);
+  fill.written(100'000);
+  loop.poll();
+  CHECK(heard == std::vector<std::string>{"100000"});
+  const auto broken = fail(Errc::bad_upstream, "broken");
+  fill.end(broken, broken);
+  fill.end({}, 7);  // the first end counts
+  loop.restart();
+  loop.run();
+  CHECK(heard == std::vector<std::string>{"100000", "broken"});
+  CHECK(run(loop, fill.ended()).error().message == "broken");
+}
+
+TEST_CASE("fill: one a name, and parts that follow each other are noticed", "[upstream]") {
+  using namespace std::chrono_literals;
+  FillBoard board;
+  const auto first = board.join("1/a");
+  CHECK(first.is_new);
+  CHECK_FALSE(board.join("1/a").is_new);
+  CHECK(board.join("1/a").fill == first.fill);
+  CHECK(board.join("1/b").is_new);
+  CHECK(board.running() == 2);
+  board.end("1/a");
+  CHECK(board.find("1/a") == nullptr);
+  CHECK(board.join("1/a").fill != first.fill);
+
+  const std::chrono::steady_clock::time_point now{};
+  CHECK_FALSE(board.note_part("1/p", now));
+  CHECK(board.note_part("1/p", now + 59s));
+  CHECK_FALSE(board.note_part("1/p", now + 120s));
+  CHECK_FALSE(board.note_part("1/q", now + 120s));
+}
