@@ -2,10 +2,12 @@
 
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/cluster/hand_over.h"
 #include "proxy/one_meaning.h"
+#include "proxy/upstream.h"
 
 namespace tarn::proxy {
 namespace {
@@ -132,11 +134,25 @@ Status check_new_path(const Services& services, const http::Request& request,
   return check_path_is_no_bucket(services, state, goal->bucket, goal->object);
 }
 
+/// What can be asked of an object of a bucket with an upstream. A DELETE may be an eviction, which
+/// its body says: its target looks.
+Status check_read_through(const http::Request& request, const cluster::BucketRecord& bucket) {
+  const http::Method method = request.head().method;
+  if (access_of(method) == Access::write && method != http::Method::del)
+    return fail(no_write_through(bucket.name));
+  TRY(const bool latest, request.query().flag("latest-ver"));
+  if (!latest) return {};
+  return fail(Errc::unsupported,
+              "latest-ver: to ask upstream for a newer version of what is stored belongs to later "
+              "work; evict the object, and the next read fetches it");
+}
+
 /// The end of assign(), when the bucket is known.
 Result<Assignment> assign_to_owner(const Services& services, const http::Request& request,
                                    KnownBucket known, const Wanted& wanted, Passage passage) {
   const auto answering = services.suspects.answering();
   const Access access = access_of(request.head().method);
+  if (api::has_upstream(known.record->name)) TRY_OK(check_read_through(request, *known.record));
   TRY_OK(check_new_path(services, request, *known.state, wanted));
   const cluster::Node* target =
       request.head().method == http::Method::get
@@ -152,10 +168,15 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
 }  // namespace
 
 Error bucket_not_found(const api::Bucket& name) {
+  if (api::has_upstream(name))
+    return {Errc::bucket_not_found,
+            fmt::format("bucket \"{0}\" is not known to this cluster; make it known with: tarn "
+                        "bucket create {0}",
+                        name.display())};
   if (name.provider != "ais")
     return {Errc::bucket_not_found,
             fmt::format("bucket \"{}\" does not exist: this version of Tarn has buckets of its own "
-                        "(ais://) only",
+                        "(ais://), of S3 (s3://) and of web servers (ht://) only",
                         name.display())};
   return {Errc::bucket_not_found,
           fmt::format("bucket \"{}\" does not exist; see which there are with GET /v1/buckets, or "

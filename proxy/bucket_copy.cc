@@ -4,6 +4,7 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/api/mirror_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
@@ -12,6 +13,7 @@
 #include "proxy/one_meaning.h"
 #include "proxy/rebalance_job.h"
 #include "proxy/target_work.h"
+#include "proxy/upstream.h"
 
 namespace tarn::proxy {
 namespace {
@@ -136,6 +138,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const api::Bucket to, destination_of(request));
   CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
   CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
+  if (api::has_upstream(from)) co_return fail(no_copy_from_upstream(from));
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));

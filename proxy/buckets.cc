@@ -7,6 +7,7 @@
 
 #include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/cluster/bucket_end.h"
@@ -23,6 +24,7 @@
 #include "proxy/recode_job.h"
 #include "proxy/staleness.h"
 #include "proxy/summary.h"
+#include "proxy/upstream.h"
 
 namespace tarn::proxy {
 namespace {
@@ -61,14 +63,27 @@ Task<Status> answer_done(http::Exchange& exchange) {
   co_return sent;
 }
 
+bool is_redundancy(std::string_view property) {
+  return property.starts_with("mirror.") || property.starts_with("ec.");
+}
+
 Task<Status> create_bucket(const Services& services, http::Exchange& exchange, api::Bucket name,
-                           const Action& action) {
-  if (name.provider != "ais" || !name.ns_uuid.empty())
+                           const Action& action, const api::Query& query) {
+  const bool is_ours = name.provider == "ais" && name.ns_uuid.empty();
+  if (!is_ours && !api::has_upstream(name))
     co_return fail(Errc::unsupported,
-                   "bucket \"{}\" cannot be made: upstream buckets belong to later work",
+                   "bucket \"{}\" cannot be made: buckets of this provider belong to later work",
                    name.display());
   CO_TRY(cluster::BucketProps props, cluster::bucket_defaults(services.view.state()->config));
+  // What new buckets begin with is meant for those whose objects are nowhere else.
+  if (!is_ours)
+    std::erase_if(props.others, [](const auto& each) { return is_redundancy(each.first); });
   CO_TRY(props, api::with_changes(std::move(props), action.value));
+  if (!is_ours) {
+    CO_TRY_OK(api::check_upstream(name, props));
+    CO_TRY(const bool unseen, query.flag("dont_head_remote_bck"));
+    if (!unseen) CO_TRY_OK(co_await check_upstream_bucket(services, name, props));
+  }
   CO_TRY_OK(co_await check_path_is_no_object(services, name));
   CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,
                                                             std::move(props), services.clock));
@@ -300,18 +315,31 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
     co_return done;
   }
   if (action.action != "create-bck") co_return fail(not_yet(action.action));
-  const Status done = co_await create_bucket(services, request.exchange, name, action);
+  const Status done =
+      co_await create_bucket(services, request.exchange, name, action, request.query());
   co_return done;
 }
 
 Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY(const Action action, co_await read_action(request.exchange, Action::kListBytesMax));
-  if (action.action == "evict-remote-bck")
+  const bool evicts = action.action == "evict-remote-bck";
+  if (evicts && !api::has_upstream(name))
     co_return fail(Errc::invalid_argument,
                    "bucket \"{}\" is no upstream bucket: it can be destroyed "
                    "(destroy-bck), not evicted",
                    name.display());
+  if (action.action == "destroy-bck" && api::has_upstream(name))
+    co_return fail(Errc::invalid_argument,
+                   "bucket \"{}\" has an upstream, where nothing is destroyed: evict it "
+                   "(evict-remote-bck), which takes it out of the cluster",
+                   name.display());
+  if (evicts) {
+    CO_TRY(const bool keeps_bucket, request.query().flag("keep_bck_md"));
+    if (keeps_bucket) co_return fail(not_yet("evict-remote-bck with keep_bck_md"));
+    const Status done = co_await destroy_bucket(services, request.exchange, name);
+    co_return done;
+  }
   if (is_multi_object(action.action)) {
     const Status done = co_await act_on_objects(services, request, name, action);
     co_return done;

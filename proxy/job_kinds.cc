@@ -28,10 +28,12 @@ constexpr Kind kKinds[] = {
     {"copy-listrange", drive_object_job},
     {"delete-listrange", drive_object_job},
     {"ec-encode", drive_recode},
+    {"evict-listrange", drive_object_job},
     {"load-lom-cache", drive_load_index},
     {"lru", drive_eviction},
     {"make-n-copies", drive_make_copies},
     {"move-bck", drive_bucket_rename},
+    {"prefetch-listrange", drive_object_job},
     {"rebalance", drive_rebalance},
     {"rebuild", drive_rebuild},
     {"resilver", drive_resilver},
@@ -44,17 +46,18 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
     {"copy-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"copy-bck\"}"},
     {"copy-listrange", "POST /v1/buckets/B {\"action\":\"copy-listrange\"}"},
     {"delete-listrange", "DELETE /v1/buckets/B {\"action\":\"delete-listrange\"}"},
+    {"evict-listrange", "DELETE /v1/buckets/B {\"action\":\"evict-listrange\"}"},
+    {"prefetch-listrange", "POST /v1/buckets/B {\"action\":\"prefetch-listrange\"}"},
     {"move-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"move-bck\"}"},
     {"summary-bck", "GET /v1/buckets/B {\"action\":\"summary-bck\"}"},
 };
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",       "blob-download", "create-inventory", "download",         "dsort",
-    "ec-get",        "ec-put",        "ec-resp",          "election",         "etl-bck",
-    "etl-inline",    "etl-listrange", "evict-listrange",  "evict-remote-bck", "get-batch",
-    "index-shard",   "list",          "promote",          "put-copies",       "prefetch-listrange",
-    "summary-shard",
+    "archive",    "blob-download", "create-inventory", "download",      "dsort",
+    "ec-get",     "ec-put",        "ec-resp",          "election",      "etl-bck",
+    "etl-inline", "etl-listrange", "evict-remote-bck", "get-batch",     "index-shard",
+    "list",       "promote",       "put-copies",       "summary-shard",
 };
 
 /// AIStore's names for people, and its kinds (aistore-api.md, section 3.3).

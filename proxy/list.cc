@@ -7,14 +7,17 @@
 
 #include "common/api/mirror_props.h"
 #include "common/api/status.h"
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "proxy/node_calls.h"
+#include "proxy/upstream.h"
 
 namespace tarn::proxy {
 namespace {
 
 constexpr std::string_view kListPath = "/v1/internal/list";
+constexpr std::string_view kUpstreamListPath = "/v1/internal/upstream/list";
 constexpr int kListAttemptsMax = 5;
 constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
 constexpr std::chrono::milliseconds kPause{50};
@@ -46,30 +49,47 @@ Task<Result<api::PackedPage>> ask_target(const Services& services, const cluster
   co_return std::move(*page);
 }
 
+/// True if names that upstream has are to be listed beside those that the cluster has.
+bool lists_upstream(const cluster::BucketRecord& bucket, const ListRequest& request) {
+  return api::has_upstream(bucket.name) && !request.cached && request.target.empty();
+}
+
 /// While no name moves: each target's objects are its own. conflict when somebody acts on a newer
 /// map.
 Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
                                            const ListRequest& request, ListSources& sources) {
   const cluster::ClusterState& state = *bucket.state;
   CO_TRY(const auto targets, targets_to_ask(state, sources.answering, request.target));
-  const auto path_for = [&](const std::string& after, std::size_t limit) {
+  struct Source {
+    const cluster::Node* target;
+    std::string_view path;
+  };
+  std::vector<Source> all;
+  all.reserve(targets.size() + 1);
+  for (const cluster::Node* target : targets) all.push_back({target, kListPath});
+  // The last one: of an object that the cluster has, its own entry counts.
+  if (lists_upstream(*bucket.record, request)) {
+    CO_TRY(const auto* target, target_for_upstream(state, sources.answering));
+    all.push_back({target, kUpstreamListPath});
+  }
+  const auto path_for = [&](const Source& source, const std::string& after, std::size_t limit) {
     api::Query query = list_query(state, *bucket.record, request, after, limit);
     query.set("delimiter", request.recursive ? "" : "/");
-    return std::string(kListPath) + "?" + query.encode();
+    return std::string(source.path) + "?" + query.encode();
   };
-  api::ListMerge merge(targets.size(), request.limit, request.after);
+  api::ListMerge merge(all.size(), request.limit, request.after);
   for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
     std::vector<Task<Result<api::PackedPage>>> calls;
     calls.reserve(wanting.size());
     for (const std::size_t i : wanting)
-      calls.push_back(
-          ask_target(services, *targets[i], path_for(merge.after(i), merge.batch()), sources));
+      calls.push_back(ask_target(services, *all[i].target,
+                                 path_for(all[i], merge.after(i), merge.batch()), sources));
     auto pages = co_await gather(std::move(calls));
     for (std::size_t k = 0; k < wanting.size(); ++k) {
       CO_TRY(api::PackedPage page, std::move(pages[k]));
       const Status fed = merge.feed(wanting[k], std::move(page));
       if (!fed)
-        co_return fail(Errc::internal, "target t[{}]: {}", targets[wanting[k]]->id,
+        co_return fail(Errc::internal, "target t[{}]: {}", all[wanting[k]].target->id,
                        fed.error().message);
     }
   }
@@ -166,6 +186,9 @@ Task<Result<std::string>> ask_for_list(const Services& services, const cluster::
   if (answer->status == 404)
     co_return fail(Errc::bucket_not_found, "{}", api::error_message_of(answer->body));
   if (answer->status == 200) co_return std::move(answer->body);
+  if (answer->status == 501 || answer->status == 502 || answer->status == 403)  // upstream's
+    co_return fail(api::errc_of_answer(answer->status, answer->body), "{}",
+                   api::error_message_of(answer->body));
   sources.unable.insert(target.id);
   co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
                  target.id, api::error_message_of(answer->body), answer->status);
@@ -182,8 +205,10 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     sources.answering.suspects = answering->suspects;
     sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());
     const auto unable = std::exchange(sources.unable, {});
-    const bool moving = request.target.empty() && (!bucket.state->map.past.empty() ||
-                                                   somebody_is_away(sources.answering, bucket));
+    // Upstream has no generations, and an entry that says what is here may be a moment late.
+    const bool moving =
+        request.target.empty() && !lists_upstream(*bucket.record, request) &&
+        (!bucket.state->map.past.empty() || somebody_is_away(sources.answering, bucket));
     auto listed = moving ? list_while_moving(services, bucket, request, sources)
                          : list_at_rest(services, bucket, request, sources);
     auto page = co_await std::move(listed);

@@ -99,6 +99,7 @@ Result<ListRequest> parse_list_request(const json& value) {
   TRY(const auto flags, number_of(value, "flags"));
   TRY_OK(check_flags(flags));
   out.recursive = (flags & kNoRecursion) == 0;
+  out.cached = (flags & kCached) != 0;
   TRY(const auto props, list_request_text_of(value, "props"));
   if (!props.empty()) {
     TRY(out.fields, api::parse_list_fields(props));

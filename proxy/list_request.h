@@ -18,7 +18,8 @@ struct ListRequest {
   std::string uuid;   ///< of the listing; empty at its first page
   std::size_t limit = 10'000;
   bool recursive = true;
-  std::string target;  ///< only what this target holds; empty: all
+  bool cached = false;  ///< only what the cluster has; of buckets without upstream that is all
+  std::string target;   ///< only what this target holds; empty: all
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
 

@@ -1,17 +1,16 @@
 #include "proxy/multi_object.h"
 
 #include "common/api/multi_object.h"
+#include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "proxy/bucket_copy.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
 #include "proxy/object_job.h"
+#include "proxy/upstream.h"
 
 namespace tarn::proxy {
 namespace {
-
-constexpr std::string_view kMultiObjectEvict = "evict-listrange";
-constexpr std::string_view kPrefetch = "prefetch-listrange";
 
 Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
                                  const api::MultiObject& what, const cluster::ClusterState& state) {
@@ -32,27 +31,36 @@ Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
 
 bool is_multi_object(const std::string& action) {
   return action == api::kDeleteObjects || action == api::kCopyObjects ||
-         action == kMultiObjectEvict || action == kPrefetch;
+         action == api::kEvictObjects || action == api::kPrefetchObjects;
 }
 
 Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
                             Action action) {
-  const bool removes = action.action == api::kDeleteObjects || action.action == kMultiObjectEvict;
+  const bool removes = action.action == api::kDeleteObjects || action.action == api::kEvictObjects;
   if (removes != (request.head().method == http::Method::del))
     co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
                    removes ? "DELETE" : "POST");
   CO_TRY(const KnownBucket source, co_await find_bucket(services, bucket));
-  if (action.action == kMultiObjectEvict || action.action == kPrefetch) {
+  const bool needs_upstream =
+      action.action == api::kEvictObjects || action.action == api::kPrefetchObjects;
+  const bool has_upstream = api::has_upstream(source.record->name);
+  if (needs_upstream && !has_upstream) {
     const Error why{Errc::invalid_argument,
                     fmt::format("{}: bucket \"{}\" has nothing upstream that could be fetched{}",
                                 action.action, bucket.display(),
-                                action.action == kMultiObjectEvict
+                                action.action == api::kEvictObjects
                                     ? " again: its objects can be deleted (delete-listrange)"
                                     : "")};
     const Status sent = co_await refuse_as(request, why, kInvalidProvider);
     co_return sent;
   }
+  if (has_upstream && action.action == api::kCopyObjects)
+    co_return fail(no_copy_from_upstream(source.record->name));
+  if (has_upstream && action.action == api::kDeleteObjects)
+    co_return fail(no_write_through(source.record->name));
   CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
+  if (what.how.dry_run && action.action == api::kPrefetchObjects)
+    co_return fail(Errc::unsupported, "{}: a dry run of it belongs to later work", action.action);
   BucketId to{};
   if (what.to) {
     if (*what.to == bucket && !what.how.dry_run)

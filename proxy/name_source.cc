@@ -41,6 +41,7 @@ Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) 
     request.after = after_;
     request.limit = std::min(limit, ListRequest::kLimitMax);
     request.recursive = what_.how.recursive;
+    request.cached = names_ == Names::in_cluster;
     request.fields.size = false;
     CO_TRY(const api::MergedPage page, co_await list_entries(services_, bucket, request));
     for (const auto& entry : page.entries)  // a name that ends in '/' is a directory

@@ -17,9 +17,11 @@ namespace tarn::proxy {
 /// cheaper to look which of them there are.
 class NameSource {
  public:
+  /// Of a bucket with an upstream: what upstream has, too, or what the cluster has.
+  enum class Names : std::uint8_t { all, in_cluster };
   /// All must outlive it.
-  NameSource(const Services& services, BucketId bucket, const api::MultiObject& what)
-      : services_(services), bucket_(bucket), what_(what) {}
+  NameSource(const Services& services, BucketId bucket, const api::MultiObject& what, Names names)
+      : services_(services), bucket_(bucket), what_(what), names_(names) {}
 
   /// Some more names, at most `limit`; none when there are no more. Behind an error it may be asked
   /// again, for the same names. Errors: as list_entries(); bucket_not_found when the bucket is
@@ -33,6 +35,7 @@ class NameSource {
   const Services& services_;
   const BucketId bucket_;
   const api::MultiObject& what_;
+  const Names names_;
   std::uint64_t next_ = 0;  // of a list or of a template's names
   std::string after_;       // the last name of the pages so far
   bool listed_ = false;     // there are no more pages

@@ -41,6 +41,7 @@ bool may_pass(Errc code) {
 /// What such a job is about.
 struct ObjectJob {
   std::string id;
+  std::string kind;
   BucketId bucket{};
   BucketId to{};  ///< of a copy
   api::MultiObject what;
@@ -49,11 +50,18 @@ struct ObjectJob {
 
 Result<ObjectJob> read_job(const Job& job) {
   const json order = json::parse(job.order);
-  ObjectJob out{.id = job.id, .what = {}, .again = job.runs > 1};
+  ObjectJob out{.id = job.id, .kind = job.kind, .what = {}, .again = job.runs > 1};
   out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   out.to = BucketId{order.at("to").get<std::uint64_t>()};
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
   return out;
+}
+
+/// The word for what was done to an object.
+std::string_view done_by(std::string_view kind) {
+  if (kind == api::kCopyObjects) return "copied";
+  if (kind == api::kEvictObjects) return "evicted";
+  return kind == api::kPrefetchObjects ? "fetched" : "deleted";
 }
 
 Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
@@ -62,7 +70,10 @@ Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed me
 class ObjectRun {
  public:
   ObjectRun(const Services& services, const ObjectJob& job)
-      : services_(services), job_(job), source_(services, job.bucket, job.what) {}
+      : services_(services),
+        job_(job),
+        source_(services, job.bucket, job.what,
+                fetches() ? NameSource::Names::all : NameSource::Names::in_cluster) {}
 
   Task<Status> run();
   /// Lets a job whose work is done be seen as idle. False when a user stopped it meanwhile.
@@ -92,6 +103,7 @@ class ObjectRun {
   void note_missing(const Item& item, const std::string& target);
   [[nodiscard]] bool should_stop() const { return services_.jobs.should_stop(job_.id); }
   [[nodiscard]] bool copies() const { return job_.what.to.has_value(); }
+  [[nodiscard]] bool fetches() const { return job_.kind == api::kPrefetchObjects; }
 
   const Services& services_;
   const ObjectJob& job_;
@@ -119,7 +131,7 @@ Task<Status> ObjectRun::run() {
   }
   if (failed_ > 0)
     co_return fail(Errc::io, "{} objects could not be {}, the first: {}", failed_,
-                   copies() ? "copied" : "deleted", first_failure_);
+                   done_by(job_.kind), first_failure_);
   if (missing_ > 0 && !job_.what.how.continue_on_error)
     co_return fail(Errc::object_not_found, "{} of the {} objects do not exist, the first: {}",
                    missing_, job_.what.names.size(), first_missing_);
@@ -222,6 +234,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   api::ObjectBatch batch;
   batch.job = job_.id;
   batch.copies = copies();
+  batch.fetches = fetches();
   batch.bucket = raw(job_.bucket);
   batch.to = raw(job_.to);
   batch.bmd_version = state->bmd.version;
@@ -358,8 +371,8 @@ Task<Status> drive_object_job(const Services& services, Job record) {
   CO_TRY(const ObjectJob job, read_job(record));
   ObjectRun run(services, job);
   Status done = co_await run.run();
-  obs::log("proxy").info("{} {} job={} err={}", job.what.to ? "copy" : "delete",
-                         done ? "done" : "failed", job.id, done ? "" : done.error().message);
+  obs::log("proxy").info("{} {} job={} err={}", job.kind, done ? "done" : "failed", job.id,
+                         done ? "" : done.error().message);
   if (done && job.what.to && may_idle(services)) {
     const bool in_peace = co_await run.stay_idle();
     if (!in_peace) co_return fail(Errc::cancelled, "told to stop");

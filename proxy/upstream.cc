@@ -1,0 +1,58 @@
+#include "proxy/upstream.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/base/random.h"
+#include "proxy/list.h"
+#include "proxy/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr const char* kCheckPath = "/v1/internal/upstream/check";
+// Longer than a target tries.
+constexpr http::CallLimits kCheckLimits{.total = std::chrono::seconds(90)};
+
+}  // namespace
+
+Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& state,
+                                                 const Answering& answering) {
+  TRY(auto targets, targets_that_may_hold(state));
+  std::erase_if(targets, [&](const auto* each) { return !answering.contains(each->id); });
+  if (targets.empty())
+    return fail(Errc::unavailable, "no target answers now that could ask upstream");
+  return targets[random_u64() % targets.size()];
+}
+
+Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
+                                   api::BucketProps props) {
+  const auto state = services.view.state();
+  const auto answering = services.suspects.answering();
+  CO_TRY(const auto* target, target_for_upstream(*state, *answering));
+  nlohmann::json tree = api::props_tree(props);
+  const nlohmann::json order{{"bucket", name}, {"props", {{"extra", tree["extra"]}}}};
+  http::CallLimits limits = kCheckLimits;
+  limits.is_silent = answering->silence_of(target->id);
+  CO_TRY(const auto answer, co_await call_node(services, *target, http::Method::post, kCheckPath,
+                                               limits, order.dump()));
+  if (answer.status == 200) co_return Status();
+  co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                 api::error_message_of(answer.body));
+}
+
+Error no_copy_from_upstream(const api::Bucket& bucket) {
+  return {Errc::unsupported,
+          fmt::format("bucket \"{}\" has an upstream: copies of it to another bucket belong to "
+                      "later work",
+                      bucket.display())};
+}
+
+Error no_write_through(const api::Bucket& bucket) {
+  return {Errc::unsupported,
+          fmt::format("bucket \"{}\" has an upstream, and this version of Tarn reads through it "
+                      "only: write to the upstream server itself",
+                      bucket.display())};
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "common/api/bucket_props.h"
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/services.h"
+
+namespace tarn::proxy {
+
+/// Has a target look whether upstream has the bucket: targets alone have the credentials. Errors
+/// are the target's: bucket_not_found, forbidden for a server that the operator did not list or
+/// that refuses, unavailable when it or all targets do not answer.
+Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
+                                   api::BucketProps props);
+
+/// The target that is asked about upstream next: any one that answers. unavailable without one.
+[[nodiscard]] Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& state,
+                                                               const Answering& answering);
+
+/// What a change of an object of such a bucket is refused with.
+[[nodiscard]] Error no_write_through(const api::Bucket& bucket);
+/// What a copy of many of its objects is refused with: those that are not here would be missing.
+[[nodiscard]] Error no_copy_from_upstream(const api::Bucket& bucket);
+
+}  // namespace tarn::proxy
