@@ -52,8 +52,17 @@ Status set_coding(ordered_json& tree, const BucketChoices& choices) {
 
 }  // namespace
 
-Result<ordered_json> props_of(const BucketChoices& choices) {
+Result<ordered_json> props_of(const BucketChoices& choices, const std::string& provider) {
   ordered_json tree;
+  if (!choices.upstream.empty()) {
+    if (provider == "ais")
+      return fail(Errc::invalid_argument,
+                  "--upstream is for buckets of another provider: s3://BUCKET or ht://BUCKET");
+    if (provider == "ht")
+      tree["extra"]["http"]["url"] = choices.upstream;
+    else
+      tree["extra"]["aws"]["endpoint"] = choices.upstream;
+  }
   if (!choices.ec.empty()) TRY_OK(set_coding(tree, choices));
   if (choices.copies != 0) {
     tree["mirror"] = {{"enabled", true}, {"copies", choices.copies}};

@@ -15,17 +15,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string path_of(const std::string& bucket) {
-  return "/v1/buckets/" + percent_encode(bucket) + "?provider=ais";
-}
-
 /// Sends an action that leads to `done` when it is carried out twice, as it is when the first
 /// answer was lost; nothing then.
 Result<std::optional<http::ClientResponse>> act_once(Session& session, http::Method method,
-                                                     const std::string& bucket,
-                                                     const std::string& body, Errc done) {
+                                                     const Place& bucket, const std::string& body,
+                                                     Errc done) {
   bool repeated = false;
-  auto answer = session.run(session.call(method, path_of(bucket), body, &repeated));
+  auto answer = session.run(session.call(method, bucket.bucket_target(), body, &repeated));
   if (!answer && repeated && answer.error().code == done)
     return std::optional<http::ClientResponse>();
   if (!answer) return fail(answer.error());
@@ -51,7 +47,7 @@ Exit create_bucket(Session& session, const std::string& name, const BucketChoice
   const char* const command = "bucket create";
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
-  const auto props = props_of(choices);
+  const auto props = props_of(choices, bucket->provider);
   if (!props) return complain(command, props.error());
   const ordered_json action{{"action", "create-bck"}, {"value", *props}};
   const auto answer =
@@ -59,9 +55,9 @@ Exit create_bucket(Session& session, const std::string& name, const BucketChoice
   if (!answer) return complain(command, answer.error());
   const std::string survives(*answer ? (*answer)->field("Tarn-Survives") : "");
   if (json)
-    print_json({{"bucket", *bucket}});
+    print_json({{"bucket", bucket->bucket_display()}});
   else if (!survives.empty())
-    fmt::print("{}: {}\n", printable(*bucket), survives_text(survives));
+    fmt::print("{}: {}\n", printable(bucket->bucket_display()), survives_text(survives));
   return Exit::ok;
 }
 
@@ -70,15 +66,28 @@ Exit set_bucket(Session& session, const std::string& name, const BucketChoices& 
   const char* const command = "bucket set";
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
-  const auto props = props_of(choices);
+  const auto props = props_of(choices, bucket->provider);
   if (!props) return complain(command, props.error());
   const ordered_json action{{"action", "set-bprops"}, {"value", *props}};
   const auto answer =
-      session.run(session.call(http::Method::patch, path_of(*bucket), action.dump()));
+      session.run(session.call(http::Method::patch, bucket->bucket_target(), action.dump()));
   if (!answer) return complain(command, answer.error());
   if (!answer->body.empty())  // a job stores again the objects of before
-    return tell_of_job(session, command, answer->body, {*bucket, "changed", no_wait}, options);
-  if (options.json) print_json({{"bucket", *bucket}});
+    return tell_of_job(session, command, answer->body,
+                       {bucket->bucket_display(), "changed", no_wait}, options);
+  if (options.json) print_json({{"bucket", bucket->bucket_display()}});
+  return Exit::ok;
+}
+
+/// Takes a bucket with an upstream out of the cluster; there everything stays.
+Exit evict(Session& session, const std::string& name, bool json) {
+  const char* const command = "bucket evict";
+  const auto bucket = parse_bucket(name);
+  if (!bucket) return complain(command, bucket.error());
+  const auto done = act_once(session, http::Method::del, *bucket,
+                             R"({"action":"evict-remote-bck"})", Errc::bucket_not_found);
+  if (!done) return complain(command, done.error());
+  if (json) print_json({{"bucket", bucket->bucket_display()}});
   return Exit::ok;
 }
 
@@ -91,7 +100,7 @@ Exit destroy(Session& session, const std::string& name, bool yes, bool json) {
   const auto done = act_once(session, http::Method::del, *bucket, R"({"action":"destroy-bck"})",
                              Errc::bucket_not_found);
   if (!done) return complain("bucket rm", done.error());
-  if (json) print_json({{"bucket", *bucket}});
+  if (json) print_json({{"bucket", bucket->bucket_display()}});
   return Exit::ok;
 }
 
@@ -108,7 +117,7 @@ void add_leaves(Table& table, const std::string& path, const ordered_json& value
 Exit bucket_show(Session& session, const std::string& name, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain("bucket show", bucket.error());
-  const auto answer = session.run(session.call(http::Method::head, path_of(*bucket)));
+  const auto answer = session.run(session.call(http::Method::head, bucket->bucket_target()));
   if (!answer) return complain("bucket show", answer.error());
   const auto props = ordered_json::parse(answer->field("Ais-Bucket-Props"), nullptr, false);
   if (!props.is_object())
@@ -137,9 +146,10 @@ struct CopyWords {
 /// Sends `action` for one bucket and another. The id of the job.
 Result<std::string> begin_job(Session& session, const std::string& from, const std::string& to,
                               const ordered_json& action, bool* repeated = nullptr) {
-  TRY(const std::string source, parse_bucket(from));
-  TRY(const std::string goal, parse_bucket(to));
-  const std::string path = path_of(source) + "&bck_to=" + percent_encode("ais/@#/" + goal + "/");
+  TRY(const Place source, parse_bucket(from));
+  TRY(const Place goal, parse_bucket(to));
+  const std::string path =
+      source.bucket_target() + "&bck_to=" + percent_encode(goal.bucket_uname());
   TRY(const auto answer,
       session.run(session.call(http::Method::post, path, action.dump(), repeated)));
   return answer.body;
@@ -164,8 +174,10 @@ Exit rename(Session& session, const std::string& from, const std::string& to, bo
   bool repeated = false;
   const auto id = begin_job(session, from, to, {{"action", "move-bck"}}, &repeated);
   // The first answer was lost: the bucket has its new name.
-  const bool is_done = !id && repeated && id.error().code == Errc::bucket_not_found &&
-                       session.run(session.call(http::Method::head, path_of(to))).has_value();
+  const auto goal = parse_bucket(to);
+  const bool is_done =
+      !id && repeated && id.error().code == Errc::bucket_not_found && goal &&
+      session.run(session.call(http::Method::head, goal->bucket_target())).has_value();
   if (!id && !is_done) return complain("bucket mv", id.error());
   if (json) print_json({{"job", id ? *id : ""}});
   return Exit::ok;
@@ -197,6 +209,12 @@ void add_bucket_commands(const CommandLine& line) {
   create->add_option("--domain", choices->domain, "where: drive (of one target) or node")
       ->check(CLI::IsMember({"drive", "node"}))
       ->needs(copies);
+  create
+      ->add_option("--upstream", choices->upstream,
+                   "of s3:// and ht://: the server that has the objects")
+      ->type_name("URL")
+      ->excludes(ec)
+      ->excludes(copies);
   create->add_option("--set", choices->set, "any property, such as durability=strict")
       ->type_name("KEY=VALUE");
   line.on_session(create, "bucket create",
@@ -222,6 +240,14 @@ void add_bucket_commands(const CommandLine& line) {
   remove->add_flag("-y,--yes", *yes, "do not ask");
   line.on_session(remove, "bucket rm", [name, yes, &options = line.options](Session& session) {
     return destroy(session, *name, *yes, options.json);
+  });
+
+  auto* take_out = group->add_subcommand(
+      "evict", "Take a bucket with an upstream out of the cluster; upstream keeps its objects");
+  take_out->footer("Example:\n  tarn bucket evict s3://imagenet");
+  take_out->add_option("BUCKET", *name)->required();
+  line.on_session(take_out, "bucket evict", [name, &options = line.options](Session& session) {
+    return evict(session, *name, options.json);
   });
 
   const auto words = std::make_shared<CopyWords>();

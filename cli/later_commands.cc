@@ -5,11 +5,11 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"mv",       "du",       "cmp",     "tarls", "layout",   "config",
-                            "user",     "token",    "meta",    "log",   "doctor",   "status",
-                            "upstream", "prefetch", "archive", "index", "resilver", "evict",
-                            "download", "auth",     "etl"};
-constexpr std::array kLaterOfBucket{"evict", "summary"};
+constexpr std::array kLater{"mv",       "du",       "cmp",      "tarls",   "layout",
+                            "config",   "user",     "token",    "meta",    "log",
+                            "doctor",   "status",   "upstream", "archive", "index",
+                            "resilver", "download", "auth",     "etl"};
+constexpr std::array kLaterOfBucket{"summary"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {
   auto* command = group.add_subcommand(word, "belongs to later work")->group("");

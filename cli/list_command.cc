@@ -13,6 +13,7 @@ struct ListArguments {
   bool readable = false;
   bool names_only = false;
   bool directories = false;
+  bool cached = false;
 };
 
 void print_line(const ListedObject& object, const ListArguments& arguments) {
@@ -40,7 +41,7 @@ void print_element(const ListedObject& object, bool first) {
 
 Exit list_objects(Session& session, const Place& place, const ListArguments& arguments, bool json) {
   const auto depth = arguments.directories ? Depth::one_level : Depth::all;
-  Listing listing(session, place, depth);
+  Listing listing(session, place, depth, arguments.cached);
   bool first = true;
   for (bool begun = false; !listing.done(); begun = true) {
     const auto page = session.run(listing.next_page());
@@ -77,6 +78,8 @@ void add_list_command(const CommandLine& line) {
   command->add_flag("-n,--names", arguments->names_only, "names only");
   command->add_flag("-d,--directories", arguments->directories,
                     "one level only: names up to the next / as directories");
+  command->add_flag("-c,--cached", arguments->cached,
+                    "of a bucket with an upstream: only what the cluster has");
   line.on_session(command, "ls", [arguments, &options = line.options](Session& session) {
     return list_list(session, *arguments, options.json);
   });

@@ -13,6 +13,8 @@ using nlohmann::json;
 
 // AIStore's flag: immediate children and virtual directories.
 constexpr int kNoRecursion = 2048;
+// AIStore's flag: what the cluster has.
+constexpr int kCached = 1;
 
 /// AIStore writes sizes as strings; numbers are understood, too.
 std::uint64_t listing_size_of(const json& entry) {
@@ -34,15 +36,15 @@ std::string Listing::request_body() const {
                    {"continuation_token", token_},
                    {"prefix", place_.object},
                    {"props", "name,size,checksum,version"},
-                   {"flags", std::to_string(depth_ == Depth::one_level ? kNoRecursion : 0)}};
+                   {"flags", std::to_string((depth_ == Depth::one_level ? kNoRecursion : 0) +
+                                            (cached_ ? kCached : 0))}};
   return json{{"action", "list"}, {"name", ""}, {"value", value}}.dump();
 }
 
 Task<Result<std::vector<ListedObject>>> Listing::next_page() {
   CO_TRY_OK(api::check_prefix(place_.object));
-  std::string target = "/v1/buckets/" + percent_encode(place_.bucket) + "?provider=ais";
   CO_TRY(const auto answer,
-         co_await session_.call(http::Method::get, std::move(target), request_body()));
+         co_await session_.call(http::Method::get, place_.bucket_target(), request_body()));
   co_return take_page(answer.body);
 }
 
@@ -55,12 +57,14 @@ Result<std::vector<ListedObject>> Listing::take_page(std::string_view body) {
     if (const auto entries = page.find("entries"); entries != page.end() && !entries->is_null())
       for (const json& entry : *entries) out.push_back(object_from(entry));
     if (!token.empty() && token <= token_)
-      return fail(Errc::io, "the list of {} goes round in circles at '{}'", place_.bucket, token);
+      return fail(Errc::io, "the list of {} goes round in circles at '{}'", place_.bucket_display(),
+                  token);
     token_ = token;
     done_ = token.empty();
     return out;
   } catch (const json::exception& problem) {
-    return fail(Errc::io, "the list of {} is malformed: {}", place_.bucket, problem.what());
+    return fail(Errc::io, "the list of {} is malformed: {}", place_.bucket_display(),
+                problem.what());
   }
 }
 

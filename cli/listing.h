@@ -25,8 +25,9 @@ enum class Depth : std::uint8_t { all, one_level };
 /// names. A page that cannot be had whole is an error: a list is never short.
 class Listing {
  public:
-  Listing(Session& session, Place place, Depth depth)
-      : session_(session), place_(std::move(place)), depth_(depth) {}
+  /// `cached`: of a bucket with an upstream, only what the cluster has.
+  Listing(Session& session, Place place, Depth depth, bool cached = false)
+      : session_(session), place_(std::move(place)), depth_(depth), cached_(cached) {}
   [[nodiscard]] bool done() const { return done_; }
   Task<Result<std::vector<ListedObject>>> next_page();
 
@@ -37,6 +38,7 @@ class Listing {
   Session& session_;
   Place place_;
   Depth depth_;
+  bool cached_;
   std::string uuid_;
   std::string token_;
   bool done_ = false;

@@ -25,7 +25,7 @@ Task<Result<std::vector<Place>>> existing(Session& session, Place prefix, Number
     co_return fail(Errc::not_found, "there is no object with such a number: '{}'", word);
   std::sort(found.begin(), found.end());
   std::vector<Place> out;
-  for (auto& [number, name] : found) out.push_back({prefix.bucket, std::move(name)});
+  for (auto& [number, name] : found) out.push_back(prefix.with(std::move(name)));
   co_return out;
 }
 
@@ -112,7 +112,8 @@ Result<std::vector<Place>> destinations(const std::vector<std::string>& names,
   }
   TRY_OK(check_distinct(names, where));
   out.clear();
-  for (const std::string& name : names) out.push_back(place.bucket + "/" + place.object + name);
+  for (const std::string& name : names)
+    out.push_back(place.bucket_display() + "/" + place.object + name);
   return parse_all(out);
 }
 

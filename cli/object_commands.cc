@@ -32,11 +32,10 @@ struct RemoveArguments {
 };
 
 /// Begins a job on many objects of a bucket and tells of it.
-Exit begin_many(Session& session, const char* command, http::Method method,
-                const std::string& bucket, const nlohmann::ordered_json& action,
-                const JobWords& words, const GlobalOptions& options) {
-  const std::string target = "/v1/buckets/" + percent_encode(bucket) + "?provider=ais";
-  const auto id = session.run(session.call(method, target, action.dump()));
+Exit begin_many(Session& session, const char* command, http::Method method, const Place& bucket,
+                const nlohmann::ordered_json& action, const JobWords& words,
+                const GlobalOptions& options) {
+  const auto id = session.run(session.call(method, bucket.bucket_target(), action.dump()));
   if (!id) return complain(command, id.error());
   return tell_of_job(session, command, id->body, words, options);
 }
@@ -50,7 +49,7 @@ Exit remove_many(Session& session, const RemoveArguments& arguments, const Globa
   if (!value) return complain("rm", value.error());
   // Objects chosen by a rule, not by their names.
   const bool is_open = arguments.many.all || !arguments.many.prefix.empty();
-  const std::string display = arguments.many.display(*bucket);
+  const std::string display = arguments.many.display(bucket->bucket_display());
   const Status confirmed = confirm(fmt::format("delete {}", printable(display)),
                                    arguments.yes || arguments.many.dry_run || !is_open);
   if (!confirmed) return complain("rm", confirmed.error());
@@ -197,10 +196,11 @@ Exit copy_many(Session& session, const CopyArguments& arguments, const GlobalOpt
   if (!to) return complain("cp", to.error());
   auto value = arguments.many.message();
   if (!value) return complain("cp", value.error());
-  (*value)["tobck"] = {{"name", *to}, {"provider", "ais"}};
+  (*value)["tobck"] = {{"name", to->bucket}, {"provider", to->provider}};
   (*value)["prepend"] = arguments.prepend;
-  const JobWords words{arguments.many.display(*from) + " to " + *to,
-                       arguments.many.dry_run ? "would copy" : "copied", arguments.many.no_wait};
+  const JobWords words{
+      arguments.many.display(from->bucket_display()) + " to " + to->bucket_display(),
+      arguments.many.dry_run ? "would copy" : "copied", arguments.many.no_wait};
   return begin_many(session, "cp", http::Method::post, *from,
                     {{"action", "copy-listrange"}, {"value", *value}}, words, options);
 }

@@ -8,24 +8,39 @@ namespace tarn::cli {
 
 std::string Place::display() const {
   if (bucket.empty()) return object;
-  return object.empty() ? bucket : bucket + "/" + object;
+  return object.empty() ? bucket_display() : bucket_display() + "/" + object;
+}
+
+std::string Place::bucket_display() const {
+  return provider == "ais" ? bucket : api::Bucket{provider, "", "", bucket}.display();
+}
+
+std::string Place::bucket_uname() const { return api::Bucket{provider, "", "", bucket}.uname(); }
+
+std::string Place::bucket_target() const {
+  return "/v1/buckets/" + percent_encode(bucket) + "?provider=" + provider;
 }
 
 std::string Place::request_target() const {
-  return bucket.empty() ? "/" + percent_encode(object) : api::object_path(bucket, object);
+  if (bucket.empty()) return "/" + percent_encode(object);
+  const std::string path = api::object_path(bucket, object);
+  return provider == "ais" ? path : path + "?provider=" + provider;
 }
 
 Result<Place> parse_place(std::string_view text) {
   std::string_view rest = text;
+  Place place;
   if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
     const auto scheme = text.substr(0, scheme_end);
-    if (scheme != "tarn" && scheme != "ais")
+    const auto provider = api::canonical_provider(scheme == "tarn" ? "ais" : scheme);
+    if (!provider || (*provider != "ais" && *provider != "aws" && *provider != "ht"))
       return fail(Errc::unsupported,
-                  "'{}': {}:// belongs to later work; write BUCKET/OBJECT or tarn://BUCKET/OBJECT",
+                  "'{}': {}:// belongs to later work; write BUCKET/OBJECT, s3://BUCKET/OBJECT or "
+                  "ht://BUCKET/OBJECT",
                   text, scheme);
+    place.provider = *provider;
     rest = text.substr(scheme_end + 3);
   }
-  Place place;
   const auto slash = rest.find('/');
   place.bucket = rest.substr(0, slash);
   if (slash != std::string_view::npos) place.object = rest.substr(slash + 1);
@@ -66,11 +81,11 @@ Result<UrlPlace> parse_url_place(std::string_view url) {
   return out;
 }
 
-Result<std::string> parse_bucket(std::string_view text) {
+Result<Place> parse_bucket(std::string_view text) {
   TRY(Place place, parse_place(text));
   if (!place.object.empty())
     return fail(Errc::invalid_argument, "'{}' is an object, not a bucket", text);
-  return place.bucket;
+  return place;
 }
 
 }  // namespace tarn::cli

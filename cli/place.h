@@ -8,18 +8,28 @@
 namespace tarn::cli {
 
 /// Where something lies in a cluster, as people write it: "bucket", "bucket/object",
-/// "tarn://bucket/object", "ais://bucket/object".
+/// "tarn://bucket/object", "ais://bucket/object", "s3://bucket/object", "ht://bucket/object".
 struct Place {
   std::string bucket;
   std::string object;  ///< or a prefix; empty when only the bucket was named
+  std::string provider = "ais";
 
-  [[nodiscard]] std::string display() const;  ///< "bucket/object"
+  /// "bucket/object", "s3://bucket/object": what parse_place() reads back.
+  [[nodiscard]] std::string display() const;
+  /// "bucket", "s3://bucket".
+  [[nodiscard]] std::string bucket_display() const;
+  /// Another object of the same bucket.
+  [[nodiscard]] Place with(std::string other) const { return {bucket, std::move(other), provider}; }
+  /// As placement and AIStore's `bck_to` name it: "aws/@#/bucket/".
+  [[nodiscard]] std::string bucket_uname() const;
+  /// What requests for the bucket are sent to, its provider included.
+  [[nodiscard]] std::string bucket_target() const;
   /// What requests for the object are sent to. Without a bucket it is "/object": the cluster's
   /// default bucket.
   [[nodiscard]] std::string request_target() const;
 };
 
-/// invalid_argument for a bucket name that cannot be; unsupported for s3:// and other schemes. The
+/// invalid_argument for a bucket name that cannot be; unsupported for schemes other than these. The
 /// object is not checked.
 [[nodiscard]] Result<Place> parse_place(std::string_view text);
 /// A place with an object whose name can be.
@@ -33,6 +43,6 @@ struct UrlPlace {
 };
 [[nodiscard]] Result<UrlPlace> parse_url_place(std::string_view url);
 /// A bucket and nothing behind it.
-[[nodiscard]] Result<std::string> parse_bucket(std::string_view text);
+[[nodiscard]] Result<Place> parse_bucket(std::string_view text);
 
 }  // namespace tarn::cli

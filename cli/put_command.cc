@@ -196,7 +196,7 @@ std::vector<Item> plan_tree(const Tree& tree, const Place& prefix,
                             std::vector<std::pair<std::string, Error>>& refused) {
   std::vector<Item> items;
   for (const TreeFile& file : tree.files) {
-    auto place = parse_object(prefix.bucket + "/" + prefix.object + file.name);
+    auto place = parse_object(prefix.bucket_display() + "/" + prefix.object + file.name);
     if (place)
       items.push_back({file.path, file.name, std::move(*place), file.size});
     else

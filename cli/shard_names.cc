@@ -27,9 +27,9 @@ Result<ShardNames> ShardNames::parse(const std::string& where) {
 }
 
 std::optional<Place> ShardNames::place(std::uint64_t number) const {
-  if (numbered_) return Place{pattern_.bucket, numbered_->name(number)};
+  if (numbered_) return pattern_.with(numbered_->name(number));
   if (number >= names_.size()) return std::nullopt;
-  return Place{pattern_.bucket, names_[number]};
+  return pattern_.with(names_[number]);
 }
 
 }  // namespace tarn::cli

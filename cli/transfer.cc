@@ -162,7 +162,9 @@ Task<Result<Stored>> copy_once(Session& session, const Place& from, const Place&
   const Stored& source = head.stored;
   if (meter != nullptr) meter->begin(source.size, 0);
   http::ClientRequest request = request_for(http::Method::put, from);
-  request.target += "?object_to=" + percent_encode("ais/@#/" + to.display());
+  const bool has_query = request.target.find('?') != std::string::npos;
+  request.target +=
+      (has_query ? "&" : "?") + ("object_to=" + percent_encode(to.bucket_uname() + to.object));
   if (overwrite == Overwrite::only_if_absent) request.fields.push_back({"If-None-Match", "*"});
   CO_TRY(const Opened done, co_await session.open(std::move(request), std::uint64_t{0}, patience,
                                                   copy_limit(source.size)));
@@ -196,6 +198,9 @@ struct Partial {
   Xxh64Stream hash;
   bool begun = false;
   bool from_earlier_run = false;
+  /// It comes from upstream: its checksum is known when all of it was stored. Its target compares
+  /// it with what upstream says, and cuts the connection before the end when it differs.
+  bool cold = false;
 };
 
 /// Whether "bytes 100-199/200" is what is missing.
@@ -214,11 +219,12 @@ Status begin_or_resume(const Opened& opened, const Place& place, Destination& si
     partial.size = *length;
     partial.etag = head.field("ETag");
     partial.checksum = checksum_of(head);
-    if (partial.checksum.empty())
+    partial.cold = head.field("Ais-Present") == "false";
+    if (partial.checksum.empty() && !partial.cold)
       return fail(Errc::corrupt, "{}: the answer has no checksum to compare the bytes with",
                   place.display());
     partial.begun = true;
-    return sink.begin({partial.size, partial.checksum});
+    return sink.begin({partial.size, partial.cold ? partial.etag : partial.checksum});
   }
   if (partial.begun && head.status == 206 && is_rest(head.field("Content-Range"), partial) &&
       head.field("ETag") == partial.etag)
@@ -235,6 +241,8 @@ Task<Status> take_up(Session& session, const Place& place, Destination& sink, Pa
                      Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
   const Stored& now = head.stored;
+  // Of an object that comes from upstream nothing tells whether it is the same still.
+  if (now.checksum.empty()) co_return Status();
   CO_TRY(partial.got, sink.take_up({now.size, now.checksum}, partial.hash));
   if (partial.got == 0) co_return Status();
   partial.size = now.size;
@@ -250,6 +258,9 @@ Task<Status> download_rest(Session& session, const Place& place, Destination& si
   if (sink.has_leftovers()) CO_TRY_OK(co_await take_up(session, place, sink, partial, patience));
   if (partial.begun && partial.got == partial.size) co_return Status();
   http::ClientRequest request = request_for(http::Method::get, place);
+  if (partial.begun && partial.etag.empty())
+    co_return fail(Errc::precondition_failed, "{}: nothing tells whether it is the same still",
+                   place.display());
   if (partial.begun) {
     request.fields.push_back({"Range", fmt::format("bytes={}-", partial.got)});
     request.fields.push_back({"If-Match", partial.etag});
@@ -284,7 +295,7 @@ Status begin_anew(const Place& place, Destination& sink, Partial& partial) {
 /// corrupt when what came is not the object.
 Status verify(const Place& place, const Partial& partial) {
   const std::string have = hex64(partial.hash.digest());
-  if (have == partial.checksum) return {};
+  if (have == partial.checksum || partial.cold) return {};
   return fail(Errc::corrupt, "{}: the bytes have the XXH64 {}, the object {}: get it again",
               place.display(), have, partial.checksum);
 }
