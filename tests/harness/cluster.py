@@ -75,6 +75,12 @@ def processes_naming(text):
     return found
 
 
+def provider_of(bucket):
+    """("ais", "photos") of "photos", ("s3", "photos") of "s3://photos"."""
+    provider, separator, name = bucket.partition("://")
+    return (provider, name) if separator else ("ais", bucket)
+
+
 class NodeLog:
     """The log of one node; knows which part of it belongs to the running test."""
 
@@ -235,12 +241,16 @@ class Cluster:
         drives = self.drives(name)
         drives.append(self.directory / name / f"d{len(drives) + 1}")
         drives[-1].mkdir()
+        self.add_arguments(name, "--drive", str(drives[-1]))
+        return drives
+
+    def add_arguments(self, name, *words):
+        """Gives a node further words on its command line, from its next start on."""
         file = self.directory / "cluster.json"
         made = json.loads(file.read_text())
         (node,) = [node for node in made["nodes"] if node["name"] == name]
-        node["arguments"] += ["--drive", str(drives[-1])]
+        node["arguments"] += words
         file.write_text(json.dumps(made))
-        return drives
 
     def url_of(self, name, kind="public"):
         return self.nodes[name]["urls"][kind]
@@ -337,7 +347,8 @@ class Cluster:
     # --- objects and buckets, through the AIStore paths ---
 
     def url(self, bucket, name, base=None):
-        return f"{base or self.endpoint}/v1/objects/{bucket}/{urllib.parse.quote(name)}?provider=ais"
+        provider, bucket = provider_of(bucket)
+        return f"{base or self.endpoint}/v1/objects/{bucket}/{urllib.parse.quote(name)}?provider={provider}"
 
     def put(self, bucket, name, body, **options):
         return client.request("PUT", self.url(bucket, name), body, **options)
@@ -368,9 +379,10 @@ class Cluster:
     def delete(self, bucket, name, **options):
         return client.request("DELETE", self.url(bucket, name), **options)
 
-    def bucket_action(self, method, bucket, action, value=None):
+    def bucket_action(self, method, bucket, action, value=None, query=""):
+        provider, bucket = provider_of(bucket)
         body = json.dumps({"action": action, "name": "", "value": value}).encode()
-        return client.request(method, f"{self.endpoint}/v1/buckets/{bucket}?provider=ais", body, LIST_ACTION, expect=False)
+        return client.request(method, f"{self.endpoint}/v1/buckets/{bucket}?provider={provider}{query}", body, LIST_ACTION, expect=False)
 
     def create_bucket(self, bucket, props=None):
         answer = self.bucket_action("POST", bucket, "create-bck", props)

@@ -51,6 +51,7 @@ def run_script(script, directory, **environment):
 
 @pytest.mark.parametrize("document, says", [("README.md", "512"), ("docs/cli.md", "drives behind NFS"),
                                             ("docs/coded-buckets.md", "survives the loss of any 2 drives, of any 2 targets"),
+                                            ("docs/upstream.md", "fetched"),
                                             pytest.param("docs/operations.md", "maintenance", marks=pytest.mark.deep("half a minute"))])
 def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
     port = free_port()
@@ -60,7 +61,7 @@ def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
     assert "local-cluster up" in script
     # The reader's port and place may be taken on the machine that tests.
     script = script.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{port + 1}")
-    script = script.replace("127.0.0.1:8190", f"127.0.0.1:{port + 110}")
+    script = script.replace("127.0.0.1:8190", f"127.0.0.1:{port + 110}").replace("8090", str(port + 190))
     script = script.replace("/tmp/tarn", str(directory)).replace("local-cluster up", f"local-cluster up --port {port} --bin {PROGRAMS}")
     script = script.replace("$PWD/build/release/bin", str(PROGRAMS)).replace("build/release/bin", str(PROGRAMS)).replace("deploy/", f"{REPOSITORY}/deploy/")
     try:

@@ -1,0 +1,185 @@
+"""Upstream servers for buckets that have one: nginx, versitygw (S3), and one that breaks its promises."""
+
+import contextlib
+import hashlib
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import urllib.parse
+
+import boto3
+import botocore.config
+import pytest
+
+from harness.etcd import free_port, stop, wait_alive
+from harness.go_programs import go_program
+
+ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
+
+NGINX = """
+{user}worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error.log;
+events {{ }}
+http {{
+  access_log {directory}/access.log; limit_rate {rate}; sendfile on; output_buffers 1 64k;
+  client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2; fastcgi_temp_path {directory}/t3;
+  uwsgi_temp_path {directory}/t4; scgi_temp_path {directory}/t5;
+  server {{ listen 127.0.0.1:{port}; root {directory}/files; }}
+}}
+"""
+
+
+def listens(port):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class WebServer:
+    """nginx with the files of a directory; at most `rate` bytes a second on each connection, 0 for no limit."""
+
+    def __init__(self, directory, rate=0):
+        if shutil.which("nginx") is None:
+            pytest.skip("nginx is not installed (deploy/install-deps --bench)")
+        self.directory = directory
+        self.files = directory / "files"
+        self.files.mkdir(parents=True)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        (directory / "nginx.conf").write_text(NGINX.format(user="user root; " if os.geteuid() == 0 else "", directory=directory, port=self.port, rate=rate))
+        self.process = None
+
+    def write(self, name, body):
+        path = self.files / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+    def start(self):
+        self.process = subprocess.Popen(["nginx", "-c", str(self.directory / "nginx.conf"), "-e", "stderr"],
+                                        stderr=subprocess.DEVNULL)
+        wait_alive("nginx", self.process, lambda: listens(self.port))
+        return self
+
+    def stop(self):
+        if self.process:
+            stop(self.process)
+        self.process = None
+
+    def requests(self, method, name):
+        """How often a file was asked for."""
+        log = self.directory / "access.log"
+        return log.read_text().count(f'"{method} /{urllib.parse.quote(name)} ') if log.exists() else 0
+
+
+class S3Server:
+    """versitygw over a directory; checks signatures. `client` is boto3's."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        (directory / "root").mkdir(parents=True)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.program = go_program(*VERSITYGW)
+        self.process = None
+        self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
+                                   region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+
+    def start(self):
+        with open(self.directory / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{self.port}",
+                 "posix", self.directory / "root"], stdout=log, stderr=log)
+        wait_alive("versitygw", self.process, lambda: listens(self.port))
+        return self
+
+    def stop(self):
+        if self.process:
+            stop(self.process)
+        self.process = None
+
+
+class FlawedServer:
+    """Serves `objects` ({name: bytes}) as S3 does, and does to a GET what `flaws` says for its name: a function of
+    (handler, body, range start) that answers by itself, called as long as it is there. `seen` is [(method, name, headers)]."""
+
+    def __init__(self):
+        self.objects, self.flaws, self.seen = {}, {}, []
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_HEAD(self):
+                self.answer()
+
+            def do_GET(self):
+                self.answer()
+
+            def answer(self):
+                name = urllib.parse.unquote(self.path.partition("?")[0]).split("/", 2)[2:]
+                owner.seen.append((self.command, name[0] if name else "", dict(self.headers)))
+                if not name:
+                    return self.say(200, b"")
+                body = owner.objects.get(name[0])
+                if body is None:
+                    return self.say(404, b"<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>")
+                wanted = self.headers.get("Range")
+                start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
+                if self.command == "GET" and name[0] in owner.flaws:
+                    return owner.flaws[name[0]](self, body, start)
+                if self.headers.get("If-Match", etag_of(body)) != etag_of(body):
+                    return self.say(412, b"<Error><Code>PreconditionFailed</Code><Message>changed</Message></Error>")
+                self.begin(body, start)
+                self.wfile.write(body[start:])
+
+            def begin(self, body, start=0, etag=None):
+                """The head of an answer with `body` from `start` on."""
+                self.send_response(206 if start else 200)
+                if start:
+                    self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+                self.send_header("ETag", etag or etag_of(body))
+                self.send_header("Content-Length", str(len(body) - start))
+                self.end_headers()
+
+            def say(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def cut(self):
+                """Ends the connection without a proper end of the body."""
+                self.wfile.flush()
+                self.close_connection = True
+                with contextlib.suppress(OSError):
+                    self.connection.shutdown(socket.SHUT_RDWR)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def gets(self, name):
+        return [headers for method, each, headers in self.seen if method == "GET" and each == name]
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def etag_of(body):
+    return f'"{hashlib.md5(body).hexdigest()}"'
+
+
+def make_bucket(cluster, bucket, url, props=None, query=""):
+    """Makes a bucket with an upstream, "ht://web" or "s3://data", known to the cluster. The answer."""
+    where = {"http": {"url": url}} if bucket.startswith("ht:") else {"aws": {"endpoint": url}}
+    return cluster.bucket_action("POST", bucket, "create-bck", {"extra": where} | (props or {}), query=query)

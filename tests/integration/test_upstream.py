@@ -1,0 +1,487 @@
+"""Buckets with an upstream: what the cluster does not have is read from there, once, and served from the drives after."""
+
+import concurrent.futures
+import contextlib
+import shutil
+
+import pytest
+from aistore.sdk.provider import Provider
+from harness import client, jobs
+from harness.cli import Cli
+from harness.sdk import client_of
+from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, WebServer, etag_of, make_bucket
+from harness.waiting import wait_until
+
+TARGETS = 3
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    server = WebServer(tmp_path_factory.mktemp("web"))
+    yield server.start()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def slow_web(tmp_path_factory):
+    server = WebServer(tmp_path_factory.mktemp("slow"), rate="2m")
+    yield server.start()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server.start()
+    server.stop()
+
+
+@pytest.fixture
+def flawed():
+    server = FlawedServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def upstream_cluster(make_cluster):
+    """Makes a cluster whose targets may ask the servers given."""
+    def make(*servers, targets=TARGETS, fail_points=None, **options):
+        listed = ",".join(server.url for server in servers)
+        return make_cluster(targets=targets, settings={"upstream.endpoints": listed} | options.pop("settings", {}),
+                            environment={f"t{i + 1}": CREDENTIALS for i in range(targets)}, fail_points=fail_points, **options)
+    return make
+
+
+def is_stored(cluster, bucket, name):
+    return client.request("HEAD", cluster.url(bucket, name) + "&presence=2").status == 200
+
+
+def wait_stored(cluster, bucket, *names):
+    for name in names:
+        wait_until(lambda: is_stored(cluster, bucket, name), 20, f"{bucket}/{name} is stored")
+
+
+def counted(cluster, name):
+    return sum(cluster.metric(node, f"tarn_upstream_{name}") or 0 for node in cluster.targets())
+
+
+def test_a_web_server_is_read_once_and_then_not_needed(upstream_cluster, web, rng):
+    bodies = {"a.tar": rng.randbytes(5 * MIB + 3), "sub/b c.tar": rng.randbytes(70_000), "empty": b"", "one": b"x"}
+    for name, body in bodies.items():
+        web.write(name, body)
+    cluster = upstream_cluster(web)
+    assert make_bucket(cluster, "ht://web", web.url).status == 200
+    cold = {}
+    for name, body in bodies.items():
+        head = cluster.head("ht://web", name)
+        assert head.status == 200 and head.headers["Ais-Present"] == "false", head
+        assert head.headers["Content-Length"] == str(len(body))
+        cold[name] = cluster.get("ht://web", name)
+        assert cold[name].status == 200 and cold[name].body == body, name
+    wait_stored(cluster, "ht://web", *bodies)
+    web.stop()
+    for name, body in bodies.items():
+        warm = cluster.get("ht://web", name)
+        assert warm.status == 200 and warm.body == body, name
+        for field in ("ETag", "Last-Modified", "Content-Type"):  # a client that goes on, or asks for changes, sees one object
+            assert warm.headers[field] == cold[name].headers[field], field
+        assert cluster.head("ht://web", name).headers["Ais-Present"] == "true"
+        assert web.requests("GET", name) == 1, name
+    again = client.request("GET", cluster.url("ht://web", "a.tar"), headers={"If-None-Match": cold["a.tar"].headers["ETag"]})
+    assert again.status == 304
+    gone = cluster.get("ht://web", "never.seen")
+    assert gone.status == 503 and web.url in gone.text, gone  # not 404: nobody can tell
+    web.start()
+    missing = cluster.get("ht://web", "never.seen")
+    assert missing.status == 404 and "ht://web/never.seen" in missing.text, missing
+
+
+def test_many_readers_of_one_cold_object_are_one_request_upstream(upstream_cluster, slow_web, rng):
+    body = rng.randbytes(6 * MIB)
+    slow_web.write("shared.tar", body)
+    cluster = upstream_cluster(slow_web)
+    make_bucket(cluster, "ht://web", slow_web.url)
+    leaves = client.request("GET", cluster.url("ht://web", "shared.tar"), follow=False).headers["Location"]
+    with client.RawConnection(leaves) as reader:  # the one that begins it, and goes away
+        reader.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % leaves.split("/", 3)[3].join(["/", ""]).encode())
+        reader.reader.read(10_000)
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        readers = [pool.submit(cluster.get, "ht://web", "shared.tar") for _ in range(20)]
+        parts = [pool.submit(client.request, "GET", cluster.url("ht://web", "shared.tar"),
+                             headers={"Range": f"bytes={start}-{start + 99_999}"}) for start in (0, 1_000_000, 6_000_000)]
+        for reader in readers:
+            assert reader.result().body == body
+        for start, part in zip((0, 1_000_000, 6_000_000), parts):
+            assert part.result().status == 206 and part.result().body == body[start:start + 100_000]
+    assert slow_web.requests("GET", "shared.tar") == 1
+    wait_stored(cluster, "ht://web", "shared.tar")
+    assert counted(cluster, "fills_total") == 1 and counted(cluster, "bytes_total") == len(body)
+
+
+def test_parts_of_a_cold_object(upstream_cluster, web, rng):
+    body = rng.randbytes(3 * MIB)
+    for name in ("parts.tar", "suffix.tar"):
+        web.write(name, body)
+    cluster = upstream_cluster(web)
+    make_bucket(cluster, "ht://web", web.url)
+
+    def part(name, text):
+        return client.request("GET", cluster.url("ht://web", name), headers={"Range": text})
+
+    first = part("parts.tar", "bytes=10-19")
+    assert first.status == 206 and first.body == body[10:20] and first.headers["Content-Range"] == f"bytes 10-19/{len(body)}"
+    assert not is_stored(cluster, "ht://web", "parts.tar")  # one part alone is passed through
+    second = part("parts.tar", "bytes=20-29")
+    assert second.status == 206 and second.body == body[20:30]
+    wait_stored(cluster, "ht://web", "parts.tar")  # two are a reader of the whole
+    assert part("parts.tar", "bytes=5-6").body == body[5:7]
+    assert part("suffix.tar", "bytes=-7").body == body[-7:]
+    beyond = part("suffix.tar", f"bytes={len(body)}-")
+    assert beyond.status == 416, beyond
+
+
+def test_s3_with_its_lists(upstream_cluster, s3, rng):
+    bodies = {f"train/{i:04}.tar": rng.randbytes(1000 + i) for i in range(25)} | {"top.bin": rng.randbytes(MIB + 1), "empty": b""}
+    s3.client.create_bucket(Bucket="imagenet")
+    for name, body in bodies.items():
+        s3.client.put_object(Bucket="imagenet", Key=name, Body=body, ContentType="application/x-tar")
+    parts = rng.randbytes(11 * MIB)
+    upload = s3.client.create_multipart_upload(Bucket="imagenet", Key="parts.tar")["UploadId"]
+    tags = [{"PartNumber": i + 1, "ETag": s3.client.upload_part(Bucket="imagenet", Key="parts.tar", UploadId=upload, PartNumber=i + 1,
+                                                                Body=parts[i * 6 * MIB:(i + 1) * 6 * MIB])["ETag"]} for i in range(2)]
+    s3.client.complete_multipart_upload(Bucket="imagenet", Key="parts.tar", UploadId=upload, MultipartUpload={"Parts": tags})
+    bodies["parts.tar"] = parts
+    cluster = upstream_cluster(s3)
+    absent = make_bucket(cluster, "s3://nothing-there", s3.url)
+    assert absent.status == 404 and "nothing-there" in absent.text, absent
+    assert make_bucket(cluster, "s3://imagenet", s3.url).status == 200
+
+    assert cluster.list("s3://imagenet", flags="1") == []
+    listed = cluster.list("s3://imagenet", props="name,size,etag")
+    assert [entry["name"] for entry in listed] == sorted(bodies)
+    assert {entry["name"]: int(entry.get("size", 0)) for entry in listed} == {name: len(body) for name, body in bodies.items()}
+    assert not any(entry.get("flags", 0) & 64 for entry in listed)
+
+    chosen = ["train/0003.tar", "top.bin", "empty", "parts.tar"]
+    for name in chosen:
+        answer = cluster.get("s3://imagenet", name)
+        assert answer.status == 200 and answer.body == bodies[name], name
+        upstream = s3.client.head_object(Bucket="imagenet", Key=name)
+        assert answer.headers["ETag"] == upstream["ETag"] and "source=aws" in answer.headers.get_all("Ais-Custom-Md")
+    wait_stored(cluster, "s3://imagenet", *chosen)
+    assert sorted(cluster.names("s3://imagenet", flags="1")) == sorted(chosen)
+    here = {entry["name"] for entry in cluster.list("s3://imagenet") if entry.get("flags", 0) & 64}
+    assert here == set(chosen)
+    assert cluster.names("s3://imagenet", pagesize=7) == sorted(bodies)  # page by page, from both sides
+    assert cluster.names("s3://imagenet", prefix="train/001") == [f"train/{i:04}.tar" for i in range(10, 20)]
+    assert cluster.names("s3://imagenet", flags="2048") == ["empty", "parts.tar", "top.bin", "train/"]
+    assert cluster.names("s3://imagenet", flags="2048", pagesize=1) == ["empty", "parts.tar", "top.bin", "train/"]
+
+    missing = cluster.get("s3://imagenet", "train/9999.tar")
+    assert missing.status == 404 and "NoSuchKey" in missing.text, missing
+    s3.client.put_object(Bucket="imagenet", Key="top.bin", Body=b"changed upstream")
+    assert cluster.get("s3://imagenet", "top.bin").body == bodies["top.bin"]  # never asked again: versioning is off
+
+
+def test_the_aistore_package_reads_through(upstream_cluster, s3, rng):
+    body = rng.randbytes(300_000)
+    s3.client.create_bucket(Bucket="packaged")
+    s3.client.put_object(Bucket="packaged", Key="a/b.bin", Body=body)
+    cluster = upstream_cluster(s3)
+    make_bucket(cluster, "s3://packaged", s3.url)
+    bucket = client_of(cluster.endpoint).bucket("packaged", provider=Provider.AMAZON)
+    assert [entry.name for entry in bucket.list_all_objects()] == ["a/b.bin"]
+    assert bucket.object("a/b.bin").get_reader().read_all() == body
+    wait_stored(cluster, "s3://packaged", "a/b.bin")
+    assert [entry.name for entry in bucket.list_all_objects(flags=[]) if entry.is_cached()] == ["a/b.bin"]
+    assert bucket.object("a/b.bin").props.present
+    assert "packaged" in {each.name for each in client_of(cluster.endpoint).cluster().list_buckets(provider=Provider.AMAZON)}
+    bucket.evict()
+    assert "packaged" not in {each.name for each in client_of(cluster.endpoint).cluster().list_buckets(provider=Provider.AMAZON)}
+    assert s3.client.head_object(Bucket="packaged", Key="a/b.bin")["ContentLength"] == len(body)
+
+
+def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):
+    body = rng.randbytes(200_000)
+    web.write("evicted.tar", body)
+    cluster = upstream_cluster(web)
+    make_bucket(cluster, "ht://web", web.url)
+    cluster.get("ht://web", "evicted.tar")
+    wait_stored(cluster, "ht://web", "evicted.tar")
+    plain = cluster.delete("ht://web", "evicted.tar")
+    assert plain.status == 501 and "evict" in plain.text, plain  # it would be a delete upstream
+    evicted = client.request("DELETE", cluster.url("ht://web", "evicted.tar"), b'{"action":"evict-listrange"}', expect=False)
+    assert evicted.status == 200, evicted
+    assert not is_stored(cluster, "ht://web", "evicted.tar")
+    assert cluster.get("ht://web", "evicted.tar").body == body
+    wait_stored(cluster, "ht://web", "evicted.tar")
+    assert web.requests("GET", "evicted.tar") == 2
+
+
+def test_what_a_lost_drive_had_is_fetched_again(upstream_cluster, web, rng):
+    bodies = {f"{i}.tar": rng.randbytes(100_000 + i) for i in range(24)}
+    for name, body in bodies.items():
+        web.write(f"lost/{name}", body)
+    cluster = upstream_cluster(web, targets=1)
+    make_bucket(cluster, "ht://web", web.url + "/lost/")
+    assert cluster.bodies("ht://web", bodies) == bodies
+    wait_stored(cluster, "ht://web", *bodies)
+    lost, kept = cluster.drives("t1")
+    cluster.kill("t1")
+    shutil.rmtree(lost)
+    cluster.expect_errors("drive missing")
+    cluster.start("t1")
+    asked = sum(web.requests("GET", f"lost/{name}") for name in bodies)
+    # While the drive is missed, and may come back, its objects are passed through and not stored elsewhere.
+    assert cluster.bodies("ht://web", bodies) == bodies
+    passed = sum(web.requests("GET", f"lost/{name}") for name in bodies) - asked
+    assert 0 < passed < len(bodies)
+    lost.mkdir()
+    cluster.kill("t1")
+    cluster.add_arguments("t1", "--replace-drive", str(lost))
+    cluster.start("t1")
+    assert cluster.bodies("ht://web", bodies) == bodies
+    wait_stored(cluster, "ht://web", *bodies)
+    web.stop()
+    assert cluster.bodies("ht://web", bodies) == bodies
+    web.start()
+
+
+def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
+    cluster = upstream_cluster(web, s3)
+
+    def refused(status, answer, *words):
+        assert answer.status == status and all(word in answer.text for word in words), answer
+
+    refused(404, cluster.get("ht://web", "a"), "tarn bucket create ht://web")
+    refused(400, cluster.bucket_action("POST", "ht://web", "create-bck", {}), "extra.http.url")
+    refused(400, make_bucket(cluster, "ht://web", "ftp://x/"), "extra.http.url", "ftp://x/")
+    refused(400, make_bucket(cluster, "ht://web", web.url, {"ec": {"enabled": True}}), "ec.enabled")
+    refused(400, make_bucket(cluster, "ht://web", web.url, {"mirror": {"enabled": True}}), "mirror.enabled")
+    refused(403, make_bucket(cluster, "ht://web", flawed.url), "upstream.endpoints", flawed.url)
+    refused(403, make_bucket(cluster, "s3://data", "http://169.254.169.254"), "upstream.endpoints")
+    refused(400, make_bucket(cluster, "s3://data", s3.url, {"extra": {"aws": {"endpoint": s3.url, "cloud_region": "x/../y"}}}),
+            "cloud_region")
+    refused(400, make_bucket(cluster, "s3://data", s3.url, {"extra": {"aws": {"endpoint": s3.url, "profile": "nobody"}}}), "nobody")
+    refused(400, cluster.bucket_action("POST", "own", "create-bck", {"extra": {"aws": {"endpoint": s3.url}}}), "extra.aws.endpoint")
+    refused(501, cluster.bucket_action("POST", "gs://data", "create-bck", {}), "gs://data")
+    assert flawed.seen == []
+    assert make_bucket(cluster, "ht://web", web.url).status == 200
+    refused(409, make_bucket(cluster, "ht://web", web.url), "already exists")
+    refused(501, cluster.put("ht://web", "a", b"x"), "reads through it only")
+    refused(501, client.request("PATCH", cluster.url("ht://web", "a"), b'{"value":{"a":"b"}}', expect=False), "reads through")
+    refused(501, client.request("GET", cluster.url("ht://web", "a") + "&latest-ver=true"), "latest-ver")
+    refused(501, cluster.bucket_action("GET", "ht://web", "list", {}), "web server", "CACHED")
+    refused(400, cluster.bucket_action("PATCH", "ht://web", "set-bprops", {"extra": {"http": {"url": web.url + "/other"}}}), "evict")
+    refused(400, cluster.bucket_action("DELETE", "ht://web", "destroy-bck"), "evict-remote-bck")
+
+
+# --- upstream servers that break their promises ------------------------------------------------------------------
+
+def test_a_body_that_breaks_off_is_continued(upstream_cluster, flawed, rng):
+    body = rng.randbytes(4 * MIB + 17)
+    flawed.objects["torn.tar"] = body
+
+    def tear(handler, its, start):
+        flawed.flaws.clear() if start > 2 * MIB else None
+        handler.begin(its, start)
+        handler.wfile.write(its[start:start + MIB])
+        handler.cut()
+
+    flawed.flaws["torn.tar"] = tear
+    cluster = upstream_cluster(flawed)
+    assert make_bucket(cluster, "s3://data", flawed.url).status == 200
+    answer = cluster.get("s3://data", "torn.tar")
+    assert answer.status == 200 and answer.body == body
+    first, *others = flawed.gets("torn.tar")
+    assert "Range" not in first and len(others) >= 3
+    assert all(each["If-Match"] == etag_of(body) for each in others)
+    wait_stored(cluster, "s3://data", "torn.tar")
+    assert cluster.get("s3://data", "torn.tar").body == body
+
+
+def test_a_body_that_stays_short_is_never_a_whole(upstream_cluster, flawed, rng):
+    body = rng.randbytes(2 * MIB)
+    flawed.objects["short.tar"] = body
+
+    def shorten(handler, its, start):
+        handler.begin(its, start, etag='"of-parts-2"')  # no MD5: the length alone tells
+        handler.wfile.write(its[start:len(its) - 1000])
+        handler.cut()
+
+    flawed.flaws["short.tar"] = shorten
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    with pytest.raises((client.ProtocolError, OSError)):
+        cluster.get("s3://data", "short.tar")
+    wait_until(lambda: counted(cluster, "fills_failed_total") == 1, 30, "the fill has failed")
+    assert not is_stored(cluster, "s3://data", "short.tar")
+    flawed.flaws.clear()
+    assert cluster.get("s3://data", "short.tar").body == body
+
+
+def test_a_body_is_never_of_two_versions(upstream_cluster, flawed, rng):
+    old, new = rng.randbytes(2 * MIB), rng.randbytes(2 * MIB)
+    flawed.objects["changed.tar"] = old
+
+    def change(handler, its, start):
+        if start == 0:
+            handler.begin(its, etag='"old-2"')  # no MD5 that would tell
+            handler.wfile.write(its[:MIB])
+            flawed.objects["changed.tar"] = new
+            return handler.cut()
+        if "If-Match" in handler.headers:
+            return handler.say(412, b"<Error><Code>PreconditionFailed</Code><Message>changed</Message></Error>")
+        handler.begin(its, start, etag='"new-2"')
+        handler.wfile.write(its[start:])
+
+    flawed.flaws["changed.tar"] = change
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    with pytest.raises((client.ProtocolError, OSError)):
+        answer = cluster.get("s3://data", "changed.tar")
+        assert answer.body in (old, new), "bytes of two versions"
+    assert not is_stored(cluster, "s3://data", "changed.tar")
+    flawed.flaws.clear()
+    assert cluster.get("s3://data", "changed.tar").body == new
+
+
+def test_bytes_that_are_not_what_upstream_says_are_not_kept(upstream_cluster, flawed, rng):
+    body = rng.randbytes(MIB)
+    flawed.objects["bad.tar"] = body
+
+    def corrupt(handler, its, start):
+        handler.begin(its)
+        handler.wfile.write(its[:500] + b"x" + its[501:])
+
+    flawed.flaws["bad.tar"] = corrupt
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    with pytest.raises((client.ProtocolError, OSError)):
+        cluster.get("s3://data", "bad.tar")
+    assert not is_stored(cluster, "s3://data", "bad.tar")
+    flawed.flaws.clear()
+    assert cluster.get("s3://data", "bad.tar").body == body
+
+
+def test_refusals_reach_the_client_as_errors(upstream_cluster, flawed, rng):
+    body = rng.randbytes(1000)
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    times = {}
+
+    def flaw_of(name, status, count, text=b"<Error><Code>SlowDown</Code><Message>later</Message></Error>"):
+        def answer(handler, its, start):
+            times[name] = times.get(name, 0) + 1
+            if times[name] <= count:
+                return handler.say(status, text)
+            handler.begin(its, start)
+            handler.wfile.write(its[start:])
+        flawed.objects[name], flawed.flaws[name] = body, answer
+
+    flaw_of("busy", 503, 2)
+    assert cluster.get("s3://data", "busy").body == body and times["busy"] == 3  # passes by itself
+    flaw_of("down", 503, 1000)
+    down = cluster.get("s3://data", "down")
+    assert down.status == 503 and "SlowDown" in down.text and flawed.url in down.text, down
+    assert times["down"] == 4
+    flaw_of("secret", 403, 1000, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+    secret = cluster.get("s3://data", "secret")
+    assert secret.status == 403 and "AccessDenied" in secret.text and times["secret"] == 1, secret
+    flaw_of("moved", 301, 1000, b"")
+    moved = cluster.get("s3://data", "moved")
+    assert moved.status == 502 and "redirects are not followed" in moved.text, moved
+
+
+def test_a_target_that_dies_in_a_fill_leaves_nothing_of_it(upstream_cluster, web, rng):
+    body = rng.randbytes(MIB)
+    web.write("dies.tar", body)
+    cluster = upstream_cluster(web, targets=1, fail_points={"t1": "fill.before_commit=kill@1"})
+    make_bucket(cluster, "ht://web", web.url)
+    with contextlib.suppress(client.ProtocolError, OSError):
+        assert cluster.get("ht://web", "dies.tar").body == body
+    cluster.wait_exit("t1")
+    cluster.start("t1")
+    assert not is_stored(cluster, "ht://web", "dies.tar")
+    assert cluster.get("ht://web", "dies.tar").body == body
+    wait_stored(cluster, "ht://web", "dies.tar")
+    files = [path for drive in cluster.drives("t1") for path in (drive / "data").rglob("*") if path.is_file()]
+    assert len(files) == 1, files
+
+
+# --- jobs and the command line -----------------------------------------------------------------------------------
+
+def finished(cluster, answer):
+    """How many objects, of how many bytes, a job was about that an action began, when it has ended well."""
+    assert answer.status == 200, answer
+    end = jobs.ended(cluster, answer.text)
+    assert not end["err"], end["err"]
+    found = jobs.snaps(cluster, answer.text)
+    return jobs.total(found, "loc-objs"), jobs.total(found, "loc-bytes")
+
+
+def test_prefetch_and_evict(upstream_cluster, s3, rng):
+    bodies = {f"p/{i:03}.tar": rng.randbytes(2000 + i) for i in range(40)} | {"other": b"other"}
+    s3.client.create_bucket(Bucket="prefetched")
+    for name, body in bodies.items():
+        s3.client.put_object(Bucket="prefetched", Key=name, Body=body)
+    cluster = upstream_cluster(s3)
+    make_bucket(cluster, "s3://prefetched", s3.url)
+    bucket = "s3://prefetched"
+
+    def act(method, action, value):
+        return cluster.bucket_action(method, bucket, action, value)
+
+    assert finished(cluster, act("POST", "prefetch-listrange", {"objnames": ["p/000.tar", "p/001.tar"]})) == (2, 4001)
+    assert cluster.names(bucket, flags="1") == ["p/000.tar", "p/001.tar"]
+    assert finished(cluster, act("POST", "prefetch-listrange", {"template": "p/"})) == (38, sum(range(2, 40)) + 38 * 2000)
+    assert cluster.names(bucket, flags="1") == sorted(name for name in bodies if name != "other")
+    fetched = counted(cluster, "fills_total")
+    assert finished(cluster, act("POST", "prefetch-listrange", {"template": "p/"})) == (0, 0)  # all are here
+    assert counted(cluster, "fills_total") == fetched == 40
+
+    assert finished(cluster, act("DELETE", "evict-listrange", {"template": "p/{000..009}.tar"}))[0] == 10
+    assert finished(cluster, act("DELETE", "evict-listrange", {"objnames": ["p/010.tar"]}))[0] == 1
+    assert cluster.names(bucket, flags="1") == [f"p/{i:03}.tar" for i in range(11, 40)]
+    assert cluster.names(bucket) == sorted(bodies)
+    assert finished(cluster, act("DELETE", "evict-listrange", {"template": ""}))[0] == 29
+    assert cluster.names(bucket, flags="1") == []
+    assert cluster.get(bucket, "p/005.tar").body == bodies["p/005.tar"]
+
+    absent = act("POST", "prefetch-listrange", {"objnames": ["p/000.tar", "nothing"]})
+    with pytest.raises(AssertionError, match="nothing"):
+        finished(cluster, absent)
+    for method, action, value in (("DELETE", "delete-listrange", {"template": ""}),
+                                  ("POST", "copy-listrange", {"template": "", "tobck": {"name": "own", "provider": "ais"}}),
+                                  ("POST", "prefetch-listrange", {"template": "", "dry_run": True})):
+        refused = act(method, action, value)
+        assert refused.status == 501, refused
+    copy = cluster.bucket_action("POST", bucket, "copy-bck", {}, query="&bck_to=ais/@%23/own/")
+    assert copy.status == 501, copy
+
+
+def test_the_command_line(upstream_cluster, web, rng, tmp_path):
+    bodies = {f"shard-{i:06}.tar": rng.randbytes(5000 + i) for i in range(6)}
+    for name, body in bodies.items():
+        web.write(f"cli/{name}", body)
+    cluster = upstream_cluster(web)
+    tarn = Cli(cluster.endpoint)
+    tarn.ok("bucket", "create", "ht://shards", "--upstream", f"{web.url}/cli/")
+    assert tarn.ok("bucket", "ls").split() == [b"data", b"ht://shards"]
+    tarn.ok("get", "ht://shards/shard-000000.tar", "one.tar", cwd=tmp_path)
+    assert (tmp_path / "one.tar").read_bytes() == bodies["shard-000000.tar"]
+    assert b"shard-000000.tar" in tarn.ok("stat", "ht://shards/shard-000000.tar")
+    assert b"fetched" in tarn.ok("prefetch", "ht://shards", "--template", "shard-{000000..000005}.tar")
+    assert tarn.ok("ls", "-n", "--cached", "ht://shards").decode().split() == sorted(bodies)
+    (tmp_path / "all").mkdir()
+    tarn.ok("get", "ht://shards/shard-{000000..000005}.tar", "all/", cwd=tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "all").iterdir()} == bodies
+    tarn.refuses(2, "put", "one.tar", "ht://shards/new.tar", cwd=tmp_path, says="reads through it only")
+    tarn.refuses(2, "rm", "ht://shards/shard-000000.tar", says="evict")
+    tarn.refuses(2, "bucket", "create", "own", "--upstream", web.url, says="--upstream")
+    assert b"evicted" in tarn.ok("evict", "ht://shards", "--all")
+    assert tarn.ok("ls", "-n", "--cached", "ht://shards") == b""
+    tarn.ok("bucket", "evict", "ht://shards")
+    assert tarn.ok("bucket", "ls").split() == [b"data"]
