@@ -63,10 +63,6 @@ Task<Status> answer_done(http::Exchange& exchange) {
   co_return sent;
 }
 
-bool is_redundancy(std::string_view property) {
-  return property.starts_with("mirror.") || property.starts_with("ec.");
-}
-
 Task<Status> create_bucket(const Services& services, http::Exchange& exchange, api::Bucket name,
                            const Action& action, const api::Query& query) {
   const bool is_ours = name.provider == "ais" && name.ns_uuid.empty();
@@ -74,10 +70,9 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be made: buckets of this provider belong to later work",
                    name.display());
-  CO_TRY(cluster::BucketProps props, cluster::bucket_defaults(services.view.state()->config));
-  // What new buckets begin with is meant for those whose objects are nowhere else.
-  if (!is_ours)
-    std::erase_if(props.others, [](const auto& each) { return is_redundancy(each.first); });
+  const auto& config = services.view.state()->config;
+  CO_TRY(cluster::BucketProps props,
+         is_ours ? cluster::bucket_defaults(config) : upstream_defaults(config));
   CO_TRY(props, api::with_changes(std::move(props), action.value));
   if (!is_ours) {
     CO_TRY_OK(api::check_upstream(name, props));
@@ -237,7 +232,7 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
   }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(ListRequest wanted, parse_list_request(action.value));
-  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  CO_TRY(const KnownBucket known, co_await find_or_adopt_bucket(services, name));
   const auto found = co_await list_entries(services, known, wanted);
   if (!found && found.error().code == Errc::not_found) {  // the target that it is about
     const Status sent = co_await refuse_as(request, found.error(), kNodeNotFound);
@@ -271,7 +266,11 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
                         std::string prefix) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY_OK(check_presence(request.query()));
-  CO_TRY(const KnownBucket known, co_await find_bucket(services, name));
+  CO_TRY(const bool stays_unknown, request.query().flag("dont_add_remote_bck_md"));
+  auto finding = stays_unknown || request.query().get("presence") == "2"
+                     ? find_bucket(services, name)
+                     : find_or_adopt_bucket(services, name);
+  CO_TRY(const KnownBucket known, co_await std::move(finding));
   if (request.query().find("bsumm_remote")) {
     CO_TRY_OK(request.query().flag("bsumm_remote"));
     const Status done = co_await bucket_info(services, request, known, std::move(prefix));

@@ -40,7 +40,7 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
   if (removes != (request.head().method == http::Method::del))
     co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
                    removes ? "DELETE" : "POST");
-  CO_TRY(const KnownBucket source, co_await find_bucket(services, bucket));
+  CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, bucket));
   const bool needs_upstream =
       action.action == api::kEvictObjects || action.action == api::kPrefetchObjects;
   const bool has_upstream = api::has_upstream(source.record->name);

@@ -4,6 +4,8 @@
 
 #include "common/api/status.h"
 #include "common/base/random.h"
+#include "common/cluster/membership.h"
+#include "common/obs/log.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"
 
@@ -26,12 +28,14 @@ Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& st
 }
 
 Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
-                                   api::BucketProps props) {
+                                   api::BucketProps props, Server server) {
   const auto state = services.view.state();
   const auto answering = services.suspects.answering();
   CO_TRY(const auto* target, target_for_upstream(*state, *answering));
   nlohmann::json tree = api::props_tree(props);
-  const nlohmann::json order{{"bucket", name}, {"props", {{"extra", tree["extra"]}}}};
+  const nlohmann::json order{{"bucket", name},
+                             {"props", {{"extra", tree["extra"]}}},
+                             {"configured", server == Server::configured}};
   http::CallLimits limits = kCheckLimits;
   limits.is_silent = answering->silence_of(target->id);
   CO_TRY(const auto answer, co_await call_node(services, *target, http::Method::post, kCheckPath,
@@ -39,6 +43,32 @@ Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
   if (answer.status == 200) co_return Status();
   co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
                  api::error_message_of(answer.body));
+}
+
+Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config) {
+  TRY(cluster::BucketProps props, cluster::bucket_defaults(config));
+  std::erase_if(props.others, [](const auto& each) {
+    return each.first.starts_with("mirror.") || each.first.starts_with("ec.");
+  });
+  return props;
+}
+
+Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name) {
+  auto found = co_await find_bucket(services, name);
+  const bool is_unknown = !found && found.error().code == Errc::bucket_not_found;
+  if (!is_unknown || name.provider != "aws" || !name.ns_uuid.empty() || !name.ns_name.empty())
+    co_return found;
+  CO_TRY(auto props, upstream_defaults(services.view.state()->config));
+  const Status there = co_await check_upstream_bucket(services, name, props, Server::configured);
+  if (!there && there.error().code == Errc::bucket_not_found) co_return found;
+  CO_TRY_OK(there);
+  const auto made = co_await cluster::create_bucket(services.store, services.view, name,
+                                                    std::move(props), services.clock);
+  // Another proxy may have been faster.
+  if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
+  obs::log("proxy").info("bucket of upstream became known bucket={}", name.display());
+  found = co_await find_bucket(services, std::move(name));
+  co_return found;
 }
 
 Error no_copy_from_upstream(const api::Bucket& bucket) {

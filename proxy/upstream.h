@@ -3,6 +3,7 @@
 #include "common/api/bucket_props.h"
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "proxy/assign.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {
@@ -10,8 +11,19 @@ namespace tarn::proxy {
 /// Has a target look whether upstream has the bucket: targets alone have the credentials. Errors
 /// are the target's: bucket_not_found, forbidden for a server that the operator did not list or
 /// that refuses, unavailable when it or all targets do not answer.
+/// With Server::configured only when targets were started with a server or credentials for S3.
+enum class Server : std::uint8_t { any, configured };
 Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
-                                   api::BucketProps props);
+                                   api::BucketProps props, Server server = Server::any);
+
+/// What a new bucket with an upstream begins with: the cluster's defaults, but for copies and
+/// slices, which are meant for objects that are nowhere else.
+[[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
+
+/// As find_bucket(). A bucket of S3 that the cluster does not know, and upstream has, becomes known
+/// to it, as in AIStore: of the server and with the credentials that targets were started with.
+/// Where they were started with none, nothing is asked, and it is bucket_not_found.
+Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name);
 
 /// The target that is asked about upstream next: any one that answers. unavailable without one.
 [[nodiscard]] Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& state,

@@ -27,6 +27,9 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
   } catch (const json::exception& problem) {
     co_return fail(Errc::invalid_argument, "upstream: {}", problem.what());
   }
+  if (asked.value("configured", false) && !upstream.is_configured())
+    co_return fail(Errc::bucket_not_found, "{}: this target was started without a server of S3",
+                   bucket.display());
   CO_TRY(const auto props, api::with_changes(api::BucketProps(), asked["props"]));
   CO_TRY_OK(api::check_upstream(bucket, props));
   CO_TRY_OK(co_await upstream.check_bucket(bucket, api::upstream_of(bucket, props)));

@@ -70,6 +70,11 @@ Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
   return out;
 }
 
+bool UpstreamServers::is_configured() const {
+  const auto usual = identities_.find("");
+  return !endpoint_.empty() || (usual && usual->has_value());
+}
+
 Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
                                                   const api::UpstreamProps& props) const {
   UpstreamServer out;

@@ -47,6 +47,7 @@ class Upstream {
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match.
   Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
   Task<Result<UpstreamObject>> head(UpstreamName name);
+  [[nodiscard]] bool is_configured() const { return servers_.is_configured(); }
   /// Success when the bucket is there and these credentials may read it.
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   struct ListOrder {

@@ -203,6 +203,31 @@ def test_the_aistore_package_reads_through(upstream_cluster, s3, rng):
     assert s3.client.head_object(Bucket="packaged", Key="a/b.bin")["ContentLength"] == len(body)
 
 
+def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cluster, s3, rng):
+    body = rng.randbytes(10_000)
+    for bucket in ("first-read", "first-list", "first-head", "first-prefetch"):
+        s3.client.create_bucket(Bucket=bucket)
+        s3.client.put_object(Bucket=bucket, Key="x.tar", Body=body)
+    cluster = make_cluster(targets=2, environment={name: CREDENTIALS | {"AWS_ENDPOINT_URL": s3.url} for name in ("t1", "t2")})
+
+    def known():
+        return {each["name"] for each in client.request(
+            "GET", f"{cluster.endpoint}/v1/buckets?provider=aws", b'{"action":"list"}', expect=False).json()}
+
+    head = f"{cluster.endpoint}/v1/buckets/first-head?provider=aws"
+    assert client.request("HEAD", head + "&dont_add_remote_bck_md=true").status == 404 and known() == set()
+    assert client.request("HEAD", head).status == 200
+    assert cluster.get("s3://first-read", "x.tar").body == body
+    assert client_of(cluster.endpoint).bucket("first-list", provider=Provider.AMAZON).list_objects().entries[0].name == "x.tar"
+    assert finished(cluster, cluster.bucket_action("POST", "s3://first-prefetch", "prefetch-listrange", {"template": ""})) == (1, 10_000)
+    assert known() == {"first-read", "first-list", "first-head", "first-prefetch"}
+    for answer in (cluster.get("s3://not-there", "x"), cluster.put("s3://not-there", "x", b""), cluster.list_page("s3://not-there")):
+        assert answer.status == 404, answer
+    assert "not-there" not in known()
+    apart = make_cluster(targets=1)  # it has no server of S3, and asks none
+    assert apart.get("s3://first-read", "x.tar").status == 404
+
+
 def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):
     body = rng.randbytes(200_000)
     web.write("evicted.tar", body)
