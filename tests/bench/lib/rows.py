@@ -92,6 +92,9 @@ ROWS = {row.name: row for row in [
     Row("failover_write_copies_s", "seconds from kill -9, objects with two copies", "<=", 5),
     Row("proxy_bytes", "bytes redirected", "<=", 1e-4),
     *_coded_rows(),
+    Row("cold_get_rate", "the same GET from upstream", ">=", 1.0),
+    Row("cold_get_first_byte", "the same GET from upstream", "<=", 1.2),
+    Row("cold_get_shared", "bytes from upstream, of its size", "<=", 1.0),
     *(Row(f"slices_{work}_{code}", "ISA-L alone", ">=", 0.9) for work in ("encode", "decode") for code in ("4_2", "8_2", "10_4")),
 ]}
 

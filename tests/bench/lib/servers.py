@@ -125,6 +125,20 @@ class Tarn:
         if status not in (200, 409):
             raise Failed(f"bucket {bucket} {properties or ''}: status {status}: {body.decode(errors='replace').strip()}")
 
+    def make_upstream_bucket(self, bucket, url):
+        """A bucket of the files of a web server."""
+        value = {"extra": {"http": {"url": url}}}
+        status, _, body = self.call("POST", f"/v1/buckets/{bucket}?provider=ht", json.dumps({"action": "create-bck", "value": value}),
+                                    {"Content-Type": "application/json"})
+        if status != 200:
+            raise Failed(f"bucket ht://{bucket}: status {status}: {body.decode(errors='replace').strip()}")
+
+    def upstream_url(self, bucket, name):
+        return f"{self.endpoint}/v1/objects/{bucket}/{name}?provider=ht"
+
+    def upstream_target_url(self, bucket, name):
+        return f"{self.target_url}/v1/objects/{bucket}/{name}?provider=ht"
+
     def bucket_properties(self, bucket):
         _, headers, _ = self.call("HEAD", f"/v1/buckets/{bucket}?provider=ais")
         return json.loads(headers.get("Ais-Bucket-Props", "{}"))

@@ -1,0 +1,125 @@
+"""Objects that come from upstream: the first read of them beside the same read from their server, over one limited link."""
+
+import asyncio
+import contextlib
+import subprocess
+import threading
+
+from lib.rows import Result
+from lib.servers import Nginx, Tarn
+from lib.stage import Failed, median, ratio, rounds_of, spread
+
+MIB = 1 << 20
+LINK_RATE, LINK_DELAY = 40e6, 0.015  # bytes/s of each connection, seconds one way
+BUCKET = "bench-upstream"
+READERS = 1000
+
+
+class Link:
+    """Passes TCP connections on to `port`; what comes back arrives LINK_DELAY later, at LINK_RATE a connection, and is counted."""
+
+    def __init__(self, port):
+        self.there, self.bytes, self.connections = port, 0, 0
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        serve = asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+        self.server = asyncio.run_coroutine_threadsafe(serve, self.loop).result()
+        self.port = self.server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+    async def _pump(self, reader, writer, rate):
+        queue = asyncio.Queue(16)
+
+        async def read():
+            while data := await reader.read(65536):
+                await queue.put((self.loop.time() + LINK_DELAY, data))
+            await queue.put((self.loop.time() + LINK_DELAY, b""))
+
+        reading = asyncio.create_task(read())
+        free = 0.0  # when the link has room again
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            while (item := await queue.get())[1]:
+                due = max(item[0], free)
+                await asyncio.sleep(max(0.0, due - self.loop.time()))
+                writer.write(item[1])
+                await writer.drain()
+                if rate:
+                    free = due + len(item[1]) / rate
+                    self.bytes += len(item[1])
+        reading.cancel()
+        with contextlib.suppress(OSError):
+            writer.close()
+
+    async def _pass_on(self, reader, writer):
+        self.connections += 1
+        other, there = await asyncio.open_connection("127.0.0.1", self.there)
+        await asyncio.gather(self._pump(reader, there, None), self._pump(other, writer, LINK_RATE))
+
+
+@contextlib.contextmanager
+def far_bucket(stage, name, size, count):
+    """(cluster, link, names): a bucket whose objects lie behind the link."""
+    with contextlib.ExitStack() as exits:
+        directory = stage.new_directory(name)
+        stage.need_space(2 * size * count)
+        nginx = exits.enter_context(Nginx(stage, directory / "nginx", burst=False))
+        names = [f"shard-{i:06}.tar" for i in range(count)]
+        for each in names:
+            (nginx.root / each).write_bytes(bytes(size))
+        link = exits.enter_context(Link(nginx.ports["sendfile"]))
+        url = f"http://127.0.0.1:{link.port}"
+        tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, settings=(f"upstream.endpoints={url}",)))
+        tarn.make_upstream_bucket(BUCKET, url)
+        yield tarn, link, names
+
+
+def fetch(url):
+    """(seconds to the first byte, to the last) of one GET by curl, which follows redirects."""
+    command = ["curl", "-sfL", "-o", "/dev/null", "-w", "%{time_starttransfer} %{time_total}", url]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if result.returncode:
+        raise Failed(f"{' '.join(command)}: exit {result.returncode}")
+    return tuple(map(float, result.stdout.split()))
+
+
+def measure_cold_get(stage):
+    size = (16 if stage.quick else 96) * MIB
+    with far_bucket(stage, "cold-get", size, stage.rounds + 1) as (tarn, link, names):
+        sides = {"cold through Tarn": lambda number: fetch(tarn.upstream_url(BUCKET, names[number + 1])),
+                 "from upstream": lambda number: fetch(f"http://127.0.0.1:{link.port}/{names[number + 1]}"),
+                 "warm": lambda number: fetch(tarn.upstream_url(BUCKET, names[number + 1]))}
+        measured = rounds_of(stage, sides)
+        moved = link.bytes
+    firsts = {side: [first for first, _ in its] for side, its in measured.items()}
+    rates = {side: [size / total / 1e6 for _, total in its] for side, its in measured.items()}
+    command = (f"curl, one object of {size // MIB} MiB after the other; a link of {LINK_RATE / 1e6:.0f} MB/s a connection and "
+               f"{2e3 * LINK_DELAY:.0f} ms round trip")
+    raw = {f"{side}, MB/s": spread(values) for side, values in rates.items()}
+    raw["bytes over the link / read through it"] = moved / (2 * (stage.rounds + 1) * size)
+    yield Result("cold_get_rate", ratio(rates["cold through Tarn"], rates["from upstream"]), stage.rounds, raw, command,
+                 "nothing of them is in the cluster")
+    yield Result("cold_get_first_byte", ratio(firsts["cold through Tarn"], firsts["from upstream"]), stage.rounds,
+                 {f"{side}, ms": spread([1e3 * each for each in values]) for side, values in firsts.items()}, command,
+                 "nothing of them is in the cluster")
+
+
+def measure_shared_fill(stage):
+    """Everyone wants the same object at once, and nobody has it."""
+    size, readers = (4 if stage.quick else 16) * MIB, 100 if stage.quick else READERS
+    with far_bucket(stage, "shared-fill", size, stage.rounds) as (tarn, link, names):
+        moved = []
+        for name in names:
+            before = link.bytes
+            urls = stage.write_lines("shared.urls", [tarn.upstream_target_url(BUCKET, name)])
+            stage.load(urls, requests=readers, connections=readers, warm_up=0)
+            moved.append(round((link.bytes - before) / size, 3))  # heads of answers pass, too
+    yield Result("cold_get_shared", median(moved), stage.rounds, {"bytes over the link / size": spread(moved)},
+                 f"tarn-bench-load, {readers} connections, all GET one object of {size // MIB} MiB",
+                 "nothing of it is in the cluster")
