@@ -77,7 +77,9 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
   if (!is_ours) {
     CO_TRY_OK(api::check_upstream(name, props));
     CO_TRY(const bool unseen, query.flag("dont_head_remote_bck"));
-    if (!unseen) CO_TRY_OK(co_await check_upstream_bucket(services, name, props));
+    if (!unseen) {
+      CO_TRY(props, co_await check_upstream_bucket(services, name, std::move(props)));
+    }
   }
   CO_TRY_OK(co_await check_path_is_no_object(services, name));
   CO_TRY(const auto record, co_await cluster::create_bucket(services.store, services.view, name,

@@ -27,8 +27,8 @@ Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& st
   return targets[random_u64() % targets.size()];
 }
 
-Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
-                                   api::BucketProps props, Server server) {
+Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, api::Bucket name,
+                                                     api::BucketProps props, Server server) {
   const auto state = services.view.state();
   const auto answering = services.suspects.answering();
   CO_TRY(const auto* target, target_for_upstream(*state, *answering));
@@ -40,9 +40,13 @@ Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
   limits.is_silent = answering->silence_of(target->id);
   CO_TRY(const auto answer, co_await call_node(services, *target, http::Method::post, kCheckPath,
                                                limits, order.dump()));
-  if (answer.status == 200) co_return Status();
-  co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
-                 api::error_message_of(answer.body));
+  if (answer.status != 200)
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                   api::error_message_of(answer.body));
+  const auto asked = nlohmann::json::parse(answer.body, nullptr, false);
+  if (!asked.is_object())
+    co_return fail(Errc::internal, "target t[{}]: no answer about upstream", target->id);
+  co_return api::with_changes(std::move(props), asked);
 }
 
 Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config) {
@@ -59,11 +63,11 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
   if (!is_unknown || name.provider != "aws" || !name.ns_uuid.empty() || !name.ns_name.empty())
     co_return found;
   CO_TRY(auto props, upstream_defaults(services.view.state()->config));
-  const Status there = co_await check_upstream_bucket(services, name, props, Server::configured);
+  auto there = co_await check_upstream_bucket(services, name, std::move(props), Server::configured);
   if (!there && there.error().code == Errc::bucket_not_found) co_return found;
-  CO_TRY_OK(there);
+  if (!there) co_return fail(there.error());
   const auto made = co_await cluster::create_bucket(services.store, services.view, name,
-                                                    std::move(props), services.clock);
+                                                    std::move(*there), services.clock);
   // Another proxy may have been faster.
   if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
   obs::log("proxy").info("bucket of upstream became known bucket={}", name.display());

@@ -8,13 +8,15 @@
 
 namespace tarn::proxy {
 
-/// Has a target look whether upstream has the bucket: targets alone have the credentials. Errors
-/// are the target's: bucket_not_found, forbidden for a server that the operator did not list or
-/// that refuses, unavailable when it or all targets do not answer.
+/// Has a target look whether upstream has the bucket: targets alone have the credentials. `props`
+/// with the server that was asked, so that all targets ask that one. Errors are the target's:
+/// bucket_not_found, forbidden for a server that the operator did not list or that refuses,
+/// unavailable when it or all targets do not answer.
 /// With Server::configured only when targets were started with a server or credentials for S3.
 enum class Server : std::uint8_t { any, configured };
-Task<Status> check_upstream_bucket(const Services& services, api::Bucket name,
-                                   api::BucketProps props, Server server = Server::any);
+Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, api::Bucket name,
+                                                     api::BucketProps props,
+                                                     Server server = Server::any);
 
 /// What a new bucket with an upstream begins with: the cluster's defaults, but for copies and
 /// slices, which are meant for objects that are nowhere else.

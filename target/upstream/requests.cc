@@ -32,8 +32,13 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
                    bucket.display());
   CO_TRY(const auto props, api::with_changes(api::BucketProps(), asked["props"]));
   CO_TRY_OK(api::check_upstream(bucket, props));
-  CO_TRY_OK(co_await upstream.check_bucket(bucket, api::upstream_of(bucket, props)));
-  co_return co_await request.exchange.respond(http::Response(200));
+  const api::UpstreamProps wanted = api::upstream_of(bucket, props);
+  CO_TRY_OK(co_await upstream.check_bucket(bucket, wanted));
+  json extra = json::object();
+  if (wanted.kind == api::UpstreamKind::s3 && wanted.url.empty())
+    extra["aws"]["endpoint"] = upstream.endpoint();
+  http::Response answer(200, http::kJson, json{{"extra", extra}}.dump());
+  co_return co_await request.exchange.respond(std::move(answer));
 }
 
 /// Entries as those of a target's own list, but for the flag that they are here.

@@ -13,7 +13,8 @@ struct TargetNode;
 
 /// What proxies ask of upstream, on the internal listener; targets alone have the credentials.
 ///
-///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there.
+///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there,
+///                                     with the properties that say which server was asked.
 ///                                     "configured": 404 unless this target has S3 of its own
 ///   GET  /v1/internal/upstream/list   the query of /v1/internal/list: a page of upstream's names
 [[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);

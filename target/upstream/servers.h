@@ -40,6 +40,8 @@ class UpstreamServers {
   /// True if it was started with a server or credentials for S3: only then buckets of S3 that
   /// nobody made known are looked for.
   [[nodiscard]] bool is_configured() const;
+  /// The server of S3 buckets that name none; empty: AWS.
+  [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
   /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
   /// that is none and for a profile that does not exist.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,

@@ -48,6 +48,8 @@ class Upstream {
   Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
   Task<Result<UpstreamObject>> head(UpstreamName name);
   [[nodiscard]] bool is_configured() const { return servers_.is_configured(); }
+  /// As UpstreamServers::endpoint().
+  [[nodiscard]] const std::string& endpoint() const { return servers_.endpoint(); }
   /// Success when the bucket is there and these credentials may read it.
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   struct ListOrder {

@@ -221,6 +221,8 @@ def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cl
     assert client_of(cluster.endpoint).bucket("first-list", provider=Provider.AMAZON).list_objects().entries[0].name == "x.tar"
     assert finished(cluster, cluster.bucket_action("POST", "s3://first-prefetch", "prefetch-listrange", {"template": ""})) == (1, 10_000)
     assert known() == {"first-read", "first-list", "first-head", "first-prefetch"}
+    props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/first-read?provider=aws").headers["Ais-Bucket-Props"]
+    assert s3.url in props, "a target that is started without that variable would ask another server"
     for answer in (cluster.get("s3://not-there", "x"), cluster.put("s3://not-there", "x", b""), cluster.list_page("s3://not-there")):
         assert answer.status == 404, answer
     assert "not-there" not in known()

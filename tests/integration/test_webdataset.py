@@ -1,6 +1,7 @@
 """An unmodified WebDataset reads shards through redirects, each sample once, whatever happens to targets meanwhile."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -8,6 +9,7 @@ import threading
 import pytest
 import webdataset
 from harness.cluster import REPOSITORY
+from harness.upstreams import CREDENTIALS, S3Server
 from harness.waiting import scaled, wait_until
 
 # The cutting and the comparing are those of deploy/quickstart: what a user sees there is what is tested here.
@@ -72,6 +74,38 @@ def test_a_missing_shard_is_an_error_and_not_an_empty_shard(cluster, bucket):
     dataset = webdataset.WebDataset(f"{cluster.endpoint}/{bucket}/shard-000000.tar", shardshuffle=False)
     with pytest.raises(Exception, match="22|empty|not be opened|read"):
         list(dataset)
+
+
+def test_epochs_over_upstream_without_it_and_after_a_lost_drive(make_cluster, tmp_path, rng):
+    """The first epoch fills the cluster, the second needs no upstream server, the third fetches what a lost drive had."""
+    folder, manifest = cut_shards(tmp_path, rng, shards=12, samples_per_shard=20)
+    server = S3Server(tmp_path / "s3").start()
+    try:
+        server.client.create_bucket(Bucket="epochs")
+        for shard in manifest:
+            server.client.upload_file(str(folder / shard), "epochs", shard)
+        environment = CREDENTIALS | {"AWS_ENDPOINT_URL": server.url}
+        cluster = make_cluster(targets=2, drives=2, environment={"t1": environment, "t2": environment})
+        base = f"{cluster.endpoint}/v1/objects/epochs"
+        pattern = f"{base}/shard-{{000000..000011}}.tar?provider=s3"
+        expected = {f"{url}?provider=s3": samples for url, samples in expectation(base, manifest).items()}
+        assert read_whole(pattern, expected) == 0
+        wait_until(lambda: cluster.names("s3://epochs", flags="1") == sorted(manifest), 20, "all shards are stored")
+        server.stop()
+        assert read_whole(pattern, expected) == 0
+        lost = cluster.drives("t1")[0]
+        count = len(list((lost / "data").glob("*/*")))
+        assert count > 0, "the drive has nothing that could be lost"
+        cluster.kill("t1")
+        shutil.rmtree(lost)
+        lost.mkdir()
+        cluster.add_arguments("t1", "--replace-drive", str(lost))
+        cluster.start("t1", environment=environment)
+        server.start()
+        assert read_whole(pattern, expected) == 0
+        wait_until(lambda: cluster.names("s3://epochs", flags="1") == sorted(manifest), 20, "all shards are stored again")
+    finally:
+        server.stop()
 
 
 class Nemesis(threading.Thread):

@@ -1,0 +1,120 @@
+"""Nodes that die, and upstream servers that stand still, while cold objects are fetched."""
+
+import concurrent.futures
+import contextlib
+import os
+import signal
+import threading
+
+import pytest
+from harness import client
+from harness.cluster import SHORT_LEASES
+from harness.upstreams import CREDENTIALS, FlawedServer, WebServer, make_bucket
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+TARGETS = 3
+
+
+def upstream_cluster(make_cluster, server, targets=TARGETS, settings=None):
+    cluster = make_cluster(targets=targets, settings={"upstream.endpoints": server.url} | (settings or {}),
+                           environment={f"t{i + 1}": CREDENTIALS for i in range(targets)})
+    return cluster
+
+
+def fills_running(cluster, node):
+    return cluster.metric(node, "tarn_upstream_fills_running")
+
+
+def read_at_last(cluster, bucket, name):
+    """The body, as a client gets it that tries again; never a wrong one, nor "it does not exist"."""
+    def read():
+        with contextlib.suppress(client.ProtocolError, OSError):
+            answer = cluster.get(bucket, name)
+            assert answer.status in (200, 503), answer
+            return answer if answer.status == 200 else None
+        return None
+
+    return wait_until(read, 60, f"{bucket}/{name} is read").body
+
+
+@pytest.mark.gate("A1, of a fill")
+def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, tmp_path, rng):
+    body = rng.randbytes(6 * MIB)
+    server = WebServer(tmp_path / "web", rate="2m")
+    server.write("big.tar", body)
+    server.start()
+    try:
+        cluster = upstream_cluster(make_cluster, server, settings=SHORT_LEASES)
+        make_bucket(cluster, "ht://web", server.url)
+        owner = cluster.owner("ht://web", "big.tar")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            readers = [pool.submit(read_at_last, cluster, "ht://web", "big.tar") for _ in range(6)]
+            wait_until(lambda: fills_running(cluster, owner) == 1, 20, "the fill has begun")
+            cluster.kill(owner)
+            for reader in readers:
+                assert reader.result() == body
+        heir = cluster.owner("ht://web", "big.tar")
+        assert heir != owner
+        cluster.start(owner)
+        assert read_at_last(cluster, "ht://web", "big.tar") == body
+        left = [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*")
+                if path.is_file()]
+        assert len(left) == 1, f"what the dead target had begun is still there: {left}"
+    finally:
+        server.stop()
+
+
+@pytest.mark.gate("A1, of a fill")
+def test_a_target_that_is_told_to_stop_ends_its_fills(make_cluster, tmp_path, rng):
+    body = rng.randbytes(4 * MIB)
+    server = WebServer(tmp_path / "web", rate="256k")
+    server.write("slow.tar", body)
+    server.start()
+    try:
+        cluster = upstream_cluster(make_cluster, server, targets=1, settings={"shutdown.grace": "1s"})
+        make_bucket(cluster, "ht://web", server.url)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(cluster.get, "ht://web", "slow.tar")
+            wait_until(lambda: fills_running(cluster, "t1") == 1, 20, "the fill has begun")
+            os.kill(cluster.pid("t1"), signal.SIGTERM)
+            cluster.wait_exit("t1", 60)
+            with pytest.raises((client.ProtocolError, OSError)):
+                reader.result()
+        cluster.start("t1")
+        answer = client.request("HEAD", cluster.url("ht://web", "slow.tar") + "&presence=2")
+        assert answer.status == 404, "a part of the object was kept"
+    finally:
+        server.stop()
+
+
+@pytest.mark.gate("H2")
+def test_an_upstream_that_stands_still_holds_up_its_own_objects_only(make_cluster, rng):
+    body, goes_on = rng.randbytes(MIB), threading.Event()
+    server = FlawedServer()
+    server.objects |= {"stands.tar": body, "goes.tar": body}
+
+    def stand_still(handler, its, start):
+        handler.begin(its, start)
+        handler.wfile.write(its[:MIB // 2])
+        handler.wfile.flush()
+        goes_on.wait(60)
+        handler.wfile.write(its[MIB // 2:])
+
+    server.flaws["stands.tar"] = stand_still
+    try:
+        cluster = upstream_cluster(make_cluster, server, targets=1)
+        make_bucket(cluster, "s3://data", server.url)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            waiting = [pool.submit(cluster.get, "s3://data", "stands.tar") for _ in range(4)]
+            wait_until(lambda: server.gets("stands.tar"), 20, "it is being fetched")
+            for _ in range(3):
+                assert cluster.get("s3://data", "goes.tar").body == body
+            assert cluster.put("data", "own", body).status == 200 and cluster.get("data", "own").body == body
+            assert not any(each.done() for each in waiting)
+            goes_on.set()
+            assert all(each.result().body == body for each in waiting)
+        assert len(server.gets("stands.tar")) == 1
+    finally:
+        goes_on.set()
+        server.stop()
