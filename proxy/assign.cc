@@ -141,10 +141,8 @@ Status check_read_through(const http::Request& request, const cluster::BucketRec
   if (access_of(method) == Access::write && method != http::Method::del)
     return fail(no_write_through(bucket.name));
   TRY(const bool latest, request.query().flag("latest-ver"));
-  if (!latest) return {};
-  return fail(Errc::unsupported,
-              "latest-ver: to ask upstream for a newer version of what is stored belongs to later "
-              "work; evict the object, and the next read fetches it");
+  if (!latest || method == http::Method::get) return {};
+  return fail(Errc::unsupported, "latest-ver: this version of Tarn has it for GET only");
 }
 
 /// The end of assign(), when the bucket is known.

@@ -1,5 +1,7 @@
 #include "proxy/multi_object.h"
 
+#include <nlohmann/json.hpp>
+
 #include "common/api/multi_object.h"
 #include "common/api/upstream_props.h"
 #include "common/obs/log.h"
@@ -11,6 +13,8 @@
 
 namespace tarn::proxy {
 namespace {
+
+using nlohmann::json;
 
 Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
                                  const api::MultiObject& what, const cluster::ClusterState& state) {
@@ -58,6 +62,11 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     co_return fail(no_copy_from_upstream(source.record->name));
   if (has_upstream && action.action == api::kDeleteObjects)
     co_return fail(no_write_through(source.record->name));
+  if (action.action == api::kPrefetchObjects && action.value.is_object() &&
+      action.value.value("latest-ver", json(false)) == true)
+    co_return fail(Errc::unsupported,
+                   "prefetch-listrange: latest-ver belongs to later work: evict objects that have "
+                   "changed upstream");
   CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
   if (what.how.dry_run && action.action == api::kPrefetchObjects)
     co_return fail(Errc::unsupported, "{}: a dry run of it belongs to later work", action.action);

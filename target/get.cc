@@ -149,6 +149,13 @@ Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& 
   co_return nullptr;
 }
 
+/// True if upstream is to be asked before what is stored is served.
+bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request) {
+  if (!api::has_upstream(wanted.bucket.name)) return false;
+  return api::freshness_of(wanted.bucket.props) != api::Freshness::never ||
+         request.query().flag("latest-ver").value_or(false);
+}
+
 /// `overtaken`: the object has come meanwhile.
 Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                       bool& overtaken) {
@@ -195,6 +202,10 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (!object && api::has_upstream(wanted.bucket.name))
     co_return co_await get_cold(node, request, wanted, overtaken);
   if (!object) co_return fail(object_missing(wanted));
+  if (wants_confirmed(wanted, request)) {
+    CO_TRY(const bool current, co_await node.cold->confirm(wanted, object->record()));
+    if (!current) co_return co_await get_cold(node, request, wanted, overtaken);
+  }
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object, overtaken);

@@ -102,8 +102,8 @@ constexpr std::array kLeaves{
     Leaf{"access", R"("18446744073709551615")"},
     Leaf{"features", R"("0")"},
     Leaf{"versioning.enabled", "true", Kind::boolean},
-    Leaf{"versioning.validate_warm_get", "false"},
-    Leaf{"versioning.synchronize", "false"},
+    Leaf{"versioning.validate_warm_get", "false", Kind::boolean},
+    Leaf{"versioning.synchronize", "false", Kind::boolean},
     Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|owner|"},
 };
 

@@ -13,6 +13,8 @@ constexpr const char* kRegion = "extra.aws.cloud_region";
 constexpr const char* kProfile = "extra.aws.profile";
 constexpr const char* kUrl = "extra.http.url";
 constexpr std::array kS3Only{kEndpoint, kRegion, kProfile};
+constexpr const char* kValidate = "versioning.validate_warm_get";
+constexpr const char* kSynchronize = "versioning.synchronize";
 
 /// A property that is a string; "" when it has its default.
 std::string text_at(const BucketProps& props, const char* path) {
@@ -60,11 +62,21 @@ UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props) {
           text_at(props, kProfile)};
 }
 
+Freshness freshness_of(const BucketProps& props) {
+  if (props.others.contains(kSynchronize)) return Freshness::changed_gone;
+  return props.others.contains(kValidate) ? Freshness::changed : Freshness::never;
+}
+
 Status check_upstream(const Bucket& bucket, const BucketProps& props) {
   const bool is_web = bucket.provider == "ht";
   if (bucket.provider != "aws")
     for (const char* path : kS3Only) TRY_OK(check_not_set(bucket, props, path));
   if (!is_web) TRY_OK(check_not_set(bucket, props, kUrl));
+  for (const char* path : {kValidate, kSynchronize})
+    if (bucket.provider == "ais" && props.others.contains(path))
+      return fail(Errc::invalid_argument,
+                  "bucket property '{}' cannot be true for {}: it has nothing upstream", path,
+                  bucket.display());
   if (bucket.provider == "ais") return {};
   if (!has_upstream(bucket))
     return fail(Errc::unsupported, "bucket \"{}\": buckets of this provider belong to later work",

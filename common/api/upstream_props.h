@@ -30,6 +30,15 @@ struct UpstreamProps {
 /// Where they come from. Only for a bucket that has_upstream() and passed check_upstream().
 [[nodiscard]] UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props);
 
+/// What is asked of upstream before a stored object is served.
+enum class Freshness : std::uint8_t {
+  never,        ///< nothing
+  changed,      ///< whether it is another version there: then that is fetched
+  changed_gone  ///< the same, and what is gone there goes here
+};
+/// The properties versioning.validate_warm_get and versioning.synchronize.
+[[nodiscard]] Freshness freshness_of(const BucketProps& props);
+
 /// invalid_argument, naming the property, when a bucket of this name cannot have these: a web
 /// server without URL, an upstream without a provider that has one, more than one copy of what can
 /// be fetched again. unsupported for providers of later work.

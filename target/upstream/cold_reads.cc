@@ -5,6 +5,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/http/error_response.h"
+#include "target/newest.h"
 #include "target/node.h"
 #include "target/object_fields.h"
 #include "target/upstream/filling.h"
@@ -32,6 +33,17 @@ io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wa
   if (!object.content_encoding.empty())
     record.custom.emplace_back("Content-Encoding", object.content_encoding);
   return record;
+}
+
+/// True if what is stored is what upstream has: by its entity tag, or, where the server has none,
+/// by time and size.
+bool is_version_of(const UpstreamObject& object, const io::ObjectRecord& record) {
+  if (object.size && *object.size != record.size) return false;
+  std::string_view tag;
+  for (const auto& [key, value] : record.custom)
+    if (key == api::kSourceTagKey) tag = value;
+  if (!tag.empty() || !object.etag.empty()) return tag == object.etag;
+  return object.modified && *object.modified == modified_seconds(record);
 }
 
 /// The fields of an answer about it. Without those of which upstream said nothing.
@@ -204,6 +216,29 @@ Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {
   // It came by another way, and that is what was wanted.
   if (!stored && stored.error().code == Errc::conflict) co_return 0;
   co_return stored;
+}
+
+/// Takes a version out of the cluster, unless it has been replaced meanwhile.
+Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
+  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
+  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
+  if (!newest.exists() || newest.record->generation != version) co_return Status();
+  co_return co_await delete_present(node_, wanted, std::move(newest.here), write);
+}
+
+Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) {
+  const auto object = co_await upstream_.head(upstream_name(wanted));
+  const Generation version = record.generation;
+  if (!object && object.error().code == Errc::object_not_found) {
+    if (api::freshness_of(wanted.bucket.props) == api::Freshness::changed_gone)
+      CO_TRY_OK(co_await evict(wanted, version));
+    co_return fail(object.error());
+  }
+  if (!object) co_return fail(object.error());
+  if (is_version_of(*object, record)) co_return true;
+  CO_TRY_OK(co_await evict(wanted, version));
+  co_return false;
 }
 
 Task<Status> ColdReads::head(http::Request& request, const ObjectRequest& wanted,

@@ -20,12 +20,14 @@ class ColdReads final : public ColdObjects {
   Task<Status> get(http::Request& request, const ObjectRequest& wanted) override;
   Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) override;
   Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
+  Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
 
   [[nodiscard]] const FillBoard& board() const { return board_; }
 
  private:
   Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);
+  Task<Status> evict(const ObjectRequest& wanted, Generation version);
   Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
                       std::shared_ptr<Fill> fill);

@@ -230,6 +230,55 @@ def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cl
     assert apart.get("s3://first-read", "x.tar").status == 404
 
 
+@pytest.mark.parametrize("has_tags", [True, False])
+def test_what_changed_upstream_is_fetched_where_that_is_wanted(upstream_cluster, s3, web, rng, has_tags):
+    bucket = "s3://fresh" if has_tags else "ht://fresh"
+    bodies = {version: rng.randbytes(50_000 + 100 * version) for version in range(4)}
+    cluster = upstream_cluster(s3, web)
+
+    def write(version):
+        if has_tags:
+            s3.client.put_object(Bucket="fresh", Key="x.tar", Body=bodies[version])
+        else:
+            web.write("fresh/x.tar", bodies[version])
+
+    def latest():
+        return client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true")
+
+    if has_tags:
+        s3.client.create_bucket(Bucket="fresh")
+    write(0)
+    assert make_bucket(cluster, bucket, s3.url if has_tags else f"{web.url}/fresh").status == 200
+    assert cluster.get(bucket, "x.tar").body == bodies[0]
+    wait_stored(cluster, bucket, "x.tar")
+    write(1)
+    assert cluster.get(bucket, "x.tar").body == bodies[0]  # nobody asks
+    assert latest().body == bodies[1]
+    wait_stored(cluster, bucket, "x.tar")
+    assert cluster.get(bucket, "x.tar").body == bodies[1]
+    fetched = counted(cluster, "fills_total")
+    assert latest().body == bodies[1] and counted(cluster, "fills_total") == fetched == 2  # it is the newest
+
+    assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": {"validate_warm_get": True}}).status == 200
+    write(2)
+    assert cluster.get(bucket, "x.tar").body == bodies[2]
+    wait_stored(cluster, bucket, "x.tar")
+    server = s3 if has_tags else web
+    server.stop()
+    away = cluster.get(bucket, "x.tar")
+    assert away.status == 503 and server.url in away.text, away  # it might be an old one
+    server.start()
+    if has_tags:
+        s3.client.delete_object(Bucket="fresh", Key="x.tar")
+    else:
+        (web.files / "fresh" / "x.tar").unlink()
+    assert cluster.get(bucket, "x.tar").status == 404 and is_stored(cluster, bucket, "x.tar")
+    assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": {"synchronize": True}}).status == 200
+    assert cluster.get(bucket, "x.tar").status == 404 and not is_stored(cluster, bucket, "x.tar")
+    write(3)
+    assert cluster.get(bucket, "x.tar").body == bodies[3]
+
+
 def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):
     body = rng.randbytes(200_000)
     web.write("evicted.tar", body)
@@ -299,7 +348,9 @@ def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
     refused(409, make_bucket(cluster, "ht://web", web.url), "already exists")
     refused(501, cluster.put("ht://web", "a", b"x"), "reads through it only")
     refused(501, client.request("PATCH", cluster.url("ht://web", "a"), b'{"value":{"a":"b"}}', expect=False), "reads through")
-    refused(501, client.request("GET", cluster.url("ht://web", "a") + "&latest-ver=true"), "latest-ver")
+    head = client.request("HEAD", cluster.url("ht://web", "a") + "&latest-ver=true")
+    assert head.status == 501 and "latest-ver" in head.headers["Hdr-Error"], head
+    refused(400, cluster.bucket_action("PATCH", "data", "set-bprops", {"versioning": {"synchronize": True}}), "nothing upstream")
     refused(501, cluster.bucket_action("GET", "ht://web", "list", {}), "web server", "CACHED")
     refused(400, cluster.bucket_action("PATCH", "ht://web", "set-bprops", {"extra": {"http": {"url": web.url + "/other"}}}), "evict")
     refused(400, cluster.bucket_action("DELETE", "ht://web", "destroy-bck"), "evict-remote-bck")
@@ -482,7 +533,8 @@ def test_prefetch_and_evict(upstream_cluster, s3, rng):
         finished(cluster, absent)
     for method, action, value in (("DELETE", "delete-listrange", {"template": ""}),
                                   ("POST", "copy-listrange", {"template": "", "tobck": {"name": "own", "provider": "ais"}}),
-                                  ("POST", "prefetch-listrange", {"template": "", "dry_run": True})):
+                                  ("POST", "prefetch-listrange", {"template": "", "dry_run": True}),
+                                  ("POST", "prefetch-listrange", {"template": "", "latest-ver": True})):
         refused = act(method, action, value)
         assert refused.status == 501, refused
     copy = cluster.bucket_action("POST", bucket, "copy-bck", {}, query="&bck_to=ais/@%23/own/")
