@@ -113,7 +113,7 @@ std::string head_text(const Url& url, const ClientRequest& request,
                       std::optional<std::uint64_t> length, bool chunked) {
   std::string out =
       fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Tarn/" TARN_VERSION "\r\n",
-                  to_string(request.method), request.target, url.authority());
+                  to_string(request.method), request.target, url.host_field());
   for (const Field& field : request.fields) out += field.name + ": " + field.value + "\r\n";
   if (chunked)
     out += "Transfer-Encoding: chunked\r\n";
@@ -125,6 +125,13 @@ std::string head_text(const Url& url, const ClientRequest& request,
 }  // namespace
 
 std::string Url::authority() const { return authority_text(host, port); }
+
+std::string Url::host_field() const {
+  std::string out = authority();
+  const std::string_view usual = tls ? ":443" : ":80";
+  if (out.ends_with(usual)) out.resize(out.size() - usual.size());
+  return out;
+}
 
 Result<Url> parse_url(std::string_view text) {
   constexpr std::string_view kScheme = "http://";

@@ -26,6 +26,8 @@ struct Url {
   bool tls = false;  ///< https://
 
   [[nodiscard]] std::string authority() const;  ///< "host:port", "[::1]:port"
+  /// The value of the field Host: the authority, without the port that its scheme has anyway.
+  [[nodiscard]] std::string host_field() const;
 };
 /// invalid_argument for anything but http:// with a host.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);

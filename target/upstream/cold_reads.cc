@@ -74,7 +74,7 @@ Task<Status> send_behind(http::Exchange& exchange, Fill& fill, FollowedFile& fil
   co_return co_await exchange.finish();
 }
 
-/// Sends the body of a download as it comes, the last window when the whole was received.
+/// Sends the body of a download as it comes.
 Task<Status> send_download(http::Exchange& exchange, Upstream& upstream,
                            Upstream::Download& download, std::uint64_t length) {
   const PooledBuffer buffer(PooledBuffer::kSmallBytes);
@@ -135,9 +135,10 @@ Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wa
   auto fill = board_.find(key);
   if (!fill && board_.note_part(key, steady_clock::now())) fill = co_await join_or_begin(wanted);
   if (!fill) co_return co_await pass_through(request, wanted);
-  CO_TRY(const Fill::Opened opened, co_await fill->opened());
+  const auto opened = co_await fill->opened();
+  if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // which says why
   const auto [verdict, part] =
-      http::resolve_range(request.head().field("Range"), *opened.object.size);
+      http::resolve_range(request.head().field("Range"), *opened->object.size);
   const bool is_near =
       verdict != RangeVerdict::partial || part.offset <= fill->released() + kReachBytes;
   if (!is_near) co_return co_await pass_through(request, wanted);

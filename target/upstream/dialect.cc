@@ -36,7 +36,7 @@ http::ClientRequest s3_request(const UpstreamServer& server, http::Method method
   signed_part.method = http::to_string(method);
   signed_part.path = path;
   signed_part.query = std::move(query);
-  signed_part.headers.emplace_back("Host", server.url.authority());
+  signed_part.headers.emplace_back("Host", server.url.host_field());
   for (const http::Field& field : out.fields)
     if (field.name.starts_with("x-amz-")) signed_part.headers.emplace_back(field.name, field.value);
   signed_part.payload = security::kEmptyPayload;

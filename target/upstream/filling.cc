@@ -104,6 +104,11 @@ api::CustomMetadata metadata_of(const UpstreamObject& object, const ObjectReques
   return out;
 }
 
+Status check_not_stopped(const asio::cancellation_state& state) {
+  if (state.cancelled() == asio::cancellation_type::none) return {};
+  return fail(Errc::cancelled, "this target is stopping; try again");
+}
+
 /// Brings the body into `file`, and tells the fill of each piece that is there.
 Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
                      Fill& fill) {
@@ -115,7 +120,7 @@ Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyC
     auto buffer = buffers[turn].span();
     if (sent < kEagerBytes) buffer = buffer.first(kEagerPieceBytes);
     std::size_t have = 0;
-    Status result;
+    Status result = check_not_stopped(co_await asio::this_coro::cancellation_state);
     while (result && have < buffer.size()) {
       const auto got = co_await body.read_some(buffer.subspan(have));
       if (!got) result = fail(got.error());
@@ -234,6 +239,8 @@ UpstreamName upstream_name(const ObjectRequest& wanted) {
 
 Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,
                        std::shared_ptr<Fill> fill, ObjectRequest wanted) {
+  // A stop is looked for in receive(), where no drive is writing from a buffer that would go.
+  co_await asio::this_coro::throw_if_cancelled(false);
   const EndOfFill end(board, wanted.name.key(), *fill);
   const Status done = co_await fill_once(node, upstream, *fill, wanted);
   if (!done) fill->end(done, fail(done.error()));

@@ -20,9 +20,11 @@ Result<http::Url> server_url(std::string_view text) {
   return url;
 }
 
+/// S3 itself: not the services of others that AWS hosts.
 bool is_aws_host(const http::Url& url) {
   const std::string host = to_lower(url.host);
-  return url.tls && url.port == 443 &&
+  const bool is_s3 = host.starts_with("s3.") || host.starts_with("s3-");
+  return url.tls && url.port == 443 && is_s3 &&
          (host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"));
 }
 

@@ -26,7 +26,7 @@ Task<void> pause_with_jitter(std::chrono::milliseconds most) {
   const auto half = static_cast<std::uint64_t>(most.count()) / 2;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(std::chrono::milliseconds(half + random_u64() % (half + 1)));
-  co_await timer.async_wait(asio::use_awaitable);
+  static_cast<void>(co_await timer.async_wait(kTuple));  // a stop ends it early
 }
 
 /// The rest of a body, as far as it is of use.
@@ -91,7 +91,10 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
     if (!refusal.may_pass) break;
     ++counts_.failed;
   }
-  obs::log("target").warn("upstream refused what={} err={}", about, last.message);
+  // Who asks for names that do not exist shall not fill the log.
+  const auto level =
+      last.code == Errc::object_not_found ? spdlog::level::debug : spdlog::level::warn;
+  obs::log("target").log(level, "upstream refused what={} err={}", about, last.message);
   co_return fail(std::move(last));
 }
 

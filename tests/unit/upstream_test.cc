@@ -93,7 +93,7 @@ TEST_CASE("upstream: targets ask AWS and what the operator listed, and nothing e
   for (const char* url :
        {"http://127.0.0.1:9001", "http://169.254.169.254", "http://store.example.com",
         "http://s3.eu-west-1.amazonaws.com", "https://s3.amazonaws.com.evil.example",
-        "https://s3.amazonaws.com:8443"}) {
+        "https://s3.amazonaws.com:8443", "https://abc.execute-api.us-east-1.amazonaws.com"}) {
     INFO(url);
     REQUIRE_FALSE(of(url).has_value());
     CHECK(of(url).error().code == Errc::forbidden);
@@ -115,6 +115,16 @@ TEST_CASE("upstream: the environment names the server, the region and the creden
   CHECK(dotted->display() == "https://s3.us-east-1.amazonaws.com:443/a.b");
   const auto nobody = servers.server_of(s3_bucket(), {api::UpstreamKind::s3, "", "", "nobody"});
   CHECK(nobody.error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("upstream: the field Host has no port that the scheme has anyway", "[upstream]") {
+  const auto host = [](const char* url) { return http::parse_http_or_https(url)->host_field(); };
+  CHECK(host("https://h/") == "h");
+  CHECK(host("https://h:80/") == "h:80");
+  CHECK(host("http://h:80/") == "h");
+  CHECK(host("http://h:443/") == "h:443");
+  CHECK(host("http://[::1]/") == "[::1]");
+  CHECK(host("http://[::1]:9000/") == "[::1]:9000");
 }
 
 TEST_CASE("upstream: requests to S3 are signed, those to web servers carry no secret",
