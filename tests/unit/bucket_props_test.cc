@@ -112,8 +112,7 @@ TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][p
         R"({"rate_limit": {"backend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
         R"({"features": 2})", R"({"checksum": {"enable_read_range": true}})",
-        R"({"write_policy": {"md": "delayed"}})",
-        R"({"chunks": {"objsize_limit": "1GiB"}})",
+        R"({"write_policy": {"md": "delayed"}})", R"({"chunks": {"objsize_limit": "1GiB"}})",
         R"({"extra": {"aws": {"max_pagesize": 5}}})"}) {
     INFO(text);
     CHECK(problem(text, Errc::unsupported).find("later work") != std::string::npos);
