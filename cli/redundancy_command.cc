@@ -50,9 +50,14 @@ std::string age_text(const ordered_json& wall_ns) {
   return fmt::format("{}s ago", age / std::chrono::seconds(1));
 }
 
+/// "photos", "s3://photos".
+std::string bucket_display(const ordered_json& bucket) {
+  return Place{bucket.value("name", ""), "", bucket.value("provider", "ais")}.bucket_display();
+}
+
 /// Those that the answer names, a line each, and how to see the others.
 void print_lost(const ordered_json& bucket) {
-  const std::string name = printable(bucket.value("name", ""));
+  const std::string name = printable(bucket_display(bucket));
   const auto lost = bucket.value("lost_names", ordered_json::array());
   for (const auto& each : lost)
     fmt::print("lost: {}/{}\n", name, printable(each.get<std::string>()));
@@ -63,6 +68,7 @@ void print_lost(const ordered_json& bucket) {
 
 /// How much may go at once without a loss: "2 drives, 1 nodes"; "-" of a bucket without objects.
 std::string what_it_survives(const ordered_json& bucket) {
+  if (bucket.value("provider", "ais") != "ais") return "any: fetched again";
   const auto drives = bucket.value("survives_drives", ordered_json());
   const auto nodes = bucket.value("survives_nodes", ordered_json());
   if (!drives.is_number() || !nodes.is_number()) return "-";
@@ -81,7 +87,7 @@ Exit complain_of_gaps(const ordered_json& counted) {
     if (away.empty()) away = "none, but " + redundancy_number_of(each, "drives_away") + " drives";
     complain("redundancy",
              {Errc::unavailable, fmt::format("the counts of {} are incomplete: targets away: {}",
-                                             printable(each.value("name", "")), away)});
+                                             printable(bucket_display(each)), away)});
     exit = Exit::partial;
   }
   return exit;
@@ -91,7 +97,11 @@ Exit complain_of_gaps(const ordered_json& counted) {
 /// something out.
 Exit redundancy(Session& session, const Asked& asked, bool as_json) {
   std::string path = "/v1/cluster?what=redundancy";
-  if (!asked.bucket.empty()) path += "&provider=ais&bucket=" + percent_encode(asked.bucket);
+  if (!asked.bucket.empty()) {
+    const auto bucket = parse_bucket(asked.bucket);
+    if (!bucket) return complain("redundancy", bucket.error());
+    path += "&provider=" + bucket->provider + "&bucket=" + percent_encode(bucket->bucket);
+  }
   if (!asked.lost_after.empty()) path += "&lost_after=" + percent_encode(asked.lost_after);
   const auto answer = session.run(session.call(http::Method::get, path));
   if (!answer) return complain("redundancy", answer.error());
@@ -105,7 +115,7 @@ Exit redundancy(Session& session, const Asked& asked, bool as_json) {
   Table table({"BUCKET", "COPIES", "FULL", "REDUCED", "AT RISK", "LOST", "SURVIVES", "VERIFIED",
                "DRIVES AWAY", "COUNTED"});
   for (const auto& each : counted["buckets"])
-    table.add({each.value("name", ""), redundancy_number_of(each, "copies"),
+    table.add({bucket_display(each), redundancy_number_of(each, "copies"),
                objects_and_bytes(each, "full"), objects_and_bytes(each, "reduced"),
                objects_and_bytes(each, "at_risk"), objects_and_bytes(each, "lost"),
                what_it_survives(each), age_text(each.value("oldest_verified_ns", ordered_json())),

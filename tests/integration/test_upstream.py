@@ -557,6 +557,8 @@ def test_the_command_line(upstream_cluster, web, rng, tmp_path):
     (tmp_path / "all").mkdir()
     tarn.ok("get", "ht://shards/shard-{000000..000005}.tar", "all/", cwd=tmp_path)
     assert {path.name: path.read_bytes() for path in (tmp_path / "all").iterdir()} == bodies
+    line, = (each for each in tarn.ok("redundancy", "ht://shards").decode().splitlines() if each.startswith("ht://shards "))
+    assert "any: fetched again" in line, line
     tarn.refuses(2, "put", "one.tar", "ht://shards/new.tar", cwd=tmp_path, says="reads through it only")
     tarn.refuses(2, "rm", "ht://shards/shard-000000.tar", says="evict")
     tarn.refuses(2, "bucket", "create", "own", "--upstream", web.url, says="--upstream")
