@@ -25,6 +25,7 @@ Task<Result<std::vector<Place>>> existing(Session& session, Place prefix, Number
     co_return fail(Errc::not_found, "there is no object with such a number: '{}'", word);
   std::sort(found.begin(), found.end());
   std::vector<Place> out;
+  out.reserve(found.size());
   for (auto& [number, name] : found) out.push_back(prefix.with(std::move(name)));
   co_return out;
 }

@@ -29,7 +29,7 @@ constexpr UpstreamCommand kPrefetch{"prefetch", "prefetch-listrange", http::Meth
                                     "fetched"};
 constexpr UpstreamCommand kEvict{"evict", "evict-listrange", http::Method::del, "evicted"};
 
-Exit carry_out(Session& session, const UpstreamCommand& command, UpstreamArguments arguments,
+Exit carry_out(Session& session, const UpstreamCommand& command, const UpstreamArguments& arguments,
                const GlobalOptions& options) {
   const auto bucket = parse_bucket(arguments.bucket);
   if (!bucket) return complain(command.word, bucket.error());
