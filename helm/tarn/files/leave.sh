@@ -1,0 +1,17 @@
+#!/bin/sh
+# Takes a proxy out of the cluster map before its pod ends: leave.sh URL-OF-THE-PROXY FILE-WITH-ITS-ID
+# Pods of a Deployment have new names each time, so an entry that stays would be down for good.
+set -u
+export TARN_ENDPOINT="$1"
+id=$(cat "$2") || exit 1
+# Services and load balancers stop to send clients here meanwhile.
+sleep "${LEAVE_PAUSE:-5}"
+for _ in 1 2 3; do
+  tarn --retry-for 2s node decommission "$id" --yes && exit 0
+  # The primary may not leave: another proxy becomes primary first.
+  other=$(tarn --retry-for 2s node ls | awk -v own="$id" '$2 == "proxy" && $3 == "up" && $1 != own {print $1; exit}')
+  [ -n "$other" ] || { echo "proxy $id stays in the cluster map: no other proxy is up"; exit 0; }
+  tarn --retry-for 2s cluster set-primary "$other"
+done
+echo "proxy $id stays in the cluster map"
+exit 1
