@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -481,7 +482,38 @@ def test_rendered_pods_are_a_cluster(site):
     assert [pod.stop() for pod in (*targets, renewed)] == [0, 0, 0, 0]
 
 
-# --- notes and the image --------------------------------------------------------------------------------------------
+# --- documents and the image ----------------------------------------------------------------------------------------
+
+def test_helm_commands_of_the_document_render(helm):
+    text = (REPOSITORY / "docs/kubernetes.md").read_text()
+    commands = [shlex.split(line) for line in re.findall(r"^helm (?:install|upgrade) .*", text, re.MULTILINE)]
+    assert {command[1] for command in commands} == {"install", "upgrade"} and len(commands) >= 7
+    for command in commands:
+        words = [word for word in command[2:] if word not in ("--wait", "--reuse-values")]
+        if "--timeout" in words:
+            del words[words.index("--timeout"):words.index("--timeout") + 2]
+        words[words.index("helm/tarn")] = str(CHART)
+        words = [str(REPOSITORY / word) if word.startswith("helm/") else word for word in words]
+        result = helm.run("template", *words, "--kube-version", NEWEST_KUBERNETES)
+        assert result.returncode == 0 and "kind: StatefulSet" in result.stdout, (command, result.stderr)
+
+
+def test_the_document_names_objects_that_are_rendered(helm):
+    objects = [name_of(each).lower() for each in helm.objects()]
+    claims = ["pvc/" + "-".join((claim["metadata"]["name"], each["metadata"]["name"], number))
+              for each in helm.objects() for claim in each.get("spec", {}).get("volumeClaimTemplates", []) for number in "0123"]
+    text = (REPOSITORY / "docs/kubernetes.md").read_text()
+    named = [match.lower() for match in re.findall(r"\b((?:deployment|service|statefulset)/[\w-]+)", text)]
+    named += [f"pvc/{name}" for name in re.findall(r"\b((?:state|drive-d0)-tarn-target-\d)\b", text)]
+    assert len(named) >= 4
+    assert [name for name in named if name not in [*objects, *claims]] == []
+
+
+def test_each_mode_of_addresses_is_documented():
+    text = (REPOSITORY / "docs/kubernetes.md").read_text()
+    modes = schema_at(("targets", "publicAddress", "mode"))["enum"]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == modes
+
 
 def notes_of(helm, folder, *words):
     """NOTES.txt as `helm install` prints it, which wants a cluster: here a copy of the chart has it in a ConfigMap."""
