@@ -9,7 +9,9 @@ sleep "${LEAVE_PAUSE:-5}"
 for _ in 1 2 3; do
   tarn --retry-for 2s node decommission "$id" --yes && exit 0
   # The primary may not leave: another proxy becomes primary first.
-  other=$(tarn --retry-for 2s node ls | awk -v own="$id" '$2 == "proxy" && $3 == "up" && $1 != own {print $1; exit}')
+  down=$(curl -fsS --max-time 5 "$1/v1/cluster?what=rebalance" | sed -n 's/.*"without_lease":\[\([^]]*\)\].*/\1/p')
+  other=$(tarn --retry-for 2s node ls |
+    awk -v own="$id" -v down="$down" '$2 == "proxy" && $1 != own && !index(down, "\"" $1 "\"") {print $1; exit}')
   [ -n "$other" ] || { echo "proxy $id stays in the cluster map: no other proxy is up"; exit 0; }
   tarn --retry-for 2s cluster set-primary "$other"
 done

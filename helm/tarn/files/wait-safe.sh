@@ -3,16 +3,16 @@
 # Safe: all other targets are up, and no object has to move. After SECONDS the target ends anyway, and when no proxy
 # answers, since then the whole cluster ends.
 set -u
-export TARN_ENDPOINT="$1"
 end=$(($(date +%s) + $2))
 silent=0
 while [ "$(date +%s)" -lt "$end" ]; do
-  if nodes=$(tarn --retry-for 0s node ls 2>&1) && moves=$(curl -fsS --max-time 5 "$1/v1/cluster?what=rebalance"); then
+  if state=$(curl -fsS --max-time 5 "$1/v1/cluster?what=rebalance"); then
     silent=0
-    down=$(echo "$nodes" | awk '$2 == "target" && $3 == "down" {print $1}')
-    case $moves in *'"past":0'*) moving= ;; *) moving=yes ;; esac
-    [ -z "$down$moving" ] && exit 0
-    echo "waiting: targets down: ${down:-none}; objects to move: ${moving:-no}"
+    # Nodes that the cluster takes for down. Ids of targets begin with t.
+    down=$(echo "$state" | sed -n 's/.*"without_lease":\[\([^]]*\)\].*/\1/p' | tr ',' '\n' | sed -n 's/^"\(t.*\)"$/\1/p' | tr '\n' ' ')
+    case $state in *'"past":0'*) moving=no ;; *) moving=yes ;; esac
+    [ -z "$down" ] && [ $moving = no ] && exit 0
+    echo "waiting: targets down: ${down:-none}; objects to move: $moving"
   else
     silent=$((silent + 1))
     [ "$silent" -lt 3 ] || { echo "no proxy answers: not waiting"; exit 0; }
