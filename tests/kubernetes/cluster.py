@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from harness.cluster import REPOSITORY
-from harness.helm import find_go
+from harness.go_programs import find_go
 
 HERE = Path(__file__).resolve().parent
 WORK = REPOSITORY / "build" / "kubernetes"
