@@ -207,7 +207,7 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
                  fmt::format("bytes {}-{}/{}", *download->object.part_at,
                              *download->object.part_at + *length - 1, *download->object.size));
   add_cold_fields(response, download->object, wanted);
-  CO_TRY_OK(co_await request.exchange.begin(std::move(response), *length));
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), length));
   co_return co_await send_download(request.exchange, upstream_, *download, *length);
 }
 

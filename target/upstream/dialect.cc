@@ -19,8 +19,9 @@ constexpr std::size_t kPageNamesMax = 1000;                 // S3's own limit
 bool is_s3(const UpstreamServer& server) { return server.kind == api::UpstreamKind::s3; }
 
 /// Completes a request to S3: the query as it is signed, date, payload and signature.
-http::ClientRequest s3_request(const UpstreamServer& server, http::Method method, std::string path,
-                               RequestToSign::Pairs query, http::Fields more, std::int64_t now) {
+http::ClientRequest s3_request(const UpstreamServer& server, http::Method method,
+                               const std::string& path, RequestToSign::Pairs query,
+                               http::Fields more, std::int64_t now) {
   http::ClientRequest out;
   out.method = method;
   out.target = path;
@@ -126,14 +127,14 @@ bool UpstreamObject::is_same_version(const UpstreamObject& other) const {
 
 http::ClientRequest object_request(const UpstreamServer& server, http::Method method,
                                    std::string_view object, http::Fields more, std::int64_t now) {
-  std::string path = path_of(server, object);
+  const std::string path = path_of(server, object);
   if (is_s3(server)) {
     more.push_back({"x-amz-checksum-mode", "ENABLED"});
-    return s3_request(server, method, std::move(path), {}, std::move(more), now);
+    return s3_request(server, method, path, {}, std::move(more), now);
   }
   http::ClientRequest out;
   out.method = method;
-  out.target = std::move(path);
+  out.target = path;
   out.fields = std::move(more);
   // What is stored is what the client gets: not what a server packed for one transfer.
   out.fields.push_back({"Accept-Encoding", "identity"});
