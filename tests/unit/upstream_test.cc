@@ -317,6 +317,8 @@ TEST_CASE("fill: readers wait for what they want, and hear of the end", "[upstre
   fill.end({}, 7);  // the first end counts
   loop.restart();
   loop.run();
+  first.get();
+  second.get();
   CHECK(heard == std::vector<std::string>{"100000", "broken"});
   CHECK(run(loop, fill.ended()).error().message == "broken");
 }
