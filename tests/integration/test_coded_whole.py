@@ -192,7 +192,7 @@ def test_a_reader_of_everything_leaves_the_whole_behind(four):
     home = in_full(four, "a")
     others = [target for target in targets(four) if target != home]
     four.kill(*others)
-    four.start(*others, fail_points="whole.make=sleep:60000")
+    four.start(*others, fail_points="whole.make=error")
     wait_until_home(four)
     put_aside(four, home)
     owner = wait_until(lambda: (now := four.owner("cut", "a")) != home and now, 20, "it has another owner")
