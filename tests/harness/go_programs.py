@@ -10,6 +10,11 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "build" / "go-programs"
 BUILD_SECONDS = 1800
+# Name: package and version.
+PROGRAMS = {
+    "helm": ("helm.sh/helm/v3/cmd/helm", "v3.22.0"),
+    "versitygw": ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0"),
+}
 
 
 def find_go():
@@ -33,10 +38,9 @@ def _build(package, version, folder):
     shutil.rmtree(cache)
 
 
-def go_program(package, version):
-    """The path of the program that `package` is, at a version. The first call on a machine builds it, in a minute or two;
-    several processes may ask."""
-    name = package.rsplit("/", 1)[-1]
+def go_program(name):
+    """The path of one of PROGRAMS. The first call on a machine builds it, in a minute or two; several processes may ask."""
+    package, version = PROGRAMS[name]
     folder = FOLDER / f"{name}-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
@@ -44,3 +48,8 @@ def go_program(package, version):
         if not (folder / name).exists():
             _build(package, version, folder)
     return folder / name
+
+
+if __name__ == "__main__":  # tests/run: before the tests, which would wait for them, and run beside the compiler
+    for each in PROGRAMS:
+        print(go_program(each), flush=True)

@@ -9,7 +9,6 @@ from harness.cluster import REPOSITORY
 from harness.go_programs import go_program
 from harness.waiting import guarded
 
-VERSION = "v3.22.0"
 CHART = REPOSITORY / "helm" / "tarn"
 PROFILES = sorted(path.stem.removeprefix("values-") for path in CHART.glob("values-*.yaml"))
 NEWEST_KUBERNETES = "1.37.0"
@@ -17,7 +16,7 @@ NEWEST_KUBERNETES = "1.37.0"
 
 def find_helm():
     """Path of helm in the build folder."""
-    return go_program("helm.sh/helm/v3/cmd/helm", VERSION)
+    return go_program("helm")
 
 
 class Helm:

@@ -140,6 +140,7 @@ def prepare(totals, arguments):
     if arguments.tests or not {suite for suite, _ in arguments.phases} <= WITHOUT_BUILD:
         phase(totals, "build", runner.build, arguments.preset)
         phase(totals, "python", runner.python_environment)
+        phase(totals, "go programs", runner.go_programs)
 
 
 def run_tests(totals, arguments):

@@ -84,6 +84,13 @@ def python_environment():
     return venv / "bin"
 
 
+def go_programs():
+    """Builds the programs of tests that are Go modules, where they are not there."""
+    log = BUILD / "go-programs.log"
+    log.unlink(missing_ok=True)
+    run_logged([str(BUILD / "venv" / "bin" / "python"), str(REPOSITORY / "tests" / "harness" / "go_programs.py")], log)
+
+
 def test_environment(preset):
     """The variables under which tests and the programs they start run."""
     factor, variables = SANITIZERS.get(preset, (1, {}))

@@ -19,7 +19,6 @@ from harness.go_programs import go_program
 
 ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 
 NGINX = """
 {user}worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error.log;
@@ -83,7 +82,7 @@ class S3Server:
         (directory / "root").mkdir(parents=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.program = go_program(*VERSITYGW)
+        self.program = go_program("versitygw")
         self.process = None
         self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
                                    region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
