@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "common/api/upstream_props.h"
 #include "proxy/assign.h"
 #include "proxy/target_work.h"
 
@@ -18,14 +19,11 @@ constexpr std::string_view kStoreJobsEvict = "lru";
 constexpr std::string_view kCleanUp = "cleanup-store";
 constexpr std::string_view kLoad = "load-lom-cache";
 
-bool has_upstream(const api::Bucket& bucket) {
-  return bucket.provider != "ais" || !bucket.ns_uuid.empty();
-}
-
 std::string store_jobs_about(const std::string& kind, const std::vector<api::Bucket>& buckets) {
   if (kind == kStoreJobsEvict)
     return fmt::format("{} of {} buckets have an upstream, of others nothing is evicted",
-                       std::count_if(buckets.begin(), buckets.end(), has_upstream), buckets.size());
+                       std::count_if(buckets.begin(), buckets.end(), api::has_upstream),
+                       buckets.size());
   if (kind == kLoad) return fmt::format("records of {}", buckets.front().display());
   return buckets.empty() ? "files that are nobody's"
                          : fmt::format("files that are nobody's, of {} buckets", buckets.size());
@@ -94,7 +92,7 @@ Task<Status> drive_eviction(const Services& services, Job job) {
   for (const auto& [name, record] : state->bmd.buckets) {
     const bool is_meant =
         chosen.empty() || std::find(chosen.begin(), chosen.end(), raw(record.id)) != chosen.end();
-    if (is_meant && has_upstream(name))
+    if (is_meant && api::has_upstream(name))
       co_return fail(Errc::unsupported,
                      "bucket \"{}\" has an upstream: evicting belongs to later work",
                      name.display());
