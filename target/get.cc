@@ -22,7 +22,6 @@ namespace tarn::target {
 namespace {
 
 using http::ByteRange;
-using http::RangeVerdict;
 
 /// The other copies of a mirrored object.
 class CopiesOnOtherDrives final : public OtherCopies {
@@ -58,26 +57,10 @@ constexpr std::chrono::seconds kGetPatience{1};
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                          const std::shared_ptr<OpenObject>& object, bool& overtaken) {
   const io::ObjectRecord& record = object->record();
-  const auto& head = request.head();
-  ByteRange range{0, record.size};
-  http::Response response(200);
-  if (!head.field("Range").empty() &&
-      http::range_applies(head, record.etag(), modified_seconds(record))) {
-    auto [verdict, part] = http::resolve_range(head.field("Range"), record.size);
-    // AIStore's paths refuse several ranges; for plain ones the proxy asks for the whole.
-    if (verdict == RangeVerdict::multiple && request.query().get("multirange") == "whole")
-      verdict = RangeVerdict::whole;
-    if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple) {
-      co_return co_await request.exchange.respond(
-          range_refusal(request, wanted, record, verdict == RangeVerdict::multiple));
-    }
-    if (verdict == RangeVerdict::partial) {
-      range = part;
-      response.status = 206;
-      response.set("Content-Range", fmt::format("bytes {}-{}/{}", part.offset,
-                                                part.offset + part.length - 1, record.size));
-    }
-  }
+  RangeAnswer chosen = choose_range(request, wanted, record);
+  if (chosen.refused) co_return co_await request.exchange.respond(std::move(chosen.response));
+  const ByteRange range = chosen.range;
+  http::Response response = std::move(chosen.response);
   response.lines = object->field_lines();
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   if (record.coding)
@@ -159,7 +142,7 @@ bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request) 
 /// `overtaken`: the object has come meanwhile.
 Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                       bool& overtaken) {
-  // What a target without lease stores may be another's.
+  // Without a lease the name may have another owner, and nothing is stored.
   if (wanted.stale_seconds > 0) co_return co_await node.cold->pass_through(request, wanted);
   auto done = co_await node.cold->get(request, wanted);
   overtaken = !done && done.error().code == Errc::conflict && !request.exchange.response_started();

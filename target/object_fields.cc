@@ -109,6 +109,8 @@ Result<std::optional<http::Response>> judge_conditions(const http::RequestHead& 
   return std::optional<http::Response>();
 }
 
+namespace {
+
 http::Response range_refusal(const http::Request& request, const ObjectRequest& wanted,
                              const io::ObjectRecord& record, bool several) {
   const auto& head = request.head();
@@ -120,6 +122,33 @@ http::Response range_refusal(const http::Request& request, const ObjectRequest& 
   response.set("Content-Range", fmt::format("bytes */{}", record.size));
   if (wanted.stale_seconds > 0) response.set("Tarn-Stale", std::to_string(wanted.stale_seconds));
   return response;
+}
+
+}  // namespace
+
+RangeAnswer choose_range(const http::Request& request, const ObjectRequest& wanted,
+                         const io::ObjectRecord& record) {
+  using http::RangeVerdict;
+  RangeAnswer out{.range = {0, record.size}, .response = http::Response(200)};
+  const auto& head = request.head();
+  if (head.field("Range").empty() ||
+      !http::range_applies(head, record.etag(), modified_seconds(record)))
+    return out;
+  auto [verdict, part] = http::resolve_range(head.field("Range"), record.size);
+  // AIStore's paths refuse several ranges; for plain ones the proxy asks for the whole.
+  if (verdict == RangeVerdict::multiple && request.query().get("multirange") == "whole")
+    verdict = RangeVerdict::whole;
+  if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple) {
+    out.refused = true;
+    out.response = range_refusal(request, wanted, record, verdict == RangeVerdict::multiple);
+  }
+  if (verdict == RangeVerdict::partial) {
+    out.range = part;
+    out.response.status = 206;
+    out.response.set("Content-Range", fmt::format("bytes {}-{}/{}", part.offset,
+                                                  part.offset + part.length - 1, record.size));
+  }
+  return out;
 }
 
 }  // namespace tarn::target

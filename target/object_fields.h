@@ -41,9 +41,15 @@ void add_custom_fields(http::Response& response, const io::ObjectRecord& record)
 [[nodiscard]] Result<std::optional<http::Response>> judge_conditions(
     const http::RequestHead& head, const ObjectRequest& wanted, const io::ObjectRecord& record);
 
-/// 416 with AIStore's error and `Content-Range: bytes */SIZE`.
-[[nodiscard]] http::Response range_refusal(const http::Request& request,
-                                           const ObjectRequest& wanted,
-                                           const io::ObjectRecord& record, bool several);
+/// The part of an object that a GET asks for: `response` has the status 200, or 206 with
+/// Content-Range. Refused: `response` is complete, 416 with AIStore's error and `Content-Range:
+/// bytes */SIZE`.
+struct RangeAnswer {
+  http::ByteRange range;
+  http::Response response;
+  bool refused = false;
+};
+[[nodiscard]] RangeAnswer choose_range(const http::Request& request, const ObjectRequest& wanted,
+                                       const io::ObjectRecord& record);
 
 }  // namespace tarn::target

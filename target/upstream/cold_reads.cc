@@ -152,26 +152,12 @@ Task<Status> ColdReads::follow(http::Request& request, const ObjectRequest& want
   if (!opened) co_return fail(opened.error());
   const UpstreamObject& object = opened->object;
   const io::ObjectRecord record = record_of(object, wanted);
-  const auto& head = request.head();
-  CO_TRY(auto unchanged, judge_conditions(head, wanted, record));
+  CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, record));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
-  ByteRange range{0, record.size};
-  http::Response response(200);
-  if (!head.field("Range").empty() &&
-      http::range_applies(head, record.etag(), modified_seconds(record))) {
-    auto [verdict, part] = http::resolve_range(head.field("Range"), record.size);
-    if (verdict == RangeVerdict::multiple && request.query().get("multirange") == "whole")
-      verdict = RangeVerdict::whole;
-    if (verdict == RangeVerdict::unsatisfiable || verdict == RangeVerdict::multiple)
-      co_return co_await request.exchange.respond(
-          range_refusal(request, wanted, record, verdict == RangeVerdict::multiple));
-    if (verdict == RangeVerdict::partial) {
-      range = part;
-      response.status = 206;
-      response.set("Content-Range", fmt::format("bytes {}-{}/{}", part.offset,
-                                                part.offset + part.length - 1, record.size));
-    }
-  }
+  RangeAnswer chosen = choose_range(request, wanted, record);
+  if (chosen.refused) co_return co_await request.exchange.respond(std::move(chosen.response));
+  const ByteRange range = chosen.range;
+  http::Response response = std::move(chosen.response);
   add_cold_fields(response, object, wanted);
   // An error before the first byte is an answer; after it, a cut connection.
   if (range.length > 0) {
