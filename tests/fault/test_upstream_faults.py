@@ -9,17 +9,10 @@ import threading
 import pytest
 from harness import client
 from harness.cluster import SHORT_LEASES
-from harness.upstreams import CREDENTIALS, FlawedServer, WebServer, make_bucket
+from harness.upstreams import FlawedServer, WebServer, make_bucket, upstream_cluster
 from harness.waiting import wait_until
 
 MIB = 1 << 20
-TARGETS = 3
-
-
-def upstream_cluster(make_cluster, server, targets=TARGETS, settings=None):
-    cluster = make_cluster(targets=targets, settings={"upstream.endpoints": server.url} | (settings or {}),
-                           environment={f"t{i + 1}": CREDENTIALS for i in range(targets)})
-    return cluster
 
 
 def fills_running(cluster, node):
@@ -43,8 +36,7 @@ def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, tmp
     body = rng.randbytes(6 * MIB)
     server = WebServer(tmp_path / "web", rate="2m")
     server.write("big.tar", body)
-    server.start()
-    try:
+    with server:
         cluster = upstream_cluster(make_cluster, server, settings=SHORT_LEASES)
         make_bucket(cluster, "ht://web", server.url)
         owner = cluster.owner("ht://web", "big.tar")
@@ -61,8 +53,6 @@ def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, tmp
         left = [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*")
                 if path.is_file()]
         assert len(left) == 1, f"what the dead target had begun is still there: {left}"
-    finally:
-        server.stop()
 
 
 @pytest.mark.gate("A1, of a fill")
@@ -70,8 +60,7 @@ def test_a_target_that_is_told_to_stop_ends_its_fills(make_cluster, tmp_path, rn
     body = rng.randbytes(4 * MIB)
     server = WebServer(tmp_path / "web", rate="256k")
     server.write("slow.tar", body)
-    server.start()
-    try:
+    with server:
         cluster = upstream_cluster(make_cluster, server, targets=1, settings={"shutdown.grace": "1s"})
         make_bucket(cluster, "ht://web", server.url)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -84,8 +73,6 @@ def test_a_target_that_is_told_to_stop_ends_its_fills(make_cluster, tmp_path, rn
         cluster.start("t1")
         answer = client.request("HEAD", cluster.url("ht://web", "slow.tar") + "&presence=2")
         assert answer.status == 404, "a part of the object was kept"
-    finally:
-        server.stop()
 
 
 @pytest.mark.gate("H2")

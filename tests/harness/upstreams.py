@@ -6,6 +6,7 @@ import http.server
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import urllib.parse
@@ -38,7 +39,23 @@ def listens(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class WebServer:
+class Server:
+    """A program that is started, and ends with the block that it stands in."""
+    process = None
+
+    def stop(self):
+        if self.process:
+            stop(self.process)
+        self.process = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class WebServer(Server):
     """nginx with the files of a directory; at most `rate` bytes a second on each connection, 0 for no limit."""
 
     def __init__(self, directory, rate=0):
@@ -49,8 +66,8 @@ class WebServer:
         self.files.mkdir(parents=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        (directory / "nginx.conf").write_text(NGINX.format(user="user root; " if os.geteuid() == 0 else "", directory=directory, port=self.port, rate=rate))
-        self.process = None
+        user = "user root; " if os.geteuid() == 0 else ""
+        (directory / "nginx.conf").write_text(NGINX.format(user=user, directory=directory, port=self.port, rate=rate))
 
     def write(self, name, body):
         path = self.files / name
@@ -63,18 +80,13 @@ class WebServer:
         wait_alive("nginx", self.process, lambda: listens(self.port))
         return self
 
-    def stop(self):
-        if self.process:
-            stop(self.process)
-        self.process = None
-
     def requests(self, method, name):
         """How often a file was asked for."""
         log = self.directory / "access.log"
         return log.read_text().count(f'"{method} /{urllib.parse.quote(name)} ') if log.exists() else 0
 
 
-class S3Server:
+class S3Server(Server):
     """versitygw over a directory; checks signatures. `client` is boto3's."""
 
     def __init__(self, directory):
@@ -83,7 +95,6 @@ class S3Server:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.program = go_program("versitygw")
-        self.process = None
         self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
                                    region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
 
@@ -95,17 +106,13 @@ class S3Server:
         wait_alive("versitygw", self.process, lambda: listens(self.port))
         return self
 
-    def stop(self):
-        if self.process:
-            stop(self.process)
-        self.process = None
-
 
 class FlawedServer:
     """Serves `objects` ({name: bytes}) as S3 does, and does to a GET what `flaws` says for its name: a function of
     (handler, body, range start) that answers by itself, called as long as it is there. `seen` is [(method, name, headers)]."""
 
-    def __init__(self):
+    def __init__(self, certificates=None):
+        """With the directory of make_certificates() it speaks https."""
         self.objects, self.flaws, self.seen = {}, {}, []
         owner = self
 
@@ -163,7 +170,11 @@ class FlawedServer:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if certificates:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if certificates else 'http'}://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def gets(self, name):
@@ -176,6 +187,14 @@ class FlawedServer:
 
 def etag_of(body):
     return f'"{hashlib.md5(body).hexdigest()}"'
+
+
+def upstream_cluster(make_cluster, *servers, targets=3, settings=None, environment=None, **options):
+    """A cluster whose targets may ask these servers, and have the credentials for S3."""
+    listed = {"upstream.endpoints": ",".join(server.url for server in servers)}
+    each = CREDENTIALS | (environment or {})
+    return make_cluster(targets=targets, settings=listed | (settings or {}),
+                        environment={f"t{i + 1}": each for i in range(targets)}, **options)
 
 
 def make_bucket(cluster, bucket, url, props=None, query=""):

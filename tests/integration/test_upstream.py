@@ -2,39 +2,37 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import shutil
 
 import pytest
 from aistore.sdk.provider import Provider
-from harness import client, jobs
+from harness import client, jobs, upstreams
 from harness.cli import Cli
+from harness.etcd import make_certificates
 from harness.sdk import client_of
 from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, WebServer, etag_of, make_bucket
 from harness.waiting import wait_until
 
-TARGETS = 3
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory):
-    server = WebServer(tmp_path_factory.mktemp("web"))
-    yield server.start()
-    server.stop()
+    with WebServer(tmp_path_factory.mktemp("web")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def slow_web(tmp_path_factory):
-    server = WebServer(tmp_path_factory.mktemp("slow"), rate="2m")
-    yield server.start()
-    server.stop()
+    with WebServer(tmp_path_factory.mktemp("slow"), rate="2m") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory):
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    yield server.start()
-    server.stop()
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -46,12 +44,7 @@ def flawed():
 
 @pytest.fixture
 def upstream_cluster(make_cluster):
-    """Makes a cluster whose targets may ask the servers given."""
-    def make(*servers, targets=TARGETS, fail_points=None, **options):
-        listed = ",".join(server.url for server in servers)
-        return make_cluster(targets=targets, settings={"upstream.endpoints": listed} | options.pop("settings", {}),
-                            environment={f"t{i + 1}": CREDENTIALS for i in range(targets)}, fail_points=fail_points, **options)
-    return make
+    return functools.partial(upstreams.upstream_cluster, make_cluster)
 
 
 def is_stored(cluster, bucket, name):
@@ -471,6 +464,37 @@ def test_refusals_reach_the_client_as_errors(upstream_cluster, flawed, rng):
     flaw_of("moved", 301, 1000, b"")
     moved = cluster.get("s3://data", "moved")
     assert moved.status == 502 and "redirects are not followed" in moved.text, moved
+
+
+def test_servers_of_https_are_verified(upstream_cluster, make_cluster, tmp_path, rng):
+    make_certificates(tmp_path)
+    server, body = FlawedServer(tmp_path), rng.randbytes(MIB)
+    server.objects["safe.tar"] = body
+    try:
+        trusting = upstream_cluster(server, targets=1, environment={"SSL_CERT_FILE": str(tmp_path / "ca.pem")})
+        assert make_bucket(trusting, "s3://data", server.url).status == 200
+        assert trusting.get("s3://data", "safe.tar").body == body
+        wait_stored(trusting, "s3://data", "safe.tar")
+        asked = len(server.seen)
+        wary = upstream_cluster(server, targets=1)
+        refused = make_bucket(wary, "s3://data", server.url)
+        assert refused.status == 503 and "certificate" in refused.text, refused
+        assert len(server.seen) == asked
+    finally:
+        server.stop()
+
+
+def test_where_no_drive_has_room_objects_are_passed_through(upstream_cluster, web, rng):
+    body = rng.randbytes(MIB)
+    web.write("no-room.tar", body)
+    cluster = upstream_cluster(web, targets=1)
+    make_bucket(cluster, "ht://web", web.url)
+    full = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?space.reserve=1000000GiB", b"", expect=False)
+    assert full.status == 200, full
+    for _ in range(2):
+        assert cluster.get("ht://web", "no-room.tar").body == body
+    assert not is_stored(cluster, "ht://web", "no-room.tar") and counted(cluster, "fills_total") == 0
+    assert cluster.put("data", "own", b"x").status == 507
 
 
 def test_a_target_that_dies_in_a_fill_leaves_nothing_of_it(upstream_cluster, web, rng):

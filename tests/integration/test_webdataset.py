@@ -79,8 +79,7 @@ def test_a_missing_shard_is_an_error_and_not_an_empty_shard(cluster, bucket):
 def test_epochs_over_upstream_without_it_and_after_a_lost_drive(make_cluster, tmp_path, rng):
     """The first epoch fills the cluster, the second needs no upstream server, the third fetches what a lost drive had."""
     folder, manifest = cut_shards(tmp_path, rng, shards=12, samples_per_shard=20)
-    server = S3Server(tmp_path / "s3").start()
-    try:
+    with S3Server(tmp_path / "s3") as server:
         server.client.create_bucket(Bucket="epochs")
         for shard in manifest:
             server.client.upload_file(str(folder / shard), "epochs", shard)
@@ -104,8 +103,6 @@ def test_epochs_over_upstream_without_it_and_after_a_lost_drive(make_cluster, tm
         server.start()
         assert read_whole(pattern, expected) == 0
         wait_until(lambda: cluster.names("s3://epochs", flags="1") == sorted(manifest), 20, "all shards are stored again")
-    finally:
-        server.stop()
 
 
 class Nemesis(threading.Thread):

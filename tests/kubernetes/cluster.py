@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.cluster import REPOSITORY
 from harness.go_programs import find_go
+from harness.waiting import wait_until
 
 HERE = Path(__file__).resolve().parent
 WORK = REPOSITORY / "build" / "kubernetes"
@@ -38,14 +39,10 @@ def run(*command, check=True, **options):
 
 
 def wait_for(condition, seconds, what, every=0.5):
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            raise Failed(f"not within {seconds} s: {what} (last answer: {answer!r})")
-        time.sleep(every)
+    try:
+        return wait_until(condition, seconds, what, every)
+    except AssertionError as late:
+        raise Failed(str(late)) from None
 
 
 # --- what it is made of ----------------------------------------------------------------------------------------------
