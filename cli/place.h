@@ -22,7 +22,7 @@ struct Place {
   [[nodiscard]] Place with(std::string other) const { return {bucket, std::move(other), provider}; }
   /// As placement and AIStore's `bck_to` name it: "aws/@#/bucket/".
   [[nodiscard]] std::string bucket_uname() const;
-  /// What requests for the bucket are sent to, its provider included.
+  /// Path and query of requests for the bucket, its provider included.
   [[nodiscard]] std::string bucket_target() const;
   /// What requests for the object are sent to. Without a bucket it is "/object": the cluster's
   /// default bucket.

@@ -241,7 +241,7 @@ Task<Status> take_up(Session& session, const Place& place, Destination& sink, Pa
                      Patience& patience) {
   CO_TRY(const ObjectHead head, co_await head_once(session, place, patience));
   const Stored& now = head.stored;
-  // Of an object that comes from upstream nothing tells whether it is the same still.
+  // A cold object has no checksum by which the part of an earlier run could be known.
   if (now.checksum.empty()) co_return Status();
   CO_TRY(partial.got, sink.take_up({now.size, now.checksum}, partial.hash));
   if (partial.got == 0) co_return Status();

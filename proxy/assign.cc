@@ -134,8 +134,8 @@ Status check_new_path(const Services& services, const http::Request& request,
   return check_path_is_no_bucket(services, state, goal->bucket, goal->object);
 }
 
-/// What can be asked of an object of a bucket with an upstream. A DELETE may be an eviction, which
-/// its body says: its target looks.
+/// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, which
+/// its body says: the target decides.
 Status check_read_through(const http::Request& request, const cluster::BucketRecord& bucket) {
   const http::Method method = request.head().method;
   if (access_of(method) == Access::write && method != http::Method::del)

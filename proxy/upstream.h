@@ -8,7 +8,7 @@
 
 namespace tarn::proxy {
 
-/// Has a target look whether upstream has the bucket: targets alone have the credentials. `props`
+/// Asks a target to find the bucket upstream: targets alone have the credentials. `props`
 /// with the server that was asked, so that all targets ask that one. Errors are the target's:
 /// bucket_not_found, forbidden for a server that the operator did not list or that refuses,
 /// unavailable when it or all targets do not answer.
@@ -18,7 +18,7 @@ Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, a
                                                      api::BucketProps props,
                                                      Server server = Server::any);
 
-/// What a new bucket with an upstream begins with: the cluster's defaults, but for copies and
+/// The properties of a new bucket with an upstream: the cluster's defaults without copies and
 /// slices, which are meant for objects that are nowhere else.
 [[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
 
@@ -31,9 +31,9 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
 [[nodiscard]] Result<const cluster::Node*> target_for_upstream(const cluster::ClusterState& state,
                                                                const Answering& answering);
 
-/// What a change of an object of such a bucket is refused with.
+/// The refusal of a change of an object of such a bucket.
 [[nodiscard]] Error no_write_through(const api::Bucket& bucket);
-/// What a copy of many of its objects is refused with: those that are not here would be missing.
+/// The refusal of a copy of many of its objects: those that are not here would be missing.
 [[nodiscard]] Error no_copy_from_upstream(const api::Bucket& bucket);
 
 }  // namespace tarn::proxy

@@ -23,10 +23,10 @@ class ColdObjects {
   /// Fetches an object that no drive of the cluster has, and stores it; its bytes. Returns when it
   /// is stored, or is known not to be.
   virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) = 0;
-  /// Asks upstream whether it has this version still. True: serve what is stored. False: upstream
-  /// has another one, and what is stored was evicted: get(). object_not_found when it is gone
-  /// there; it stays here unless the bucket wants it to go. Errors of Upstream when that cannot be
-  /// asked.
+  /// True if upstream still has this version: serve the stored object. False: upstream has another
+  /// version, and the stored one was evicted: call get(). object_not_found when the object is gone
+  /// there; it stays here unless the bucket's freshness is changed_gone. Errors of Upstream when it
+  /// cannot be asked.
   virtual Task<Result<bool>> confirm(const ObjectRequest& wanted,
                                      const io::ObjectRecord& record) = 0;
   /// Answers a HEAD. `status_only`: without fields.

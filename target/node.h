@@ -57,7 +57,7 @@ struct TargetNode {
   RebuildWatch rebuild = {};
   RecodeCounts recoded = {};
   ScrubBoard scrub = {};
-  /// What the cluster does not have of buckets with an upstream. Set before the first request.
+  /// Reads of cold objects of buckets with an upstream. Set before the first request.
   ColdObjects* cold = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};

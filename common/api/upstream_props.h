@@ -30,11 +30,11 @@ struct UpstreamProps {
 /// Where they come from. Only for a bucket that has_upstream() and passed check_upstream().
 [[nodiscard]] UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props);
 
-/// What is asked of upstream before a stored object is served.
+/// Check of a stored object with upstream before it is served.
 enum class Freshness : std::uint8_t {
-  never,        ///< nothing
-  changed,      ///< whether it is another version there: then that is fetched
-  changed_gone  ///< the same, and what is gone there goes here
+  never,        ///< served without asking
+  changed,      ///< another version there is fetched
+  changed_gone  ///< the same, and an object that is gone there is evicted
 };
 /// The properties versioning.validate_warm_get and versioning.synchronize.
 [[nodiscard]] Freshness freshness_of(const BucketProps& props);

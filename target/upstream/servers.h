@@ -37,8 +37,8 @@ class UpstreamServers {
   [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
                                                     const security::Environment& environment);
 
-  /// True if it was started with a server or credentials for S3: only then buckets of S3 that
-  /// nobody made known are looked for.
+  /// True if this target was started with a server or credentials for S3. Only then buckets of S3
+  /// that the cluster does not know are looked for.
   [[nodiscard]] bool is_configured() const;
   /// The server of S3 buckets that name none; empty: AWS.
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }

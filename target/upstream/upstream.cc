@@ -21,7 +21,7 @@ constexpr std::size_t kListBytesMax = 16U << 20U;
 constexpr http::CallLimits kUpstreamLimits{
     .connect = 5s, .total = 60s, .stall = 30s, .body_bytes_max = kListBytesMax};
 
-/// Half of it to all of it: so that those who failed together do not come back together.
+/// Waits for half of it to all of it, so that calls that failed together are not repeated together.
 Task<void> pause_with_jitter(std::chrono::milliseconds most) {
   const auto half = static_cast<std::uint64_t>(most.count()) / 2;
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -91,7 +91,7 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
     if (!refusal.may_pass) break;
     ++counts_.failed;
   }
-  // Who asks for names that do not exist shall not fill the log.
+  // Clients that ask for missing names do not fill the log.
   const auto level =
       last.code == Errc::object_not_found ? spdlog::level::debug : spdlog::level::warn;
   obs::log("target").log(level, "upstream refused what={} err={}", about, last.message);
