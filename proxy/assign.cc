@@ -136,9 +136,12 @@ Status check_new_path(const Services& services, const http::Request& request,
 
 /// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, which
 /// its body says: the target decides.
-Status check_read_through(const http::Request& request, const cluster::BucketRecord& bucket) {
+Status check_write_through(const http::Request& request, const cluster::BucketRecord& bucket) {
   const http::Method method = request.head().method;
-  if (access_of(method) == Access::write && method != http::Method::del)
+  const bool copies = request.query().find("object_to").has_value();  // from it: it is read
+  const bool writes = method == http::Method::put && !request.query().find("append_type") &&
+                      bucket.name.provider != "ht";
+  if (access_of(method) == Access::write && method != http::Method::del && !writes && !copies)
     return fail(no_write_through(bucket.name));
   TRY(const bool latest, request.query().flag("latest-ver"));
   if (!latest || method == http::Method::get) return {};
@@ -150,7 +153,7 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
                                    KnownBucket known, const Wanted& wanted, Passage passage) {
   const auto answering = services.suspects.answering();
   const Access access = access_of(request.head().method);
-  if (api::has_upstream(known.record->name)) TRY_OK(check_read_through(request, *known.record));
+  if (api::has_upstream(known.record->name)) TRY_OK(check_write_through(request, *known.record));
   TRY_OK(check_new_path(services, request, *known.state, wanted));
   const cluster::Node* target =
       request.head().method == http::Method::get

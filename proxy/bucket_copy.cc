@@ -4,11 +4,13 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/api/mirror_props.h"
+#include "common/api/multi_object.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
 #include "proxy/list.h"
+#include "proxy/multi_object.h"
 #include "proxy/named_error.h"
 #include "proxy/one_meaning.h"
 #include "proxy/rebalance_job.h"
@@ -37,11 +39,27 @@ Result<api::Bucket> destination_of(const http::Request& request) {
     return fail(Errc::invalid_argument,
                 "bck_to= is missing: the destination, such as bck_to=ais/@#/photos/ (encoded)");
   TRY(api::Bucket to, api::parse_bucket_uname(text));
-  if (to.provider != "ais" || !to.ns_uuid.empty())
+  const bool is_ours = to.provider == "ais" && to.ns_uuid.empty();
+  if (to.provider == "ht") return fail(no_write_through(to));
+  if (!is_ours && !api::has_upstream(to))
     return fail(Errc::unsupported,
-                "bucket \"{}\" cannot be the destination: upstream buckets belong to later work",
+                "bucket \"{}\" cannot be the destination: buckets of this provider belong to later "
+                "work",
                 to.display());
   return to;
+}
+
+/// A copy of a bucket with an upstream is one of all names that upstream has.
+Task<Status> copy_from_upstream(const Services& services, http::Request& request,
+                                const api::Bucket& from, const api::Bucket& to,
+                                const api::BucketCopy& what) {
+  Action all;
+  all.action = api::kCopyObjects;
+  all.value = what;
+  all.value["template"] = what.prefix;
+  all.value.erase("prefix");
+  all.value["tobck"] = to;
+  co_return co_await act_on_objects(services, request, from, std::move(all));
 }
 
 /// What says which target holds an object, for as long as targets only go down and come back.
@@ -122,9 +140,15 @@ Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucke
                                             const cluster::BucketRecord& source) {
   auto found = co_await find_bucket(services, name);
   if (found || found.error().code != Errc::bucket_not_found) co_return found;
+  if (api::has_upstream(name)) co_return co_await find_or_adopt_bucket(services, name);
   CO_TRY_OK(co_await check_path_is_no_object(services, name));
-  const auto made = co_await cluster::create_bucket(services.store, services.view, name,
-                                                    source.props, services.clock);
+  // Of a bucket with an upstream hardly any property fits another one.
+  cluster::BucketProps props = source.props;
+  if (api::has_upstream(source.name)) {
+    CO_TRY(props, cluster::bucket_defaults(services.view.state()->config));
+  }
+  const auto made =
+      co_await cluster::create_bucket(services.store, services.view, name, props, services.clock);
   if (!made && made.error().code != Errc::bucket_exists) co_return fail(made.error());
   if (made)
     obs::log("proxy").info("bucket created for a copy bucket={} id={}", name.display(),
@@ -138,7 +162,11 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const api::Bucket to, destination_of(request));
   CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
   CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
-  if (api::has_upstream(from)) co_return fail(no_copy_from_upstream(from));
+  if (what.synchronize && (api::has_upstream(from) || api::has_upstream(to)))
+    co_return fail(Errc::unsupported,
+                   "copy-bck: \"synchronize\" of buckets with an upstream belongs to later work");
+  if (api::has_upstream(from) && from != to)
+    co_return co_await copy_from_upstream(services, request, from, to, what);
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));
@@ -177,7 +205,7 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
   CO_TRY(const api::Bucket to, destination_of(request));
   if (from == to)
     co_return fail(Errc::invalid_argument, "bucket \"{}\" has that name", from.display());
-  if (from.provider != "ais" || !from.ns_uuid.empty())
+  if (from.provider != "ais" || !from.ns_uuid.empty() || to.provider != "ais")
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
                    from.display());

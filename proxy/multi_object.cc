@@ -58,23 +58,22 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     const Status sent = co_await refuse_as(request, why, kInvalidProvider);
     co_return sent;
   }
-  if (has_upstream && action.action == api::kCopyObjects)
-    co_return fail(no_copy_from_upstream(source.record->name));
-  if (has_upstream && action.action == api::kDeleteObjects)
-    co_return fail(no_write_through(source.record->name));
+  if (bucket.provider == "ht" && action.action == api::kDeleteObjects)
+    co_return fail(no_write_through(bucket));
   if (action.action == api::kPrefetchObjects && action.value.is_object() &&
       action.value.value("latest-ver", json(false)) == true)
     co_return fail(Errc::unsupported,
                    "prefetch-listrange: latest-ver belongs to later work: evict objects that have "
                    "changed upstream");
   CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
-  if (what.how.dry_run && action.action == api::kPrefetchObjects)
+  if (what.how.dry_run && (action.action == api::kPrefetchObjects || has_upstream))
     co_return fail(Errc::unsupported, "{}: a dry run of it belongs to later work", action.action);
   BucketId to{};
   if (what.to) {
     if (*what.to == bucket && !what.how.dry_run)
       co_return fail(Errc::invalid_argument, "cannot copy objects of bucket \"{}\" into itself",
                      bucket.display());
+    if (what.to->provider == "ht") co_return fail(no_write_through(*what.to));
     CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, *what.to, *source.record));
     to = goal.record->id;
   }

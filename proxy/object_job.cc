@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
+#include "common/api/upstream_props.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/list.h"
@@ -45,7 +46,8 @@ struct ObjectJob {
   BucketId bucket{};
   BucketId to{};  ///< of a copy
   api::MultiObject what;
-  bool again = false;  ///< some of it may have been done before
+  bool again = false;     ///< some of it may have been done before
+  bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
 };
 
 Result<ObjectJob> read_job(const Job& job) {
@@ -54,6 +56,7 @@ Result<ObjectJob> read_job(const Job& job) {
   out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   out.to = BucketId{order.at("to").get<std::uint64_t>()};
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
+  out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
   return out;
 }
 
@@ -73,7 +76,7 @@ class ObjectRun {
       : services_(services),
         job_(job),
         source_(services, job.bucket, job.what,
-                fetches() ? NameSource::Names::all : NameSource::Names::in_cluster) {}
+                job.upstream ? NameSource::Names::all : NameSource::Names::in_cluster) {}
 
   Task<Status> run();
   /// Lets a job whose work is done be seen as idle. False when a user stopped it meanwhile.
@@ -235,6 +238,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   batch.job = job_.id;
   batch.copies = copies();
   batch.fetches = fetches();
+  batch.upstream = job_.upstream && job_.kind == api::kDeleteObjects;
   batch.bucket = raw(job_.bucket);
   batch.to = raw(job_.to);
   batch.bmd_version = state->bmd.version;

@@ -75,17 +75,15 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
   co_return found;
 }
 
-Error no_copy_from_upstream(const api::Bucket& bucket) {
-  return {Errc::unsupported,
-          fmt::format("bucket \"{}\" has an upstream: copies of it to another bucket belong to "
-                      "later work",
-                      bucket.display())};
-}
-
 Error no_write_through(const api::Bucket& bucket) {
+  if (bucket.provider == "ht")
+    return {Errc::unsupported,
+            fmt::format("bucket \"{}\" is a web server's, and is read only: put the file there by "
+                        "other means",
+                        bucket.display())};
   return {Errc::unsupported,
-          fmt::format("bucket \"{}\" has an upstream, and this version of Tarn reads through it "
-                      "only: write to the upstream server itself",
+          fmt::format("bucket \"{}\" has an upstream: its objects can be written whole and "
+                      "deleted; appends, renames and changes of metadata belong to later work",
                       bucket.display())};
 }
 

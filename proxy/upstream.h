@@ -33,7 +33,5 @@ Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bu
 
 /// The refusal of a change of an object of such a bucket.
 [[nodiscard]] Error no_write_through(const api::Bucket& bucket);
-/// The refusal of a copy of many of its objects: those that are not here would be missing.
-[[nodiscard]] Error no_copy_from_upstream(const api::Bucket& bucket);
 
 }  // namespace tarn::proxy

@@ -13,7 +13,7 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
     co_return fail(Errc::invalid_argument, "a copy (object_to=) takes no body");
   CO_TRY(auto address, api::parse_uname(request.query().get("object_to")));
   CO_TRY(const Destination to, co_await find_destination(node, std::move(address)));
-  CO_TRY(const auto from, co_await open_newest(node, wanted));
+  CO_TRY(const auto from, co_await open_source(node, wanted));
   if (!from) co_return fail(object_missing(wanted));
   if (to.object.name.key() != wanted.name.key()) {
     CO_TRY_OK(co_await copy_to(node, request.exchange.request_id(), wanted.name, *from, to,

@@ -38,7 +38,7 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
   std::string new_name = how.name_of_copy(object);
   CO_TRY_OK(api::check_object_name(new_name));
   CO_TRY(const ObjectRequest source, co_await find_own(node, from, std::move(object)));
-  CO_TRY(const auto opened, co_await open_newest(node, source));
+  CO_TRY(const auto opened, co_await open_source(node, source));
   if (!opened) co_return std::optional<CopiedObject>();
   CO_TRY(const Destination goal, co_await find_in_bucket(node, to, std::move(new_name)));
   bool there = false;

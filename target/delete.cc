@@ -15,20 +15,15 @@
 namespace tarn::target {
 namespace {
 
-/// AIStore's clients may say with a body what a DELETE shall be.
-Task<Status> check_action(http::Request& request, const ObjectRequest& wanted) {
+/// AIStore's clients may say with a body what a DELETE shall be. True for an object that goes here
+/// alone, and stays upstream.
+Task<Result<bool>> is_eviction(http::Request& request, const ObjectRequest& wanted) {
   CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
   CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
   CO_TRY(const api::Action asked, api::parse_action(body));
   const bool has_upstream = api::has_upstream(wanted.bucket.name);
   const bool evicts = asked.action == "evict-listrange" || asked.action == "evict-remote-bck";
-  if (asked.action.empty() && has_upstream)
-    co_return fail(
-        Errc::unsupported,
-        "{} has an upstream, and this version of Tarn deletes nothing there: to take the "
-        "object out of the cluster alone, evict it",
-        wanted.bucket.name.display());
-  if (asked.action.empty() || (evicts && has_upstream)) co_return Status();
+  if (asked.action.empty() || (evicts && has_upstream)) co_return evicts;
   if (evicts)
     co_return fail(Errc::invalid_argument,
                    "{} is for objects of an upstream bucket, which can be fetched again; {} would "
@@ -42,8 +37,9 @@ Task<Status> check_action(http::Request& request, const ObjectRequest& wanted) {
 
 }  // namespace
 
-Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
-                            std::vector<Located> present, const OwnedNames::Write& write) {
+Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wanted,
+                                       std::vector<Located> present, const OwnedNames::Write& write,
+                                       api::CustomMetadata custom) {
   const auto map_version = write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
@@ -51,6 +47,7 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   tombstone.kind = io::ObjectRecord::Kind::tombstone;
   tombstone.generation = node.next_generation(*map_version);
   tombstone.modified_ns = node.clock.wall_time().count();
+  tombstone.custom = std::move(custom);
   const ObjectName name = as_of_now(node, wanted.name);
   std::optional<io::Coding> former;
   if (!present.empty()) former = present.front().record.coding;
@@ -65,13 +62,26 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   co_await tell_homes(node, name, tombstone.generation);
   if (former)
     drop_former(node, co_await asio::this_coro::executor, name, std::move(*former), tombstone);
+  co_return tombstone.generation;
+}
+
+Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
+                            std::vector<Located> present, const OwnedNames::Write& write) {
+  CO_TRY([[maybe_unused]] const Generation generation,
+         co_await put_tombstone(node, wanted, std::move(present), write, {}));
   co_return Status();
 }
 
 Task<Status> delete_object(TargetNode& node, http::Request& request) {
   CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
   if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
-  CO_TRY_OK(co_await check_action(request, wanted));
+  CO_TRY(const bool evicts, co_await is_eviction(request, wanted));
+  if (api::has_upstream(wanted.bucket.name) && !evicts) {
+    CO_TRY([[maybe_unused]] const std::uint64_t bytes,
+           co_await node.upstream_writes->remove(wanted, wanted.write, &request.head()));
+    CO_TRY_OK(check_lease_before_reply(wanted.write));
+    co_return co_await request.exchange.respond(http::Response(200));
+  }
   // Without the lock: what others hold unsettled is given to this node as well.
   if (pieces_of(node, wanted.name.bucket).many()) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());

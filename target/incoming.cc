@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/api/coding_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -37,6 +38,11 @@ Task<Result<std::size_t>> incoming_fill(http::Exchange& exchange, std::span<std:
 Task<Result<std::vector<Located>>> seen_by_writer(TargetNode& node, ObjectName name) {
   if (name.copies > 0) co_return co_await node.store.find_seen(std::move(name));
   co_return co_await find_here(node, std::move(name));
+}
+
+bool comes_from_upstream(const api::CustomMetadata& custom) {
+  return std::any_of(custom.begin(), custom.end(),
+                     [](const auto& pair) { return pair.first == api::kSourceKey; });
 }
 
 bool names_a_version(const http::RequestHead& head) {
@@ -162,6 +168,8 @@ Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
 
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted) {
+  if (api::has_upstream(wanted.bucket.name))
+    co_return co_await node.upstream_writes->check(wanted, head);
   if (!names_a_version(head)) co_return Status();
   CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   co_return check_write_allowed(head, newest, wanted);
@@ -247,6 +255,9 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    wanted.bucket.name.display());
   if (bucket->ending) co_return fail(cluster::being_destroyed(bucket->name));
+  if (api::has_upstream(bucket->name) && !comes_from_upstream(custom))
+    co_return fail(Errc::unsupported, "{} has an upstream, which must have each object first",
+                   wanted.bucket.name.display());
   const auto map_version = write.commit();
   if (!map_version)
     co_return fail(Errc::unavailable, "the lease ended while the body arrived; nothing was stored");

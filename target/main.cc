@@ -66,6 +66,7 @@
 #include "target/tombstones.h"
 #include "target/upstream/cold_reads.h"
 #include "target/upstream/requests.h"
+#include "target/upstream/write_through.h"
 
 namespace tarn::target {
 namespace {
@@ -186,6 +187,7 @@ class Target {
   std::optional<Upstream> upstream_;
   std::optional<TargetNode> node_;
   std::optional<ColdReads> cold_reads_;
+  std::optional<WriteThrough> write_through_;
   std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeConfig> config_;
   std::atomic<std::chrono::milliseconds> grace_{options_.service.shutdown_grace};
@@ -308,6 +310,8 @@ Status Target::connect_upstream() {
   upstream_.emplace(std::move(servers), clock_, std::move(tls));
   cold_reads_.emplace(*node_, *upstream_);
   node_->cold = &*cold_reads_;
+  write_through_.emplace(*node_, *upstream_, cold_reads_->board());
+  node_->upstream_writes = &*write_through_;
   return {};
 }
 

@@ -28,6 +28,7 @@
 #include "target/resilver_wish.h"
 #include "target/running_copies.h"
 #include "target/scrub_board.h"
+#include "target/upstream_writes.h"
 
 namespace tarn::target {
 
@@ -59,6 +60,8 @@ struct TargetNode {
   ScrubBoard scrub = {};
   /// Reads of cold objects of buckets with an upstream. Set before the first request.
   ColdObjects* cold = nullptr;
+  /// Writes of objects of such buckets. Set before the first request.
+  UpstreamWrites* upstream_writes = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};
   RunningCopies copies = {};
@@ -120,7 +123,12 @@ Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string&
 [[nodiscard]] Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name);
 /// What a request says about an object that does not exist, or not here.
 [[nodiscard]] Error object_missing(const ObjectRequest& wanted);
-/// Tombstones `present` and unlinks its files, durably. The caller holds the name's lock.
+/// Tombstones `present` and unlinks its files, durably; the tombstone's generation. `custom`: what
+/// the tombstone notes. The caller holds the name's lock.
+Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wanted,
+                                       std::vector<Located> present, const OwnedNames::Write& write,
+                                       api::CustomMetadata custom);
+/// The same, of a plain delete.
 Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
                             std::vector<Located> present, const OwnedNames::Write& write);
 

@@ -205,6 +205,13 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
   OwnedNames::Write write;
   if (node_.owned.begin(wanted.name.uname, write) != OwnedNames::Verdict::yes)
     co_return fail(Errc::unavailable, "{} is being handed over; try again", wanted.display());
+  if (batch_.upstream) {
+    const auto removed = co_await node_.upstream_writes->remove(wanted, write, nullptr);
+    Status done = removed ? check_lease_before_reply(write) : fail(removed.error());
+    if (done) progress_.counts.add(*removed);
+    if (!done && done.error().code == Errc::unavailable) progress_.unsure.push_back(index);
+    co_return done;
+  }
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node_, wanted));
   if (!newest.exists()) co_return fail(object_missing(wanted));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/api/status.h"
+#include "common/api/upstream_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -133,6 +134,11 @@ Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& fro
   CO_TRY_OK(kept.check(digests.xxh64()));
   api::CustomMetadata custom = from.record().custom;
   kept.note_kept(custom);
+  if (api::has_upstream(to.object.bucket.name)) {
+    CO_TRY_OK(co_await node.upstream_writes->put(to.object, write, new_bytes(*file, digests),
+                                                 std::move(custom), terms.conditions));
+    co_return check_lease_before_reply(write);
+  }
   CO_TRY(const io::ObjectRecord record,
          co_await commit_file(node, to.object, write, new_bytes(*file, digests), std::move(custom),
                               terms.conditions));
@@ -228,6 +234,18 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
   to.owner = cluster::owner_of(object.state->map, object.name.uname);
   if (to.owner == nullptr) co_return fail(Errc::unavailable, "no target owns {}", object.display());
   co_return to;
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
+                                                      const ObjectRequest& wanted) {
+  CO_TRY(auto from, co_await open_newest(node, wanted));
+  if (from || !api::has_upstream(wanted.bucket.name)) co_return from;
+  const auto fetched = co_await node.cold->fetch(wanted);
+  if (!fetched && fetched.error().code == Errc::object_not_found) co_return from;
+  if (!fetched) co_return fail(fetched.error());
+  CO_TRY(from, co_await open_newest(node, wanted));
+  if (from) co_return from;
+  co_return fail(Errc::unavailable, "{} is being written upstream; try again", wanted.display());
 }
 
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,

@@ -4,6 +4,7 @@
 // the bucket asks for that. What else comes as a PUT, append and copy, branches off here.
 
 #include "common/api/coding_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
@@ -71,6 +72,12 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
   announced.note_kept(custom);
+  if (api::has_upstream(wanted.bucket.name)) {
+    CO_TRY(io::ObjectRecord record,
+           co_await node.upstream_writes->put(wanted, wanted.write, new_bytes(*file, digests),
+                                              std::move(custom), &head));
+    co_return Stored{std::move(record), false};
+  }
   CO_TRY(io::ObjectRecord record,
          co_await commit_file(node, wanted, wanted.write, new_bytes(*file, digests),
                               std::move(custom), &head));

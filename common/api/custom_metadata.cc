@@ -47,7 +47,8 @@ bool is_checksum_key(std::string_view key) {
 }
 
 bool is_reserved_key(std::string_view key) {
-  return is_checksum_key(key) || iequals(key, kSourceKey) || iequals(key, kSourceTagKey);
+  return is_checksum_key(key) || iequals(key, kSourceKey) || iequals(key, kSourceTagKey) ||
+         iequals(key, kWritingKey);
 }
 
 std::size_t custom_metadata_bytes(const CustomMetadata& pairs) {

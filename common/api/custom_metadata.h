@@ -26,6 +26,8 @@ inline constexpr const char* kChecksumValueKey = "Ais-Checksum-Value";
 /// entity tag that the object has there. Users cannot set them, and a copy does not have them.
 inline constexpr const char* kSourceKey = "Tarn-Source";
 inline constexpr const char* kSourceTagKey = "Tarn-Source-ETag";
+/// The key under which a tombstone notes that its name is being written upstream.
+inline constexpr const char* kWritingKey = "Tarn-Writing";
 /// True for keys that the cluster sets and users cannot, in any case.
 [[nodiscard]] bool is_reserved_key(std::string_view key);
 

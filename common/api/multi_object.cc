@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 
 namespace tarn::api {
@@ -68,9 +69,11 @@ Status take_goal(const json& goal, MultiObject& out) {
   }
   TRY(out.to->provider, canonical_provider(out.to->provider));
   TRY_OK(check_bucket_name(out.to->name));
-  if (out.to->provider != "ais" || !out.to->ns_uuid.empty())
+  const bool is_ours = out.to->provider == "ais" && out.to->ns_uuid.empty();
+  if (!is_ours && !has_upstream(*out.to))
     return fail(Errc::unsupported,
-                "bucket \"{}\" cannot be the destination: upstream buckets belong to later work",
+                "bucket \"{}\" cannot be the destination: buckets of this provider belong to later "
+                "work",
                 out.to->display());
   if (!out.how.prefix.empty())
     return fail(multi_object_wrong(kCopyObjects,
@@ -106,10 +109,10 @@ Result<MultiObject> parse_multi_object(std::string_view action, const json& valu
 }
 
 void to_json(json& out, const ObjectBatch& batch) {
-  out = {{"job", batch.job},        {"copies", batch.copies},   {"bucket", batch.bucket},
-         {"to", batch.to},          {"bmd", batch.bmd_version}, {"map", batch.map_version},
-         {"how", batch.how},        {"again", batch.again},     {"names", batch.names},
-         {"fetches", batch.fetches}};
+  out = {{"job", batch.job},         {"copies", batch.copies},    {"bucket", batch.bucket},
+         {"to", batch.to},           {"bmd", batch.bmd_version},  {"map", batch.map_version},
+         {"how", batch.how},         {"again", batch.again},      {"names", batch.names},
+         {"fetches", batch.fetches}, {"upstream", batch.upstream}};
 }
 
 void from_json(const json& in, ObjectBatch& batch) {
@@ -123,6 +126,7 @@ void from_json(const json& in, ObjectBatch& batch) {
   in.at("again").get_to(batch.again);
   in.at("names").get_to(batch.names);
   batch.fetches = in.value("fetches", false);
+  batch.upstream = in.value("upstream", false);
 }
 
 void to_json(json& out, const BatchProgress& progress) {

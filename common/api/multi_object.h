@@ -45,6 +45,7 @@ struct ObjectBatch {
   std::string job;  ///< at most one batch of a job is under way at a target
   bool copies = false;
   bool fetches = false;      ///< from upstream; neither this nor copies: deletes or evicts
+  bool upstream = false;     ///< deletes upstream as well
   std::uint64_t bucket = 0;  ///< its id
   std::uint64_t to = 0;      ///< of a copy: the id of the bucket
   std::uint64_t bmd_version = 0;

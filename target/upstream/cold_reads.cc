@@ -115,7 +115,7 @@ Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted
   const bool begun = node_.aside.spawn(co_await asio::this_coro::executor,
                                        fill_object(node_, upstream_, board_, fill, std::move(own)));
   if (!begun) {
-    board_.end(wanted.name.key());
+    board_.end(wanted.name.key(), *fill);
     const auto stopping = fail(Errc::unavailable, "this target is stopping; try again");
     fill->end(stopping, stopping);
   }

@@ -23,7 +23,7 @@ class ColdReads final : public ColdObjects {
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
 
-  [[nodiscard]] const FillBoard& board() const { return board_; }
+  [[nodiscard]] FillBoard& board() { return board_; }
 
  private:
   Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);

@@ -21,7 +21,8 @@ bool is_s3(const UpstreamServer& server) { return server.kind == api::UpstreamKi
 /// Completes a request to S3: the query as it is signed, date, payload and signature.
 http::ClientRequest s3_request(const UpstreamServer& server, http::Method method,
                                const std::string& path, RequestToSign::Pairs query,
-                               http::Fields more, std::int64_t now) {
+                               http::Fields more, std::int64_t now,
+                               std::string_view payload = security::kEmptyPayload) {
   http::ClientRequest out;
   out.method = method;
   out.target = path;
@@ -30,7 +31,7 @@ http::ClientRequest s3_request(const UpstreamServer& server, http::Method method
   if (!server.credentials) return out;
   const std::string date = security::amz_date(now);
   out.fields.push_back({"x-amz-date", date});
-  out.fields.push_back({"x-amz-content-sha256", std::string(security::kEmptyPayload)});
+  out.fields.push_back({"x-amz-content-sha256", std::string(payload)});
   if (!server.credentials->session_token.empty())
     out.fields.push_back({"x-amz-security-token", server.credentials->session_token});
   RequestToSign signed_part;
@@ -40,7 +41,7 @@ http::ClientRequest s3_request(const UpstreamServer& server, http::Method method
   signed_part.headers.emplace_back("Host", server.url.host_field());
   for (const http::Field& field : out.fields)
     if (field.name.starts_with("x-amz-")) signed_part.headers.emplace_back(field.name, field.value);
-  signed_part.payload = security::kEmptyPayload;
+  signed_part.payload = payload;
   signed_part.amz_date = date;
   out.fields.push_back(
       {"Authorization",
@@ -66,21 +67,6 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> part_of(std::string_view 
   const auto whole = parse_u64(text.substr(slash + 1));
   if (!first || !whole) return std::nullopt;
   return std::pair(*first, *whole);
-}
-
-/// True if an entity tag of S3 is the MD5 of the object: it is not for uploads in parts, whose tag
-/// has a dash, and not for objects that are encrypted with a customer's or a KMS key ("Checking
-/// object integrity", AWS).
-std::string md5_in(const http::ClientResponse& answer) {
-  const std::string_view encryption = answer.field("x-amz-server-side-encryption");
-  if (encryption.starts_with("aws:kms") ||
-      !answer.field("x-amz-server-side-encryption-customer-algorithm").empty())
-    return "";
-  std::string_view tag = answer.field("ETag");
-  constexpr std::size_t kQuotedMd5 = 34;
-  if (tag.size() != kQuotedMd5 || tag.front() != '"') return "";
-  const auto bytes = unhex(tag.substr(1, kQuotedMd5 - 2));
-  return bytes ? base64(*bytes) : "";
 }
 
 /// Those that are of the whole body; S3 says of multipart uploads those of the parts together.
@@ -120,6 +106,18 @@ std::pair<std::string, std::string> s3_error_in(std::string_view body) {
 
 }  // namespace
 
+std::string md5_in(const http::ClientResponse& answer) {
+  const std::string_view encryption = answer.field("x-amz-server-side-encryption");
+  if (encryption.starts_with("aws:kms") ||
+      !answer.field("x-amz-server-side-encryption-customer-algorithm").empty())
+    return "";
+  std::string_view tag = answer.field("ETag");
+  constexpr std::size_t kQuotedMd5 = 34;
+  if (tag.size() != kQuotedMd5 || tag.front() != '"') return "";
+  const auto bytes = unhex(tag.substr(1, kQuotedMd5 - 2));
+  return bytes ? base64(*bytes) : "";
+}
+
 bool UpstreamObject::is_same_version(const UpstreamObject& other) const {
   if (size != other.size || etag.empty() || etag.starts_with("W/")) return false;
   return etag == other.etag;
@@ -139,6 +137,50 @@ http::ClientRequest object_request(const UpstreamServer& server, http::Method me
   // What is stored is what the client gets: not what a server packed for one transfer.
   out.fields.push_back({"Accept-Encoding", "identity"});
   return out;
+}
+
+Result<http::ClientRequest> change_request(const UpstreamServer& server, std::string_view object,
+                                           UpstreamChange change, std::int64_t now) {
+  if (!is_s3(server))
+    return fail(Errc::unsupported, "{} is a web server, which takes no writes", server.display());
+  const std::string payload = change.has_streamed_body ? std::string(security::kUnsignedPayload)
+                                                       : security::sha256_hex(change.body);
+  http::ClientRequest out =
+      s3_request(server, change.method, path_of(server, object), std::move(change.query),
+                 std::move(change.fields), now, payload);
+  out.body = std::move(change.body);
+  return out;
+}
+
+Result<std::string> upload_id_in(const UpstreamServer& server, std::string_view body) {
+  pugi::xml_document xml;
+  std::string id;
+  if (xml.load_buffer(body.data(), body.size()))
+    id = xml.child("InitiateMultipartUploadResult").child_value("UploadId");
+  if (!id.empty()) return id;
+  return fail(Errc::bad_upstream, "{} began an upload in parts without an UploadId",
+              server.display());
+}
+
+std::string complete_body(const std::vector<std::string>& tags) {
+  std::string out = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
+  for (std::size_t i = 0; i < tags.size(); ++i)
+    out += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>", i + 1, tags[i]);
+  return out + "</CompleteMultipartUpload>";
+}
+
+Result<std::string> completed_tag_in(const UpstreamServer& server, std::string_view body) {
+  pugi::xml_document xml;
+  static_cast<void>(xml.load_buffer(body.data(), body.size()));
+  if (std::string tag = xml.child("CompleteMultipartUploadResult").child_value("ETag");
+      !tag.empty())
+    return tag;
+  const auto [code, message] = s3_error_in(body);
+  const bool may_pass = code.empty() || code == "InternalError" || code == "SlowDown" ||
+                        code == "ServiceUnavailable" || code == "RequestTimeout";
+  return fail(may_pass ? Errc::unavailable : Errc::bad_upstream,
+              "{} did not complete an upload in parts: {}", server.display(),
+              code.empty() ? "its answer has no entity tag" : printable(code + ": " + message));
 }
 
 http::ClientRequest bucket_request(const UpstreamServer& server, std::int64_t now) {
@@ -234,6 +276,7 @@ Refusal refusal_in(const UpstreamServer& server, std::string_view about,
   out.may_pass = status == 429 || (status >= 500 && status != 501 && status != 505);
   out.is_absent = status == 404 || status == 410;
   out.names_object = code == "NoSuchKey";
+  out.names_bucket = code == "NoSuchBucket";
   out.error.code = Errc::bad_upstream;
   if (out.may_pass) out.error.code = Errc::unavailable;
   if (out.is_absent) out.error.code = Errc::object_not_found;

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/http/client.h"
+#include "common/security/sigv4.h"
 #include "target/upstream/servers.h"
 
 namespace tarn::target {
@@ -50,6 +51,30 @@ struct UpstreamPage {
 [[nodiscard]] http::ClientRequest object_request(const UpstreamServer& server, http::Method method,
                                                  std::string_view object, http::Fields more,
                                                  std::int64_t now);
+/// A request that changes an object of S3.
+struct UpstreamChange {
+  http::Method method = http::Method::put;
+  security::RequestToSign::Pairs query = {};  ///< of an upload in parts
+  http::Fields fields = {};
+  std::string body = {};           ///< a small one, which is signed
+  bool has_streamed_body = false;  ///< its bytes are not signed: a field says their checksum
+};
+/// unsupported for a web server, which takes no writes.
+[[nodiscard]] Result<http::ClientRequest> change_request(const UpstreamServer& server,
+                                                         std::string_view object,
+                                                         UpstreamChange change, std::int64_t now);
+/// The id of an upload in parts, in the answer to POST ?uploads. bad_upstream without one.
+[[nodiscard]] Result<std::string> upload_id_in(const UpstreamServer& server, std::string_view body);
+/// The body of CompleteMultipartUpload. `tags`: the entity tags of the parts, the first one first.
+[[nodiscard]] std::string complete_body(const std::vector<std::string>& tags);
+/// The entity tag that CompleteMultipartUpload answers with. Its status is 200 also where it has
+/// failed: the body then has an error (bad_upstream, or unavailable for what may pass).
+[[nodiscard]] Result<std::string> completed_tag_in(const UpstreamServer& server,
+                                                   std::string_view body);
+/// The MD5 of the body that an answer of S3 says by its entity tag, in base64; empty: it says none.
+/// It does not for uploads in parts, whose tag has a dash, and for objects that are encrypted with
+/// a customer's or a KMS key ("Checking object integrity", AWS).
+[[nodiscard]] std::string md5_in(const http::ClientResponse& answer);
 /// A request that succeeds if the bucket is there and may be read.
 [[nodiscard]] http::ClientRequest bucket_request(const UpstreamServer& server, std::int64_t now);
 /// One page: names greater than `after` that begin with `prefix`. unsupported for a web server,
@@ -72,6 +97,7 @@ struct Refusal {
   bool may_pass = false;      ///< the same request may succeed a moment later: 429, 5xx
   bool is_absent = false;     ///< 404: the object, or the bucket, which `names_object` tells apart
   bool names_object = false;  ///< S3's NoSuchKey: it is the object that is absent
+  bool names_bucket = false;  ///< S3's NoSuchBucket
 };
 /// `about`: "GET ais://..", for the message. `body` may be cut.
 [[nodiscard]] Refusal refusal_in(const UpstreamServer& server, std::string_view about,

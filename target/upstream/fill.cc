@@ -100,7 +100,13 @@ std::shared_ptr<Fill> FillBoard::find(const std::string& key) const {
   return found == fills_.end() ? nullptr : found->second;
 }
 
-void FillBoard::end(const std::string& key) {
+void FillBoard::end(const std::string& key, const Fill& fill) {
+  const std::lock_guard lock(mutex_);
+  const auto found = fills_.find(key);
+  if (found != fills_.end() && found->second.get() == &fill) fills_.erase(found);
+}
+
+void FillBoard::part_with(const std::string& key) {
   const std::lock_guard lock(mutex_);
   fills_.erase(key);
 }

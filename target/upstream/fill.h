@@ -82,7 +82,10 @@ class FillBoard {
   [[nodiscard]] Joined join(const std::string& key);
   /// The one that is under way; null: none is.
   [[nodiscard]] std::shared_ptr<Fill> find(const std::string& key) const;
-  void end(const std::string& key);
+  /// Takes a fill that has ended from the board, if it is still there.
+  void end(const std::string& key, const Fill& fill);
+  /// Later readers do not join the fill that is under way: it may have an old version.
+  void part_with(const std::string& key);
   /// Notes that a part of an object was asked for. True for the second one within a minute.
   [[nodiscard]] bool note_part(const std::string& key, std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::size_t running() const;

@@ -9,6 +9,7 @@
 #include "target/away_drive.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/upstream/write_mark.h"
 
 namespace tarn::target {
 namespace {
@@ -18,12 +19,15 @@ constexpr int kResumesMax = 4;  // without a byte between them
 constexpr std::uint64_t kEagerBytes = 1U << 20U;
 constexpr std::size_t kEagerPieceBytes = 64U << 10U;
 
-/// The generation of what the cluster has of the name; nothing: it never had any.
-using Noted = std::optional<Generation>;
+/// What the cluster has of the name when a fill begins.
+struct Noted {
+  std::optional<Generation> generation;  ///< nothing: it never had any
+  bool is_being_written = false;         ///< upstream may have the old version or the new one
+};
 
-Noted generation_in(const Newest& newest) {
-  if (!newest.record) return std::nullopt;
-  return newest.record->generation;
+Noted noted_in(const TargetNode& node, const Newest& newest) {
+  if (!newest.record) return {};
+  return {newest.record->generation, is_open_mark(*newest.record, node.clock.wall_time().count())};
 }
 
 /// The body of one object, from one version, over as many connections as that takes.
@@ -147,10 +151,12 @@ Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyC
 /// Makes the file the object, unless something has happened to the name since `noted`.
 Task<Status> keep(TargetNode& node, const ObjectRequest& wanted, const UpstreamObject& object,
                   NewBytes bytes, api::CustomMetadata custom, Noted noted) {
+  if (noted.is_being_written && SAFETY("safety.fill_mark"))
+    co_return fail(Errc::conflict, "{} is being written upstream", wanted.display());
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
-  if (generation_in(newest) != noted)
+  if (noted_in(node, newest).generation != noted.generation)
     co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
   if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
   CO_FAIL_POINT("fill.before_commit");
@@ -198,8 +204,10 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
     co_return Status();
   }
   ++upstream.counts().fills_failed;
-  obs::log("target").warn("fill not kept object={} bytes={} err={}", name.display(), digests.size(),
-                          kept.error().message);
+  const auto level =
+      kept.error().code == Errc::conflict ? spdlog::level::info : spdlog::level::warn;
+  obs::log("target").log(level, "fill not kept object={} bytes={} err={}", name.display(),
+                         digests.size(), kept.error().message);
   fill.end({}, fail(kept.error()));
   co_return Status();
 }
@@ -210,7 +218,7 @@ Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
   CO_TRY(const Newest before, co_await find_settled(node, wanted));
   // It has come since the reader looked.
   if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());
-  co_return co_await fetch(node, upstream, fill, wanted, generation_in(before));
+  co_return co_await fetch(node, upstream, fill, wanted, noted_in(node, before));
 }
 
 /// Takes the fill from the board however the coroutine ends, a stop of the target included: no
@@ -219,7 +227,7 @@ struct EndOfFill {
   EndOfFill(FillBoard& its_board, std::string its_key, Fill& its_fill)
       : board(its_board), key(std::move(its_key)), fill(its_fill) {}
   ~EndOfFill() {
-    board.end(key);
+    board.end(key, fill);
     const auto stopped = fail(Errc::unavailable, "the fetch from upstream was stopped; try again");
     fill.end(stopped, stopped);
   }

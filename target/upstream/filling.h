@@ -14,7 +14,8 @@ namespace tarn::target {
 /// Fetches the whole of a cold object into `fill`, and makes it an object of the cluster if nothing
 /// has happened to the name meanwhile. The order:
 ///
-///   1. what the cluster has of the name is noted: nothing, or a tombstone;
+///   1. what the cluster has of the name is noted: nothing, or a tombstone, which may be the open
+///      mark of a write (write_mark.h): then nothing is kept;
 ///   2. upstream is asked, the body written to a work file and hashed; a connection that breaks is
 ///      continued by Range and If-Match, so that all bytes are of one version;
 ///   3. length and checksums are compared; only then readers get the last window;

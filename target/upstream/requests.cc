@@ -109,7 +109,7 @@ std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
        }}};
 }
 
-void export_upstream(obs::Metrics& metrics, Upstream& upstream, const ColdReads& reads) {
+void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads) {
   auto& running = metrics.gauge("tarn_upstream_fills_running",
                                 "objects that are being fetched from upstream and stored");
   struct Row {
@@ -130,7 +130,14 @@ void export_upstream(obs::Metrics& metrics, Upstream& upstream, const ColdReads&
        counts.fills},
       {metrics.counter("tarn_upstream_fills_failed_total",
                        "objects that could not be fetched, or not be stored"),
-       counts.fills_failed}};
+       counts.fills_failed},
+      {metrics.counter("tarn_upstream_sent_bytes_total", "bytes of objects sent to upstream"),
+       counts.sent_bytes},
+      {metrics.counter("tarn_upstream_writes_total", "PUTs and DELETEs that upstream accepted"),
+       counts.writes},
+      {metrics.counter("tarn_upstream_writes_failed_total",
+                       "PUTs and DELETEs that upstream refused or did not answer"),
+       counts.writes_failed}};
   metrics.before_scrape([rows, &running, &reads] {
     for (const Row& row : rows)
       row.counter.Increment(static_cast<double>(row.count.load()) - row.counter.Value());

@@ -20,6 +20,6 @@ struct TargetNode;
 [[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);
 
 /// The metrics tarn_upstream_* (docs/metrics.md). All must outlive `metrics`.
-void export_upstream(obs::Metrics& metrics, Upstream& upstream, const ColdReads& reads);
+void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads);
 
 }  // namespace tarn::target

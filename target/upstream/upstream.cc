@@ -4,6 +4,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
@@ -56,6 +57,81 @@ Task<Result<Answer>> Upstream::try_once(const UpstreamServer& server, http::Clie
          co_await client_.open(server.url, std::move(request), std::nullopt, kUpstreamLimits));
   CO_TRY(http::ClientResponse head, co_await stream.read_head());
   co_return Answer(std::move(head), std::move(stream));
+}
+
+Task<Result<http::ClientResponse>> Upstream::try_change(
+    const UpstreamServer& server, http::ClientRequest request, FilePart part,
+    std::chrono::steady_clock::time_point until) {
+  ++counts_.requests;
+  http::CallLimits limits = kUpstreamLimits;
+  // S3 may take minutes to put parts together.
+  if (part.file == nullptr)
+    limits.stall =
+        std::chrono::ceil<std::chrono::milliseconds>(std::max<std::chrono::steady_clock::duration>(
+            until - std::chrono::steady_clock::now(), 1s));
+  const std::string body = std::move(request.body);
+  const std::uint64_t length = part.file == nullptr ? body.size() : part.length;
+  CO_TRY(http::ClientStream stream,
+         co_await client_.open(server.url, std::move(request), length, limits));
+  Status sent = co_await stream.write(std::as_bytes(std::span(body)));
+  const PooledBuffer buffer(PooledBuffer::kSmallBytes);
+  for (std::uint64_t at = 0; sent && part.file != nullptr && at < part.length;) {
+    if (std::chrono::steady_clock::now() > until)
+      co_return fail(Errc::timeout, "only {} of {} bytes could be sent in time", at, part.length);
+    const auto piece =
+        buffer.span().first(std::min<std::uint64_t>(part.length - at, buffer.span().size()));
+    CO_TRY_OK(co_await part.file->read(piece, part.offset + at));
+    sent = co_await stream.write(piece);
+    at += piece.size();
+    counts_.sent_bytes += piece.size();
+  }
+  if (sent) sent = co_await stream.finish();
+  // A server that refuses may answer before it has taken the whole body.
+  auto answer = co_await stream.read_head();
+  if (!answer) co_return fail(sent ? answer.error() : sent.error());
+  CO_TRY(answer->body, co_await read_rest(stream, kRefusalBytesMax));
+  co_return std::move(*answer);
+}
+
+Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange change, FilePart part,
+                                         std::chrono::seconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  Changed out{fail(Errc::unavailable, "nothing was tried"), false};
+  const auto server = servers_.server_of(name.bucket, name.props);
+  const std::string about = fmt::format("{} {}", http::to_string(change.method), name.display());
+  if (!server) out.answer = fail(server.error());
+  for (int attempt = 0; server && attempt < kTriesMax; ++attempt) {
+    if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
+    if (attempt > 0 && std::chrono::steady_clock::now() > until) break;
+    auto request = change_request(*server, name.object, change, now());
+    if (!request) {
+      out.answer = fail(request.error());
+      break;
+    }
+    auto answer = co_await try_change(*server, std::move(*request), part, until);
+    if (answer && answer->status / 100 == 2) {
+      out.answer = std::move(*answer);
+      out.may_have_happened = false;
+      co_return out;
+    }
+    ++counts_.failed;
+    if (!answer) {
+      out.answer = fail(Errc::unavailable, "{}: {} does not answer: {}", about, server->display(),
+                        answer.error().message);
+      const Errc why = answer.error().code;
+      out.may_have_happened = out.may_have_happened || why != Errc::invalid_argument;
+      if (why == Errc::invalid_argument || why == Errc::cancelled) break;
+      continue;
+    }
+    Refusal refusal = refusal_in(*server, about, *answer);
+    if (refusal.is_absent && !refusal.names_object)
+      refusal.error.code = refusal.names_bucket ? Errc::bucket_not_found : Errc::bad_upstream;
+    out.answer = fail(std::move(refusal.error));
+    out.may_have_happened = out.may_have_happened || refusal.may_pass;
+    if (!refusal.may_pass) break;
+  }
+  obs::log("target").warn("upstream refused what={} err={}", about, out.answer.error().message);
+  co_return out;
 }
 
 template <class Make>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "common/base/error.h"
 #include "common/cluster/state.h"
 #include "common/http/client.h"
+#include "target/followed_file.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/servers.h"
 
@@ -47,6 +49,25 @@ class Upstream {
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match.
   Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
   Task<Result<UpstreamObject>> head(UpstreamName name);
+  /// Bytes of a file that are sent as a body.
+  struct FilePart {
+    FollowedFile* file = nullptr;  ///< null: the body of the request itself
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+  };
+  struct Changed {
+    Result<http::ClientResponse> answer;  ///< with its body
+    /// Without a usable answer: upstream may make the change all the same, or has made it.
+    bool may_have_happened = false;
+  };
+  /// Sends a change of an object, whose body is `part`. After `patience` no further try is begun,
+  /// and the one under way is broken off. `part.file` must outlive the call.
+  Task<Changed> change(UpstreamName name, UpstreamChange change, FilePart part,
+                       std::chrono::seconds patience);
+  /// As UpstreamServers::server_of().
+  [[nodiscard]] Result<UpstreamServer> server_of(const UpstreamName& name) const {
+    return servers_.server_of(name.bucket, name.props);
+  }
   [[nodiscard]] bool is_configured() const { return servers_.is_configured(); }
   /// As UpstreamServers::endpoint().
   [[nodiscard]] const std::string& endpoint() const { return servers_.endpoint(); }
@@ -67,12 +88,18 @@ class Upstream {
     std::atomic<std::uint64_t> failed{0};    ///< requests without a usable answer
     std::atomic<std::uint64_t> fills{0};     ///< objects that were fetched whole and kept
     std::atomic<std::uint64_t> fills_failed{0};
+    std::atomic<std::uint64_t> sent_bytes{0};  ///< of objects, tries included
+    std::atomic<std::uint64_t> writes{0};      ///< PUTs and DELETEs that upstream accepted
+    std::atomic<std::uint64_t> writes_failed{0};
   };
   [[nodiscard]] Counts& counts() { return counts_; }
 
  private:
   Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> try_once(
       const UpstreamServer& server, http::ClientRequest request);
+  Task<Result<http::ClientResponse>> try_change(const UpstreamServer& server,
+                                                http::ClientRequest request, FilePart part,
+                                                std::chrono::steady_clock::time_point until);
   template <class Make>
   Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> send(
       const UpstreamServer& server, std::string about, Make make);

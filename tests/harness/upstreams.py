@@ -15,8 +15,10 @@ import boto3
 import botocore.config
 import pytest
 
+from harness import client
 from harness.etcd import free_port, stop, wait_alive
 from harness.go_programs import go_program
+from harness.waiting import wait_until
 
 ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
@@ -109,11 +111,12 @@ class S3Server(Server):
 
 class FlawedServer:
     """Serves `objects` ({name: bytes}) as S3 does, and does to a GET what `flaws` says for its name: a function of
-    (handler, body, range start) that answers by itself, called as long as it is there. `seen` is [(method, name, headers)]."""
+    (handler, body, range start) that answers by itself, called as long as it is there. `put_flaws` are functions of
+    (handler, body) for PUT, and of (handler, None) for DELETE. `seen` is [(method, name, headers)]."""
 
     def __init__(self, certificates=None):
         """With the directory of make_certificates() it speaks https."""
-        self.objects, self.flaws, self.seen = {}, {}, []
+        self.objects, self.flaws, self.put_flaws, self.seen = {}, {}, {}, []
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -127,6 +130,30 @@ class FlawedServer:
 
             def do_GET(self):
                 self.answer()
+
+            def do_PUT(self):
+                self.change(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def do_DELETE(self):
+                self.change(None)
+
+            def change(self, body):
+                name = urllib.parse.unquote(self.path.partition("?")[0]).split("/", 2)[2]
+                owner.seen.append((self.command, name, dict(self.headers)))
+                if name in owner.put_flaws:
+                    return owner.put_flaws[name](self, body)
+                self.accept(name, body)
+
+            def accept(self, name, body):
+                """Makes the change, and says so."""
+                if body is None:
+                    owner.objects.pop(name, None)
+                    return self.say(204, b"")
+                owner.objects[name] = body
+                self.send_response(200)
+                self.send_header("ETag", etag_of(body))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
             def answer(self):
                 name = urllib.parse.unquote(self.path.partition("?")[0]).split("/", 2)[2:]
@@ -143,7 +170,8 @@ class FlawedServer:
                 if self.headers.get("If-Match", etag_of(body)) != etag_of(body):
                     return self.say(412, b"<Error><Code>PreconditionFailed</Code><Message>changed</Message></Error>")
                 self.begin(body, start)
-                self.wfile.write(body[start:])
+                if self.command == "GET":
+                    self.wfile.write(body[start:])
 
             def begin(self, body, start=0, etag=None):
                 """The head of an answer with `body` from `start` on."""
@@ -187,6 +215,22 @@ class FlawedServer:
 
 def etag_of(body):
     return f'"{hashlib.md5(body).hexdigest()}"'
+
+
+def is_stored(cluster, bucket, name):
+    """True if the cluster has the object."""
+    return client.request("HEAD", cluster.url(bucket, name) + "&presence=2").status == 200
+
+
+def wait_stored(cluster, bucket, *names):
+    for name in names:
+        wait_until(lambda: is_stored(cluster, bucket, name), 20, f"{bucket}/{name} is stored")
+
+
+def evict(cluster, bucket, name):
+    """Takes an object out of the cluster alone."""
+    answer = client.request("DELETE", cluster.url(bucket, name), b'{"action":"evict-listrange"}', expect=False)
+    assert answer.status == 200, answer
 
 
 def upstream_cluster(make_cluster, *servers, targets=3, settings=None, environment=None, **options):

@@ -13,6 +13,7 @@
 #include "target/upstream/dialect.h"
 #include "target/upstream/fill.h"
 #include "target/upstream/servers.h"
+#include "target/upstream/write_mark.h"
 
 using namespace tarn;
 using namespace tarn::target;
@@ -142,6 +143,60 @@ TEST_CASE("upstream: requests to S3 are signed, those to web servers carry no se
   CHECK(plain.target == "/a/x.tar");
   CHECK(field_of(plain.fields, "Authorization") == nullptr);
   CHECK(field_of(plain.fields, "Accept-Encoding")->value == "identity");
+}
+
+TEST_CASE("upstream: changes are signed, small bodies with their hash", "[upstream]") {
+  UpstreamChange put;
+  put.fields = {{"Content-MD5", "q"}};
+  put.has_streamed_body = true;
+  const auto streamed = change_request(s3_server(), "a b/c", put, kNow).value();
+  CHECK(streamed.target == "/data/a%20b/c");
+  CHECK(field_of(streamed.fields, "x-amz-content-sha256")->value == security::kUnsignedPayload);
+  CHECK(field_of(streamed.fields, "Content-MD5")->value == "q");
+  CHECK(field_of(streamed.fields, "Authorization")->value.starts_with("AWS4-HMAC-SHA256 "));
+  UpstreamChange complete{http::Method::post, {{"uploadId", "x/y"}}};
+  complete.body = complete_body({"\"a\"", "\"b\""});
+  const auto small = change_request(s3_server(), "o", complete, kNow).value();
+  CHECK(small.target == "/data/o?uploadId=x%2Fy");
+  CHECK(small.body.find("<PartNumber>2</PartNumber><ETag>\"b\"</ETag>") != std::string::npos);
+  CHECK(field_of(small.fields, "x-amz-content-sha256")->value == security::sha256_hex(small.body));
+  CHECK(change_request(web_server(), "o", put, kNow).error().code == Errc::unsupported);
+}
+
+TEST_CASE("upstream: the end of an upload in parts may be an error with status 200", "[upstream]") {
+  const auto begun = [](const char* body) { return upload_id_in(s3_server(), body); };
+  CHECK(begun("<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
+              "</InitiateMultipartUploadResult>") == "u1");
+  CHECK(begun("<html>").error().code == Errc::bad_upstream);
+  const auto ended = [](const char* body) { return completed_tag_in(s3_server(), body); };
+  CHECK(
+      ended(
+          "<CompleteMultipartUploadResult><ETag>\"t-2\"</ETag></CompleteMultipartUploadResult>") ==
+      "\"t-2\"");
+  const auto refused =
+      ended("<Error><Code>InvalidPart</Code><Message>no such part</Message></Error>");
+  CHECK(refused.error().code == Errc::bad_upstream);
+  CHECK(refused.error().message.find("InvalidPart") != std::string::npos);
+  CHECK(ended("<Error><Code>InternalError</Code></Error>").error().code == Errc::unavailable);
+  CHECK(ended("").error().code == Errc::unavailable);
+}
+
+TEST_CASE("upstream: the mark of a write is open for a while, and survives the index",
+          "[upstream]") {
+  io::ObjectRecord record;
+  record.kind = io::ObjectRecord::Kind::tombstone;
+  record.modified_ns = kNow * 1'000'000'000;
+  const auto after = [&](std::chrono::seconds time) {
+    return record.modified_ns + std::chrono::nanoseconds(time).count();
+  };
+  CHECK_FALSE(is_open_mark(record, after(std::chrono::seconds(0))));
+  record.custom = write_mark();
+  const auto kept = io::decode_record(io::encode(record)).value();
+  CHECK(is_open_mark(kept, after(std::chrono::seconds(0))));
+  CHECK(is_open_mark(kept, after(kMarkOpen - std::chrono::seconds(1))));
+  CHECK_FALSE(is_open_mark(kept, after(kMarkOpen)));
+  record.kind = io::ObjectRecord::Kind::object;
+  CHECK_FALSE(is_open_mark(record, after(std::chrono::seconds(0))));
 }
 
 TEST_CASE("upstream: pages are asked for behind a name, and behind a whole directory",
@@ -332,9 +387,14 @@ TEST_CASE("fill: one a name, and parts that follow each other are noticed", "[up
   CHECK(board.join("1/a").fill == first.fill);
   CHECK(board.join("1/b").is_new);
   CHECK(board.running() == 2);
-  board.end("1/a");
+  board.end("1/a", *first.fill);
   CHECK(board.find("1/a") == nullptr);
-  CHECK(board.join("1/a").fill != first.fill);
+  const auto second = board.join("1/a");
+  CHECK(second.fill != first.fill);
+  board.end("1/a", *first.fill);  // an older one, which was parted with
+  CHECK(board.find("1/a") == second.fill);
+  board.part_with("1/a");
+  CHECK(board.find("1/a") == nullptr);
 
   const std::chrono::steady_clock::time_point now{};
   CHECK_FALSE(board.note_part("1/p", now));

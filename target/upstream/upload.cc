@@ -1,0 +1,143 @@
+#include "target/upstream/upload.h"
+
+#include <algorithm>
+
+#include <openssl/evp.h>
+
+#include "common/base/buffer_pool.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::uint64_t kPartsMax = 10'000;  // AWS's limit
+constexpr std::uint64_t kPartsAtOnce = 4;
+constexpr std::uint64_t kPartUnit = 1U << 20U;
+constexpr std::chrono::seconds kPartPatience{600};
+
+/// MD5 of a part of a file, in base64.
+Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::uint64_t length) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest(EVP_MD_CTX_new(),
+                                                                       &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(digest.get(), EVP_md5(), nullptr);
+  const PooledBuffer buffer(PooledBuffer::kSmallBytes);
+  for (std::uint64_t at = 0; at < length;) {
+    const auto piece =
+        buffer.span().first(std::min<std::uint64_t>(length - at, buffer.span().size()));
+    CO_TRY_OK(co_await file.read(piece, offset + at));
+    EVP_DigestUpdate(digest.get(), piece.data(), piece.size());
+    at += piece.size();
+  }
+  std::string out(EVP_MAX_MD_SIZE, '\0');
+  unsigned size = 0;
+  EVP_DigestFinal_ex(digest.get(), reinterpret_cast<unsigned char*>(out.data()), &size);
+  out.resize(size);
+  co_return base64(out);
+}
+
+/// The entity tag of an accepted body. bad_upstream when it is the MD5 of other bytes.
+Result<std::string> tag_in(const UpstreamName& name, const http::ClientResponse& answer,
+                           const std::string& md5) {
+  std::string tag(answer.field("ETag"));
+  if (tag.empty())
+    return fail(Errc::bad_upstream, "{}: upstream accepted a body and answered without ETag",
+                name.display());
+  if (const std::string its = md5_in(answer); !its.empty() && its != md5)
+    return fail(Errc::bad_upstream, "{}: upstream has other bytes than were sent: their MD5 is {}",
+                name.display(), tag);
+  return tag;
+}
+
+}  // namespace
+
+Upload::Upload(Upstream& upstream, UpstreamName name, std::shared_ptr<FollowedFile> file,
+               std::uint64_t size, http::Fields fields)
+    : upstream_(upstream),
+      name_(std::move(name)),
+      file_(std::move(file)),
+      size_(size),
+      fields_(std::move(fields)) {}
+
+std::uint64_t Upload::part_bytes() const {
+  const std::uint64_t least = (size_ + kPartsMax - 1) / kPartsMax;
+  return std::max(kPartBytes, (least + kPartUnit - 1) / kPartUnit * kPartUnit);
+}
+
+Task<Status> Upload::prepare() {
+  if (!has_parts()) {
+    CO_TRY(md5_, co_await md5_of(*file_, 0, size_));
+    co_return Status();
+  }
+  UpstreamChange begin{http::Method::post, {{"uploads", ""}}, fields_};
+  const auto begun = co_await upstream_.change(name_, std::move(begin), {}, kPartPatience);
+  if (!begun.answer) co_return fail(begun.answer.error());
+  CO_TRY(const UpstreamServer server, upstream_.server_of(name_));
+  CO_TRY(id_, upload_id_in(server, begun.answer->body));
+  tags_.resize((size_ + part_bytes() - 1) / part_bytes());
+  std::vector<Task<Status>> lanes;
+  for (std::uint64_t lane = 0; lane < std::min<std::uint64_t>(kPartsAtOnce, tags_.size()); ++lane)
+    lanes.push_back(send_parts(lane, kPartsAtOnce));
+  for (const Status& lane : co_await gather(std::move(lanes))) CO_TRY_OK(lane);
+  co_return Status();
+}
+
+Task<Status> Upload::send_parts(std::uint64_t first, std::uint64_t step) {
+  for (std::uint64_t number = first; number < tags_.size() && !has_failed_; number += step) {
+    const Status sent = co_await send_part(number);
+    if (sent) continue;
+    has_failed_ = true;
+    co_return sent;
+  }
+  co_return Status();
+}
+
+Task<Status> Upload::send_part(std::uint64_t number) {
+  const std::uint64_t offset = number * part_bytes();
+  const std::uint64_t length = std::min(part_bytes(), size_ - offset);
+  CO_TRY(const std::string md5, co_await md5_of(*file_, offset, length));
+  UpstreamChange part{http::Method::put,
+                      {{"partNumber", std::to_string(number + 1)}, {"uploadId", id_}},
+                      {{"Content-MD5", md5}}};
+  part.has_streamed_body = true;
+  const auto sent = co_await upstream_.change(name_, std::move(part), {file_.get(), offset, length},
+                                              kPartPatience);
+  if (!sent.answer) co_return fail(sent.answer.error());
+  CO_TRY(tags_[number], tag_in(name_, *sent.answer, md5));
+  co_return Status();
+}
+
+Task<Upload::Committed> Upload::commit() {
+  UpstreamChange change;
+  Upstream::FilePart part;
+  if (has_parts()) {
+    change = {http::Method::post, {{"uploadId", id_}}, {{"Content-Type", "application/xml"}}};
+    change.body = complete_body(tags_);
+  } else {
+    change = {http::Method::put, {}, fields_};
+    change.fields.push_back({"Content-MD5", md5_});
+    change.has_streamed_body = true;
+    part = {file_.get(), 0, size_};
+  }
+  const auto done = co_await upstream_.change(name_, std::move(change), part, kPatience);
+  if (!done.answer) co_return Committed{fail(done.answer.error()), done.may_have_happened};
+  const auto server = upstream_.server_of(name_);
+  auto tag = !has_parts() ? tag_in(name_, *done.answer, md5_)
+             : server     ? completed_tag_in(*server, done.answer->body)
+                          : Result<std::string>(fail(server.error()));
+  // A tag of other bytes: they are the object now, whatever they are.
+  const bool may_have_happened = !tag && (!has_parts() || tag.error().code == Errc::unavailable);
+  co_return Committed{std::move(tag), may_have_happened};
+}
+
+Task<void> Upload::abandon() {
+  if (id_.empty()) co_return;
+  UpstreamChange abort{http::Method::del, {{"uploadId", id_}}};
+  const auto done = co_await upstream_.change(name_, std::move(abort), {}, kPatience);
+  if (!done.answer)
+    obs::log("target").warn("parts of an upload stay upstream object={} upload={} err={}",
+                            name_.display(), id_, done.answer.error().message);
+}
+
+}  // namespace tarn::target

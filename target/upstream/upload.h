@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "target/followed_file.h"
+#include "target/upstream/upstream.h"
+
+namespace tarn::target {
+
+/// One object on its way to a server of S3, from a file that is complete. Small objects go in one
+/// request, larger ones in parts, several at a time ("Uploading and copying objects using multipart
+/// upload", AWS). All that does not change the object upstream is done in prepare(). Every request
+/// carries the MD5 of its bytes, which the server compares. Used by one coroutine.
+class Upload {
+ public:
+  /// Bytes of a part, and of the largest object that goes in one request.
+  static constexpr std::uint64_t kPartBytes = 64U << 20U;
+  /// commit() surely has no effect upstream later than this after it was called.
+  static constexpr std::chrono::seconds kPatience{300};
+
+  /// `fields`: Content-Type and Content-Encoding of the object. `upstream` must outlive it.
+  Upload(Upstream& upstream, UpstreamName name, std::shared_ptr<FollowedFile> file,
+         std::uint64_t size, http::Fields fields);
+
+  /// Sends the parts, or hashes a small object. Errors as Upstream::change().
+  Task<Status> prepare();
+  struct Committed {
+    Result<std::string> etag;  ///< of the object upstream
+    /// Of an error: upstream may have the new version all the same.
+    bool may_have_happened = false;
+  };
+  /// Makes it the object.
+  Task<Committed> commit();
+  /// Removes the parts of an upload that is not to be committed, as far as upstream answers.
+  Task<void> abandon();
+
+ private:
+  [[nodiscard]] bool has_parts() const { return size_ > kPartBytes; }
+  [[nodiscard]] std::uint64_t part_bytes() const;
+  Task<Status> send_parts(std::uint64_t first, std::uint64_t step);
+  Task<Status> send_part(std::uint64_t number);
+
+  Upstream& upstream_;
+  const UpstreamName name_;
+  const std::shared_ptr<FollowedFile> file_;
+  const std::uint64_t size_;
+  const http::Fields fields_;
+  std::string md5_;                ///< of a small object, base64
+  std::string id_;                 ///< of an upload in parts
+  std::vector<std::string> tags_;  ///< of its parts
+  bool has_failed_ = false;        ///< one of its parts could not be sent
+};
+
+}  // namespace tarn::target

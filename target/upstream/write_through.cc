@@ -1,0 +1,248 @@
+#include "target/upstream/write_through.h"
+
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/away_drive.h"
+#include "target/upstream/filling.h"
+#include "target/upstream/upload.h"
+#include "target/upstream/write_mark.h"
+
+namespace tarn::target {
+namespace {
+
+/// `head` may be null.
+bool has_write_conditions(const http::RequestHead* head) {
+  return head != nullptr &&
+         (!head->field("If-Match").empty() || !head->field("If-None-Match").empty() ||
+          !head->field("If-Unmodified-Since").empty());
+}
+
+bool is_kept_upstream(std::string_view key) {
+  return key == "Content-Type" || key == "Content-Encoding";
+}
+
+Status check_metadata(const ObjectRequest& wanted, const api::CustomMetadata& custom) {
+  const auto lost = std::find_if(custom.begin(), custom.end(), [](const auto& pair) {
+    return !is_kept_upstream(pair.first) && !api::is_reserved_key(pair.first);
+  });
+  if (lost == custom.end()) return {};
+  return fail(
+      Errc::unsupported,
+      "{}: custom metadata ({}) of objects with an upstream belongs to later work: it would "
+      "be lost when the object is evicted",
+      wanted.display(), lost->first);
+}
+
+/// Content-Type and Content-Encoding, which upstream keeps too.
+http::Fields kept_upstream(const api::CustomMetadata& custom) {
+  http::Fields out;
+  for (const auto& [key, value] : custom)
+    if (is_kept_upstream(key)) out.push_back({key, value});
+  return out;
+}
+
+/// A name whose newest version cannot be told may have any.
+struct Seen {
+  std::vector<Located> here;
+  std::optional<io::ObjectRecord> record;
+  bool is_certain = false;
+};
+
+/// Under the name's lock.
+Task<Result<Seen>> look(TargetNode& node, const ObjectRequest& wanted) {
+  auto newest = co_await find_newest(node, wanted);
+  if (newest) co_return Seen{std::move(newest->here), std::move(newest->record), true};
+  if (newest.error().code != Errc::unavailable) co_return fail(newest.error());
+  Seen out;
+  CO_TRY(out.here, co_await find_here(node, wanted.name));
+  co_return out;
+}
+
+Error unknown_outcome(const ObjectRequest& wanted, const std::string& why) {
+  return {Errc::unavailable,
+          fmt::format("{}: it is not known if upstream has made the change: {}. Read it to see, or "
+                      "send it again",
+                      wanted.display(), why)};
+}
+
+}  // namespace
+
+Task<Status> WriteThrough::check(const ObjectRequest& wanted, const http::RequestHead& head) {
+  const UpstreamName name = upstream_name(wanted);
+  if (name.props.kind == api::UpstreamKind::web)
+    co_return fail(Errc::unsupported,
+                   "{} is a web server's, which takes no writes: put the file there by other means",
+                   wanted.bucket.name.display());
+  CO_TRY(const auto custom, custom_metadata_of(head));
+  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY([[maybe_unused]] const UpstreamServer server, upstream_.server_of(name));
+  if (has_write_conditions(&head)) CO_TRY_OK(co_await ask(wanted, &head));
+  co_return Status();
+}
+
+/// Asks upstream what it has: if the conditions of `head` hold, and that it answers at all, before
+/// anything is given up for a write that cannot be made. Other refusals are left to the write
+/// itself: a server may allow that and not this.
+Task<Result<WriteThrough::Asked>> WriteThrough::ask(const ObjectRequest& wanted,
+                                                    const http::RequestHead* head) {
+  auto object = co_await upstream_.head(upstream_name(wanted));
+  Asked out;
+  out.is_absent = !object && object.error().code == Errc::object_not_found;
+  const bool has_conditions = has_write_conditions(head);
+  if (!object && !out.is_absent) {
+    const Errc why = object.error().code;
+    if (has_conditions || why == Errc::unavailable || why == Errc::bucket_not_found)
+      co_return fail(object.error());
+  }
+  if (object) out.object = std::move(*object);
+  if (!has_conditions) co_return out;
+  const std::string etag = out.object ? out.object->etag : std::string();
+  const auto modified = out.object ? out.object->modified : std::nullopt;
+  if (http::check_write_conditions(*head, etag, modified) == http::Condition::proceed)
+    co_return out;
+  co_return fail(Errc::precondition_failed, "{} {}", wanted.display(),
+                 out.object ? "is upstream now " + etag : "does not exist upstream");
+}
+
+Task<bool> WriteThrough::may_be_stored(const ObjectRequest& wanted) {
+  const auto newest = co_await find_settled(node_, wanted);
+  co_return !newest || newest->exists();
+}
+
+Task<Result<WriteThrough::Mark>> WriteThrough::set_mark(const ObjectRequest& wanted) {
+  // A write of its own, which ends with it: others may ask what this node has of the name while
+  // upstream is at work.
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
+  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
+  CO_TRY(Seen seen, co_await look(node_, wanted));
+  Mark out;
+  const std::int64_t now = node_.clock.wall_time().count();
+  out.is_alone = seen.is_certain && !(seen.record && is_open_mark(*seen.record, now));
+  if (!SAFETY("safety.write_mark")) {
+    if (seen.record) out.generation = seen.record->generation;
+    co_return out;
+  }
+  CO_TRY(out.generation,
+         co_await put_tombstone(node_, wanted, std::move(seen.here), write, write_mark()));
+  co_return out;
+}
+
+/// For a write that surely has ended: the name is as any other that the cluster does not have.
+/// The mark stays where another write may be under way.
+Task<Status> WriteThrough::clear_mark(const ObjectRequest& wanted, Mark mark) {
+  if (!mark.is_alone || !SAFETY("safety.write_mark")) co_return Status();
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
+  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
+  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
+  if (!newest.record || newest.record->generation != mark.generation) co_return Status();
+  CO_TRY([[maybe_unused]] const Generation generation,
+         co_await put_tombstone(node_, wanted, std::move(newest.here), write, {}));
+  co_return Status();
+}
+
+/// After upstream has answered, or has not.
+Task<Status> WriteThrough::finish(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                  Mark mark, Status sent, bool may_have_happened) {
+  CO_FAIL_POINT("write_through.after_upstream");
+  if (SAFETY("safety.part_with_fill")) board_.part_with(wanted.name.key());
+  ++(sent ? upstream_.counts().writes : upstream_.counts().writes_failed);
+  if (!sent && may_have_happened) co_return fail(unknown_outcome(wanted, sent.error().message));
+  if (!sent) {
+    if (const Status done = co_await clear_mark(wanted, mark); !done)
+      obs::log("target").warn("mark of a refused write stays object={} err={}", wanted.display(),
+                              done.error().message);
+    co_return sent;
+  }
+  // A new owner may have written meanwhile, and upstream may have made its version the newer one.
+  if (!write.tenure()) co_return fail(unknown_outcome(wanted, "the name has another owner by now"));
+  co_return Status();
+}
+
+/// Steps 2 to 5; the entity tag.
+Task<Result<std::string>> WriteThrough::send(const ObjectRequest& wanted,
+                                             const OwnedNames::Write& write, Upload& upload,
+                                             const http::RequestHead* head, Mark& mark) {
+  const bool stored = co_await may_be_stored(wanted);
+  if (stored || has_write_conditions(head)) CO_TRY_OK(co_await ask(wanted, head));
+  CO_FAIL_POINT("write_through.before_mark");
+  CO_TRY(mark, co_await set_mark(wanted));
+  CO_FAIL_POINT("write_through.after_mark");
+  auto sent = co_await upload.commit();
+  const Status accepted = sent.etag ? Status() : fail(sent.etag.error());
+  CO_TRY_OK(co_await finish(wanted, write, mark, accepted, sent.may_have_happened));
+  co_return std::move(*sent.etag);
+}
+
+/// Step 6.
+Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                NewBytes bytes, api::CustomMetadata custom, Mark mark) {
+  if (!mark.is_alone)
+    co_return fail(Errc::conflict, "another write of it may be under way upstream");
+  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
+  CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
+  const Generation seen = newest.record ? newest.record->generation : Generation();
+  if (seen != mark.generation) co_return fail(Errc::conflict, "it has changed meanwhile");
+  CO_TRY_OK(
+      co_await commit_locked(node_, wanted, write, std::move(bytes), std::move(custom), nullptr));
+  co_return Status();
+}
+
+Task<Result<io::ObjectRecord>> WriteThrough::put(const ObjectRequest& wanted,
+                                                 const OwnedNames::Write& write, NewBytes bytes,
+                                                 api::CustomMetadata custom,
+                                                 const http::RequestHead* head) {
+  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
+  Upload upload(upstream_, upstream_name(wanted), std::move(file), bytes.size,
+                kept_upstream(custom));
+  Status prepared = co_await upload.prepare();
+  const auto turn = co_await turns_.acquire(wanted.name.key());
+  Mark mark;
+  auto etag = prepared ? co_await send(wanted, write, upload, head, mark)
+                       : Result<std::string>(fail(prepared.error()));
+  if (!etag) {
+    co_await upload.abandon();
+    co_return fail(etag.error());
+  }
+  custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
+  custom.emplace_back(api::kSourceTagKey, *etag);
+  io::ObjectRecord record;
+  record.size = bytes.size;
+  record.xxh64 = bytes.xxh64;
+  record.modified_ns = node_.clock.wall_time().count();
+  record.custom = custom;
+  bytes.modified_ns = record.modified_ns;
+  if (const Status kept = co_await keep(wanted, write, std::move(bytes), std::move(custom), mark);
+      !kept)
+    obs::log("target").warn("write not kept here, upstream has it object={} err={}",
+                            wanted.display(), kept.error().message);
+  co_return record;
+}
+
+Task<Result<std::uint64_t>> WriteThrough::remove(const ObjectRequest& wanted,
+                                                 const OwnedNames::Write& write,
+                                                 const http::RequestHead* head) {
+  const UpstreamName name = upstream_name(wanted);
+  if (name.props.kind == api::UpstreamKind::web)
+    co_return fail(Errc::unsupported,
+                   "{} is a web server's, which deletes nothing: to take the object out of the "
+                   "cluster alone, evict it",
+                   wanted.bucket.name.display());
+  const auto turn = co_await turns_.acquire(wanted.name.key());
+  CO_TRY(const Asked asked, co_await ask(wanted, head));
+  if (asked.is_absent && !co_await may_be_stored(wanted)) co_return fail(object_missing(wanted));
+  CO_FAIL_POINT("write_through.before_mark");
+  CO_TRY(const Mark mark, co_await set_mark(wanted));
+  CO_FAIL_POINT("write_through.after_mark");
+  const auto sent = co_await upstream_.change(name, {http::Method::del}, {}, Upload::kPatience);
+  // Some servers say of an absent object that it is absent.
+  const bool is_gone = sent.answer || sent.answer.error().code == Errc::object_not_found;
+  const Status accepted = is_gone ? Status() : fail(sent.answer.error());
+  CO_TRY_OK(co_await finish(wanted, write, mark, accepted, sent.may_have_happened));
+  if (const Status done = co_await clear_mark(wanted, mark); !done)
+    obs::log("target").warn("mark of a delete stays object={} err={}", wanted.display(),
+                            done.error().message);
+  co_return asked.object ? asked.object->size.value_or(0) : 0;
+}
+
+}  // namespace tarn::target

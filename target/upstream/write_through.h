@@ -1,0 +1,65 @@
+#pragma once
+
+#include "target/incoming.h"
+#include "target/upstream/fill.h"
+#include "target/upstream/upload.h"
+#include "target/upstream/upstream.h"
+#include "target/upstream_writes.h"
+
+namespace tarn::target {
+
+/// Writes through to upstream. One writer a name at a time; the order of a PUT:
+///
+///   1. the body is in a work file, compared with the client's checksums;
+///   2. upstream is asked what it has, where there are conditions or a stored version; the parts of
+///      a large object are sent: nothing has changed yet;
+///   3. a mark replaces the stored version, durably (write_mark.h);
+///   4. upstream accepts the new version;
+///   5. fills that are under way are given no further readers: they may have the old version;
+///   6. under the name's lock, if the mark is still there: commit as any PUT (decision 002).
+///
+/// A DELETE has steps 2 to 5, and a tombstone without mark at the end. A crash after 3 leaves the
+/// mark: the name is read from upstream, and nothing of it is kept while the mark is open. A write
+/// that finds an open mark of another one is not kept either: upstream may make the two in any
+/// order. Thread-safe.
+class WriteThrough final : public UpstreamWrites {
+ public:
+  /// All must outlive it. `board`: the fills of this target.
+  WriteThrough(TargetNode& node, Upstream& upstream, FillBoard& board)
+      : node_(node), upstream_(upstream), board_(board) {}
+
+  Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) override;
+  Task<Result<io::ObjectRecord>> put(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                     NewBytes bytes, api::CustomMetadata custom,
+                                     const http::RequestHead* head) override;
+  Task<Result<std::uint64_t>> remove(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                     const http::RequestHead* head) override;
+
+ private:
+  struct Mark {
+    Generation generation;
+    bool is_alone = true;  ///< no other write of the name can be under way upstream
+  };
+  /// What upstream has of a name.
+  struct Asked {
+    std::optional<UpstreamObject> object;
+    bool is_absent = false;  ///< surely; neither: upstream does not let us see it
+  };
+  Task<Result<Asked>> ask(const ObjectRequest& wanted, const http::RequestHead* head);
+  Task<bool> may_be_stored(const ObjectRequest& wanted);
+  Task<Result<Mark>> set_mark(const ObjectRequest& wanted);
+  Task<Status> clear_mark(const ObjectRequest& wanted, Mark mark);
+  Task<Status> keep(const ObjectRequest& wanted, const OwnedNames::Write& write, NewBytes bytes,
+                    api::CustomMetadata custom, Mark mark);
+  Task<Status> finish(const ObjectRequest& wanted, const OwnedNames::Write& write, Mark mark,
+                      Status sent, bool may_have_happened);
+  Task<Result<std::string>> send(const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                 Upload& upload, const http::RequestHead* head, Mark& mark);
+
+  TargetNode& node_;
+  Upstream& upstream_;
+  FillBoard& board_;
+  NameLocks turns_;  // of writers, for as long as upstream takes
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,92 @@
+"""Targets that die while an object is written through to its upstream server."""
+
+import contextlib
+import threading
+
+import pytest
+from harness import client
+from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, is_stored, make_bucket, upstream_cluster
+from harness.waiting import wait_until
+
+STEPS = ["write_through.before_mark", "write_through.after_mark", "write_through.after_upstream", "put.before_index"]
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+def put_in_vain(cluster, bucket, name, body):
+    """The answer does not come, or says that the outcome is unknown."""
+    with contextlib.suppress(client.ProtocolError, OSError):
+        assert cluster.put(bucket, name, body).status == 503
+
+
+def upstream_body(s3, bucket, name):
+    try:
+        return s3.client.get_object(Bucket=bucket, Key=name)["Body"].read()
+    except s3.client.exceptions.NoSuchKey:
+        return None
+
+
+@pytest.mark.gate("A1, of a write through")
+@pytest.mark.parametrize("verb", ["PUT", "DELETE"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_target_that_dies_in_a_write_serves_what_upstream_has(make_cluster, s3, rng, step, verb):
+    if verb == "DELETE" and step == "put.before_index":
+        return  # a delete publishes nothing
+    bucket = f"dies-{STEPS.index(step)}-{verb.lower()}"
+    s3.client.create_bucket(Bucket=bucket)
+    old, new, newer = (rng.randbytes(100_000) for _ in range(3))
+    cluster = upstream_cluster(make_cluster, s3, targets=1)
+    make_bucket(cluster, f"s3://{bucket}", s3.url)
+    assert cluster.put(f"s3://{bucket}", "a", old).status == 200 and is_stored(cluster, f"s3://{bucket}", "a")
+    cluster.kill("t1")
+    cluster.start("t1", fail_points=f"{step}=kill@1", environment=CREDENTIALS)
+    with contextlib.suppress(client.ProtocolError, OSError):
+        answer = client.request(verb, cluster.url(f"s3://{bucket}", "a"), new if verb == "PUT" else None)
+        raise AssertionError(f"it was answered: {answer}")
+    cluster.wait_exit("t1")
+    cluster.start("t1", environment=CREDENTIALS)
+    now = upstream_body(s3, bucket, "a")
+    changed = step not in STEPS[:2]
+    assert now == ((new if verb == "PUT" else None) if changed else old)
+    for _ in range(2):
+        answer = cluster.get(f"s3://{bucket}", "a")
+        assert answer.status == (200 if now else 404) and (now is None or answer.body == now), answer
+    # The client sends it again, as it should.
+    assert cluster.put(f"s3://{bucket}", "a", newer).status == 200
+    assert upstream_body(s3, bucket, "a") == newer == cluster.get(f"s3://{bucket}", "a").body
+
+
+@pytest.mark.gate("A1, of a write through")
+def test_a_write_that_upstream_makes_after_its_target_died_is_seen(make_cluster, rng):
+    old, new, reached, goes_on = rng.randbytes(100_000), rng.randbytes(100_000), threading.Event(), threading.Event()
+    server = FlawedServer()
+
+    def late(handler, body):
+        reached.set()
+        goes_on.wait(60)
+        with contextlib.suppress(OSError):
+            handler.accept("a", body)
+
+    try:
+        cluster = upstream_cluster(make_cluster, server, targets=1)
+        make_bucket(cluster, "s3://data", server.url)
+        assert cluster.put("s3://data", "a", old).status == 200
+        server.put_flaws["a"] = late
+        writer = threading.Thread(target=put_in_vain, args=(cluster, "s3://data", "a", new))
+        writer.start()
+        assert reached.wait(60), "upstream was never asked"
+        cluster.kill("t1")
+        writer.join()
+        cluster.start("t1")
+        assert cluster.get("s3://data", "a").body == old  # neither acknowledged nor made
+        wait_until(lambda: cluster.metric("t1", "tarn_upstream_fills_running") == 0, 20, "its fill has ended")
+        goes_on.set()
+        wait_until(lambda: server.objects["a"] == new, 20, "upstream makes the change")
+        assert cluster.get("s3://data", "a").body == new
+    finally:
+        goes_on.set()
+        server.stop()

@@ -1,0 +1,303 @@
+"""Buckets with an upstream are written through: PUT and DELETE change the object there, then in the cluster."""
+
+import base64
+import concurrent.futures
+import contextlib
+import functools
+import hashlib
+import threading
+
+import pytest
+from aistore.sdk.provider import Provider
+from botocore.exceptions import ClientError
+from harness import client, jobs, upstreams
+from harness.cli import Cli
+from harness.sdk import client_of
+from harness.upstreams import FlawedServer, S3Server, WebServer, etag_of, evict, is_stored, make_bucket, wait_stored
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def flawed():
+    server = FlawedServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def upstream_cluster(make_cluster):
+    return functools.partial(upstreams.upstream_cluster, make_cluster)
+
+
+@pytest.fixture
+def bucket(upstream_cluster, s3, request):
+    """(cluster, "s3://name", name) of a new bucket."""
+    name = "b" + hashlib.md5(request.node.name.encode()).hexdigest()[:12]
+    s3.client.create_bucket(Bucket=name)
+    cluster = upstream_cluster(s3)
+    assert make_bucket(cluster, f"s3://{name}", s3.url).status == 200
+    return cluster, f"s3://{name}", name
+
+
+def exists_upstream(s3, bucket, name):
+    try:
+        s3.client.head_object(Bucket=bucket, Key=name)
+    except ClientError as error:
+        assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 404, error
+        return False
+    return True
+
+
+def put(cluster, bucket, name, body, headers=None):
+    return client.request("PUT", cluster.url(bucket, name), body, headers or {})
+
+
+def test_what_is_written_is_upstream_and_here(bucket, s3, rng):
+    cluster, uri, name = bucket
+    bodies = [rng.randbytes(200_000), rng.randbytes(100_000), b""]
+    for body in bodies:
+        done = put(cluster, uri, "a/shard 1.tar", body, {"Content-Type": "application/x-tar"})
+        assert done.status == 200 and done.headers["ETag"] == etag_of(body), done
+        upstream = s3.client.get_object(Bucket=name, Key="a/shard 1.tar")
+        assert upstream["Body"].read() == body and upstream["ETag"] == etag_of(body)
+        assert upstream["ContentType"] == "application/x-tar"
+        assert is_stored(cluster, uri, "a/shard 1.tar")
+        here = cluster.get(uri, "a/shard 1.tar")
+        assert here.body == body and here.headers["ETag"] == etag_of(body)
+        assert here.headers["Content-Type"] == "application/x-tar"
+        evict(cluster, uri, "a/shard 1.tar")
+        again = cluster.get(uri, "a/shard 1.tar")
+        assert again.body == body and again.headers["ETag"] == etag_of(body)
+        assert again.headers["Content-Type"] == "application/x-tar"
+    assert cluster.delete(uri, "a/shard 1.tar").status == 200
+    assert not exists_upstream(s3, name, "a/shard 1.tar") and cluster.get(uri, "a/shard 1.tar").status == 404
+    assert cluster.delete(uri, "a/shard 1.tar").status == 404
+    # What was never read through the cluster is deleted as well; so is what is gone upstream.
+    s3.client.put_object(Bucket=name, Key="cold", Body=b"cold")
+    assert cluster.delete(uri, "cold").status == 200 and not exists_upstream(s3, name, "cold")
+    assert put(cluster, uri, "gone", b"gone").status == 200
+    s3.client.delete_object(Bucket=name, Key="gone")
+    assert cluster.get(uri, "gone").body == b"gone"
+    assert cluster.delete(uri, "gone").status == 200 and cluster.get(uri, "gone").status == 404
+    # A name that was deleted is written, and stored, as any other.
+    assert put(cluster, uri, "gone", b"back").status == 200 and is_stored(cluster, uri, "gone")
+    assert s3.client.get_object(Bucket=name, Key="gone")["Body"].read() == b"back"
+
+
+def test_large_objects_go_in_parts(bucket, s3, rng):
+    cluster, uri, name = bucket
+    body = rng.randbytes(MIB) * 150 + b"end"
+    done = put(cluster, uri, "large.tar", body, {"Content-Type": "application/x-tar"})
+    assert done.status == 200 and done.headers["ETag"].endswith('-3"'), done
+    upstream = s3.client.get_object(Bucket=name, Key="large.tar")
+    assert upstream["ETag"] == done.headers["ETag"] and upstream["ContentType"] == "application/x-tar"
+    assert hashlib.sha256(upstream["Body"].read()).digest() == hashlib.sha256(body).digest()
+    assert is_stored(cluster, uri, "large.tar") and cluster.get(uri, "large.tar").body == body
+    evict(cluster, uri, "large.tar")
+    assert cluster.get(uri, "large.tar").body == body
+    assert "Uploads" not in s3.client.list_multipart_uploads(Bucket=name)
+
+
+def test_conditions_are_those_of_the_object_upstream(bucket, s3):
+    cluster, uri, name = bucket
+    s3.client.put_object(Bucket=name, Key="cold", Body=b"cold")
+    there = put(cluster, uri, "cold", b"new", {"If-None-Match": "*"})
+    assert there.status == 412 and etag_of(b"cold").strip('"') in there.text, there
+    other = put(cluster, uri, "cold", b"new", {"If-Match": etag_of(b"other")})
+    assert other.status == 412, other
+    other = client.request("DELETE", cluster.url(uri, "cold"), None, {"If-Match": etag_of(b"other")})
+    assert other.status == 412 and exists_upstream(s3, name, "cold"), other
+    assert put(cluster, uri, "cold", b"new", {"If-Match": etag_of(b"cold")}).status == 200
+    assert put(cluster, uri, "new", b"new", {"If-Match": etag_of(b"cold")}).status == 412
+    assert put(cluster, uri, "new", b"new", {"If-None-Match": "*"}).status == 200
+    assert cluster.get(uri, "cold").body == b"new" == s3.client.get_object(Bucket=name, Key="new")["Body"].read()
+
+
+def test_writers_of_one_name_are_in_one_order(bucket, s3, rng):
+    cluster, uri, name = bucket
+    bodies = [rng.randbytes(50_000 + i) for i in range(16)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(done.status == 200 for done in pool.map(lambda body: put(cluster, uri, "one", body), bodies))
+    last = s3.client.get_object(Bucket=name, Key="one")["Body"].read()
+    assert last in bodies and is_stored(cluster, uri, "one") and cluster.get(uri, "one").body == last
+
+
+def test_the_aistore_package_and_the_command_line_write(bucket, s3, rng, tmp_path):
+    cluster, uri, name = bucket
+    body = rng.randbytes(70_000)
+    remote = client_of(cluster.endpoint).bucket(name, provider=Provider.AMAZON)
+    for i in range(6):
+        remote.object(f"sdk/{i}").get_writer().put_content(body)
+    assert s3.client.get_object(Bucket=name, Key="sdk/0")["Body"].read() == body
+    remote.object("sdk/0").delete()
+    assert not exists_upstream(s3, name, "sdk/0")
+    s3.client.put_object(Bucket=name, Key="sdk/cold", Body=b"cold")
+    job = remote.objects(obj_template="sdk/{1..3}").delete()
+    client_of(cluster.endpoint).job(job).wait_for_idle(timeout=60)
+    assert [each["Key"] for each in s3.client.list_objects_v2(Bucket=name)["Contents"]] == ["sdk/4", "sdk/5", "sdk/cold"]
+    assert finished(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "sdk/"})) == 3
+    assert "Contents" not in s3.client.list_objects_v2(Bucket=name)
+
+    tarn = Cli(cluster.endpoint)
+    (tmp_path / "x.tar").write_bytes(body)
+    tarn.ok("put", tmp_path / "x.tar", f"{uri}/cli/")
+    assert s3.client.get_object(Bucket=name, Key="cli/x.tar")["Body"].read() == body
+    s3.client.put_object(Bucket=name, Key="cli/cold.tar", Body=b"cold")
+    tarn.ok("cp", f"{uri}/cli/cold.tar", "data/cold.tar")
+    tarn.ok("cp", "data/cold.tar", f"{uri}/cli/copy.tar")
+    assert s3.client.get_object(Bucket=name, Key="cli/copy.tar")["Body"].read() == b"cold"
+    tarn.ok("rm", f"{uri}/cli/x.tar")
+    assert not exists_upstream(s3, name, "cli/x.tar")
+
+
+def finished(cluster, answer):
+    """How many objects a job has copied that an action began."""
+    assert answer.status == 200, answer
+    return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
+
+
+def test_copies_from_upstream_and_to_it(bucket, s3, rng):
+    cluster, uri, name = bucket
+    bodies = {f"c/{i}": rng.randbytes(5000 + i) for i in range(12)}
+    for each, body in bodies.items():
+        s3.client.put_object(Bucket=name, Key=each, Body=body, ContentType="application/x-tar")
+
+    def copy(source, each, goal):
+        return client.request("PUT", cluster.url(source, each) + f"&object_to={goal}", b"")
+
+    assert copy(uri, "c/0", "ais/@%23/data/one").status == 200  # of a cold object
+    here = cluster.get("data", "one")
+    assert here.body == bodies["c/0"] and here.headers["Content-Type"] == "application/x-tar"
+    assert copy(uri, "absent", "ais/@%23/data/x").status == 404
+    assert copy("data", "one", f"aws/@%23/{name}/back").status == 200
+    upstream = s3.client.get_object(Bucket=name, Key="back")
+    assert upstream["Body"].read() == bodies["c/0"] and upstream["ContentType"] == "application/x-tar"
+    assert is_stored(cluster, uri, "back") and cluster.get(uri, "back").headers["ETag"] == upstream["ETag"]
+
+    # Whole buckets: all that upstream has, of which the cluster has little.
+    whole = cluster.bucket_action("POST", uri, "copy-bck", {"prefix": "c/"}, query="&bck_to=ais/@%23/whole/")
+    assert finished(cluster, whole) == 12 and cluster.bodies("whole", bodies) == bodies
+    some = cluster.bucket_action("POST", uri, "copy-listrange", {"template": "c/{3..5}", "tobck": {"name": "some", "provider": "ais"}})
+    assert finished(cluster, some) == 3 and cluster.names("some") == ["c/3", "c/4", "c/5"]
+    up = cluster.bucket_action("POST", "whole", "copy-bck", {"prepend": "up/"}, query=f"&bck_to=aws/@%23/{name}/")
+    assert finished(cluster, up) == 12
+    for each, body in bodies.items():
+        assert s3.client.get_object(Bucket=name, Key="up/" + each)["Body"].read() == body
+    up = cluster.bucket_action("POST", "some", "copy-listrange", {"template": "", "prepend": "2/", "tobck": {"name": name, "provider": "aws"}})
+    assert finished(cluster, up) == 3 and s3.client.get_object(Bucket=name, Key="2/c/4")["Body"].read() == bodies["c/4"]
+    for refused in (cluster.bucket_action("POST", "some", "copy-bck", {"synchronize": True}, query=f"&bck_to=aws/@%23/{name}/"),
+                    cluster.bucket_action("POST", "some", "copy-bck", {}, query="&bck_to=ht/@%23/web/"),
+                    cluster.bucket_action("POST", uri, "copy-listrange", {"template": "", "dry_run": True,
+                                                                           "tobck": {"name": "some", "provider": "ais"}})):
+        assert refused.status == 501, refused
+
+
+def test_what_cannot_be_written_changes_nothing(bucket, s3, upstream_cluster, tmp_path, rng):
+    cluster, uri, name = bucket
+    assert put(cluster, uri, "kept", b"kept").status == 200
+
+    def refused(answer, status, *words):
+        assert answer.status == status and all(word in answer.text for word in words), answer
+        assert is_stored(cluster, uri, "kept"), answer
+        assert s3.client.get_object(Bucket=name, Key="kept")["Body"].read() == b"kept"
+
+    refused(put(cluster, uri, "kept", b"new", {"Content-MD5": base64.b64encode(bytes(16)).decode()}), 400, "MD5")
+    refused(put(cluster, uri, "kept", b"new", {"Ais-Custom-Md": "a=1"}), 501, "custom metadata")
+    append = client.request("PUT", cluster.url(uri, "kept") + "&append_type=append", b"new")
+    refused(append, 501, "whole")
+    custom = client.request("PATCH", cluster.url(uri, "kept"), b'{"value":{"a":"b"}}', expect=False)
+    refused(custom, 501, "metadata")
+    renamed = client.request("POST", cluster.url(uri, "kept"), b'{"action":"rename","name":"other"}', expect=False)
+    refused(renamed, 501)
+
+    s3.stop()
+    down = put(cluster, uri, "kept", b"new")
+    gone = cluster.delete(uri, "kept")
+    s3.start()
+    refused(down, 503, s3.url)
+    refused(gone, 503, s3.url)
+    assert put(cluster, uri, "kept", b"new").status == 200 and is_stored(cluster, uri, "kept")
+
+    with WebServer(tmp_path / "web") as web:
+        web.write("a", b"a")
+        other = upstream_cluster(web, targets=1)
+        make_bucket(other, "ht://web", web.url)
+        for answer in (put(other, "ht://web", "a", b"b"), other.delete("ht://web", "a")):
+            assert answer.status == 501 and "web server" in answer.text, answer
+        assert other.get("ht://web", "a").body == b"a"
+
+
+def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    assert put(cluster, "s3://data", "a", b"old").status == 200
+
+    def refuse(status, code, times=1000):
+        left = [times]
+
+        def answer(handler, body):
+            left[0] -= 1
+            if left[0] < 0:
+                return handler.accept("a", body)
+            handler.say(status, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode())
+        flawed.put_flaws["a"] = answer
+
+    refuse(403, "AccessDenied")
+    for answer in (put(cluster, "s3://data", "a", b"new"), cluster.delete("s3://data", "a")):
+        assert answer.status == 403 and "AccessDenied" in answer.text, answer
+    # It stayed as it was, and is fetched and kept again: that upstream refused is certain.
+    assert cluster.get("s3://data", "a").body == b"old"
+    wait_stored(cluster, "s3://data", "a")
+    refuse(404, "NoSuchBucket")
+    assert put(cluster, "s3://data", "a", b"new").status == 404
+    refuse(503, "SlowDown", times=2)
+    assert put(cluster, "s3://data", "a", b"new").status == 200 and flawed.objects["a"] == b"new"
+
+    def other_bytes(handler, body):
+        flawed.objects["a"] = b"other"
+        handler.send_response(200)
+        handler.send_header("ETag", etag_of(b"other"))
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    flawed.put_flaws["a"] = other_bytes
+    wrong = put(cluster, "s3://data", "a", b"newer")
+    assert wrong.status == 503 and "other bytes" in wrong.text, wrong
+    assert cluster.get("s3://data", "a").body == b"other"  # that is what upstream has
+
+
+def test_a_fill_of_the_old_version_is_not_kept_and_not_joined(upstream_cluster, flawed, rng):
+    old, new, goes_on = rng.randbytes(MIB), rng.randbytes(MIB), threading.Event()
+    flawed.objects["a"] = old
+
+    def stand_still(handler, its, start):
+        handler.begin(its, start)
+        handler.wfile.write(its[:MIB // 2])
+        handler.wfile.flush()
+        goes_on.wait(60)
+        handler.wfile.write(its[MIB // 2:])
+
+    flawed.flaws["a"] = stand_still
+    cluster = upstream_cluster(flawed, targets=1)
+    make_bucket(cluster, "s3://data", flawed.url)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(cluster.get, "s3://data", "a")
+        wait_until(lambda: flawed.gets("a"), 20, "the old version is being fetched")
+        del flawed.flaws["a"]
+        assert put(cluster, "s3://data", "a", new).status == 200
+        assert cluster.get("s3://data", "a").body == new
+        evict(cluster, "s3://data", "a")
+        assert cluster.get("s3://data", "a").body == new  # does not join the old fill
+        goes_on.set()
+        with contextlib.suppress(client.ProtocolError, OSError):
+            assert reader.result().body == old  # it began before the write
+    wait_stored(cluster, "s3://data", "a")
+    assert cluster.get("s3://data", "a").body == new
