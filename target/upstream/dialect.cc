@@ -69,10 +69,16 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> part_of(std::string_view 
   return std::pair(*first, *whole);
 }
 
-/// Those that are of the whole body; S3 says of multipart uploads those of the parts together.
-http::Fields checksums_in(const UpstreamServer& server, const http::ClientResponse& answer) {
+/// Those that are of the whole body; S3 says of multipart uploads those of the parts together, and
+/// of a part (`is_part`) the entity tag of the whole.
+http::Fields checksums_in(const UpstreamServer& server, const http::ClientResponse& answer,
+                          bool is_part) {
   http::Fields out;
-  if (answer.status != 200) return out;
+  if (is_part) {
+    if (const std::string md5 = is_s3(server) ? md5_in(answer) : ""; !md5.empty())
+      out.push_back({"Content-MD5", md5});
+    return out;
+  }
   if (const auto md5 = answer.field("Content-MD5"); !md5.empty())
     out.push_back({"Content-MD5", std::string(md5)});
   if (!is_s3(server)) return out;
@@ -219,7 +225,6 @@ Result<UpstreamObject> object_in(const UpstreamServer& server, const http::Clien
   out.modified = http::parse_http_date(answer.field("Last-Modified"));
   out.content_type = answer.field("Content-Type");
   out.content_encoding = answer.field("Content-Encoding");
-  out.checksums = checksums_in(server, answer);
   if (is_s3(server) && out.etag.empty())
     return fail(Errc::bad_upstream, "{} answered without the field ETag, which S3 has",
                 server.display());
@@ -230,9 +235,12 @@ Result<UpstreamObject> object_in(const UpstreamServer& server, const http::Clien
                   server.display(), printable(answer.field("Content-Range")));
     out.part_at = part->first;
     out.size = part->second;
+    const auto length = parse_u64(answer.field("Content-Length"));
+    out.checksums = checksums_in(server, answer, out.part_at != 0 || length != out.size);
     return out;
   }
   out.size = parse_u64(answer.field("Content-Length"));
+  out.checksums = checksums_in(server, answer, false);
   return out;
 }
 

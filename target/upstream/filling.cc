@@ -5,16 +5,17 @@
 #include "common/api/custom_metadata.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/upstream/body.h"
 #include "target/upstream/write_mark.h"
 
 namespace tarn::target {
 namespace {
 
-constexpr int kResumesMax = 4;  // without a byte between them
 /// So much goes to readers as it comes; behind it, in whole buffers.
 constexpr std::uint64_t kEagerBytes = 1U << 20U;
 constexpr std::size_t kEagerPieceBytes = 64U << 10U;
@@ -29,61 +30,6 @@ Noted noted_in(const TargetNode& node, const Newest& newest) {
   if (!newest.record) return {};
   return {newest.record->generation, is_open_mark(*newest.record, node.clock.wall_time().count())};
 }
-
-/// The body of one object, from one version, over as many connections as that takes.
-class UpstreamBody {
- public:
-  UpstreamBody(Upstream& upstream, UpstreamName name, Upstream::Download first)
-      : upstream_(upstream), name_(std::move(name)), download_(std::move(first)) {}
-
-  [[nodiscard]] const UpstreamObject& object() const { return object_; }
-
-  /// Up to `into.size()` bytes; 0 at the end of the object.
-  Task<Result<std::size_t>> read_some(std::span<std::byte> into) {
-    while (true) {
-      auto got = co_await download_.stream.read_some(into);
-      const bool is_short = got && *got == 0 && at_ < *object_.size;
-      if (got && !is_short) {
-        at_ += *got;
-        if (*got > 0) resumes_ = 0;
-        upstream_.counts().bytes += *got;
-        co_return got;
-      }
-      if (!SAFETY("safety.fill_length")) co_return 0;
-      const Error why = got ? Error{Errc::disconnected, "the body ended too early"} : got.error();
-      CO_TRY_OK(co_await resume(why));
-    }
-  }
-
- private:
-  Task<Status> resume(Error why) {
-    if (resumes_++ == kResumesMax || object_.etag.empty() || why.code == Errc::cancelled)
-      co_return fail(Errc::unavailable,
-                     "{}: the connection to upstream broke after {} of {} bytes: {}",
-                     name_.display(), at_, *object_.size, why.message);
-    obs::log("target").info("upstream body goes on object={} at={} err={}", name_.display(), at_,
-                            why.message);
-    http::Fields fields{{"Range", fmt::format("bytes={}-", at_)}};
-    if (SAFETY("safety.fill_if_match")) fields.push_back({"If-Match", object_.etag});
-    auto next = co_await upstream_.get(name_, std::move(fields));
-    if (!next) co_return fail(next.error());
-    const bool fits = next->status == 206 && next->object.part_at == at_;
-    const bool is_same = next->object.is_same_version(object_) || !SAFETY("safety.fill_if_match");
-    if (!fits || !is_same)
-      co_return fail(Errc::bad_upstream,
-                     "{}: upstream has another version of the object now: nothing was stored",
-                     name_.display());
-    download_ = std::move(*next);
-    co_return Status();
-  }
-
-  Upstream& upstream_;
-  UpstreamName name_;
-  Upstream::Download download_;
-  const UpstreamObject object_ = download_.object;
-  std::uint64_t at_ = 0;
-  int resumes_ = 0;
-};
 
 /// The checksums that upstream said, as if a client had sent them.
 Result<BodyChecksums> expected(const UpstreamObject& object, const ObjectRequest& wanted) {
@@ -116,6 +62,8 @@ Status check_not_stopped(const asio::cancellation_state& state) {
 /// Brings the body into `file`, and tells the fill of each piece that is there.
 Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
                      Fill& fill) {
+  // No drive may be writing from a buffer that goes.
+  co_await asio::this_coro::throw_if_cancelled(false);
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
   io::DriveThreads::Pending<Status> writing;
@@ -148,6 +96,14 @@ Task<Status> receive(UpstreamBody& body, WorkFile& file, Digests& digests, BodyC
   }
 }
 
+Task<Status> receive_all(UpstreamBody& body, WorkFile& file, Digests& digests, BodyChecksums& sums,
+                         Fill& fill) {
+  if (!body.has_parts()) co_return co_await receive(body, file, digests, sums, fill);
+  auto ended = co_await first_of(receive(body, file, digests, sums, fill), body.fetch_parts());
+  if (ended.index() == 0) co_return std::get<0>(std::move(ended));
+  co_return fail(Errc::cancelled, "this target is stopping; try again");
+}
+
 /// Makes the file the object, unless something has happened to the name since `noted`.
 Task<Status> keep(TargetNode& node, const ObjectRequest& wanted, const UpstreamObject& object,
                   NewBytes bytes, api::CustomMetadata custom, Noted noted) {
@@ -170,9 +126,8 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
                    Noted noted) {
   CO_TRY_OK(check_memory());
   const UpstreamName name = upstream_name(wanted);
-  CO_TRY(auto download, co_await upstream.get(name));
-  UpstreamBody body(upstream, name, std::move(download));
-  const UpstreamObject& object = body.object();
+  CO_TRY(const auto body, co_await UpstreamBody::open(upstream, name));
+  const UpstreamObject& object = body->object();
   if (!object.size)
     co_return fail(Errc::bad_upstream,
                    "{}: upstream does not say how long it is (Content-Length), so a body that is "
@@ -188,7 +143,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
   }
   fill.open(object, std::move(*followed));
   Digests digests;
-  CO_TRY_OK(co_await receive(body, **file, digests, sums, fill));
+  CO_TRY_OK(co_await receive_all(*body, **file, digests, sums, fill));
   if (digests.size() != *object.size && SAFETY("safety.fill_length"))
     co_return fail(Errc::bad_upstream, "{}: upstream sent {} bytes and had announced {}",
                    name.display(), digests.size(), *object.size);

@@ -168,8 +168,9 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
     ++counts_.failed;
   }
   // Clients that ask for missing names do not fill the log.
-  const auto level =
-      last.code == Errc::object_not_found ? spdlog::level::debug : spdlog::level::warn;
+  const bool is_usual =
+      last.code == Errc::object_not_found || last.code == Errc::range_not_satisfiable;
+  const auto level = is_usual ? spdlog::level::debug : spdlog::level::warn;
   obs::log("target").log(level, "upstream refused what={} err={}", about, last.message);
   co_return fail(std::move(last));
 }

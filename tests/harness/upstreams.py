@@ -112,11 +112,12 @@ class S3Server(Server):
 class FlawedServer:
     """Serves `objects` ({name: bytes}) as S3 does, and does to a GET what `flaws` says for its name: a function of
     (handler, body, range start) that answers by itself, called as long as it is there. `put_flaws` are functions of
-    (handler, body) for PUT, and of (handler, None) for DELETE. `seen` is [(method, name, headers)]."""
+    (handler, body) for PUT, and of (handler, None) for DELETE. `seen` is [(method, name, headers)]. With `has_parts` it
+    answers ranges that begin at 0 with a part, too."""
 
     def __init__(self, certificates=None):
         """With the directory of make_certificates() it speaks https."""
-        self.objects, self.flaws, self.put_flaws, self.seen = {}, {}, {}, []
+        self.objects, self.flaws, self.put_flaws, self.seen, self.has_parts = {}, {}, {}, [], False
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -164,22 +165,26 @@ class FlawedServer:
                 if body is None:
                     return self.say(404, b"<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>")
                 wanted = self.headers.get("Range")
-                start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
+                first, _, last = wanted.removeprefix("bytes=").partition("-") if wanted else ("0", "", "")
+                start, end = int(first), int(last or len(body) - 1) + 1
                 if self.command == "GET" and name[0] in owner.flaws:
                     return owner.flaws[name[0]](self, body, start)
                 if self.headers.get("If-Match", etag_of(body)) != etag_of(body):
                     return self.say(412, b"<Error><Code>PreconditionFailed</Code><Message>changed</Message></Error>")
-                self.begin(body, start)
+                end = min(end, len(body)) if owner.has_parts else len(body)
+                self.begin(body, start, end=end, is_part=start > 0 or (owner.has_parts and wanted))
                 if self.command == "GET":
-                    self.wfile.write(body[start:])
+                    self.wfile.write(body[start:end])
 
-            def begin(self, body, start=0, etag=None):
-                """The head of an answer with `body` from `start` on."""
-                self.send_response(206 if start else 200)
-                if start:
-                    self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            def begin(self, body, start=0, etag=None, end=None, is_part=None):
+                """The head of an answer with `body` from `start` on, or to `end`."""
+                end = len(body) if end is None else end
+                is_part = bool(start) if is_part is None else is_part
+                self.send_response(206 if is_part else 200)
+                if is_part:
+                    self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(body)}")
                 self.send_header("ETag", etag or etag_of(body))
-                self.send_header("Content-Length", str(len(body) - start))
+                self.send_header("Content-Length", str(end - start))
                 self.end_headers()
 
             def say(self, status, body):

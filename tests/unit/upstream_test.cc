@@ -236,7 +236,13 @@ TEST_CASE("upstream: an answer says size, version and checksums of an object", "
       object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", "bytes 5-9/100"}}));
   CHECK(part->part_at == 5);
   CHECK(part->size == 100);
-  CHECK(part->checksums.empty());
+  REQUIRE(part->checksums.size() == 1);  // the entity tag is of the whole
+  CHECK(part->checksums[0].value == whole->checksums[0].value);
+  const auto others = object_in(s3_server(), answer(206, {{"ETag", "\"1-2\""},
+                                                          {"Content-Range", "bytes 5-9/100"},
+                                                          {"Content-MD5", "x"},
+                                                          {"x-amz-checksum-crc32", "q6k="}}));
+  CHECK(others->checksums.empty());
   for (const char* range : {"", "bytes */100", "bytes 5-9/*", "items 5-9/100", "bytes x-9/100"}) {
     INFO(range);
     const auto bad = object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", range}}));
