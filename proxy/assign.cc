@@ -262,10 +262,7 @@ Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
 
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 const Wanted& wanted, Passage passage) {
-  const bool reads = access_of(request.head().method) == Access::read;
-  auto finding =
-      reads ? find_or_adopt_bucket(services, wanted.bucket) : find_bucket(services, wanted.bucket);
-  auto found = co_await std::move(finding);
+  auto found = co_await find_or_adopt_bucket(services, wanted.bucket);
   if (!found && found.error().code == Errc::bucket_not_found &&
       request.head().method == http::Method::put)
     co_return fail(bucket_to_make(wanted.bucket));

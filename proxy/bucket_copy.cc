@@ -161,7 +161,7 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
                          Action action) {
   CO_TRY(const api::Bucket to, destination_of(request));
   CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
-  CO_TRY(const KnownBucket source, co_await find_bucket(services, from));
+  CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, from));
   if (what.synchronize && (api::has_upstream(from) || api::has_upstream(to)))
     co_return fail(Errc::unsupported,
                    "copy-bck: \"synchronize\" of buckets with an upstream belongs to later work");

@@ -16,8 +16,9 @@ namespace tarn::target {
 /// carries the MD5 of its bytes, which the server compares. Used by one coroutine.
 class Upload {
  public:
-  /// Bytes of a part, and of the largest object that goes in one request.
-  static constexpr std::uint64_t kPartBytes = 64U << 20U;
+  /// The largest object that goes in one request, and bytes of a part of others.
+  static constexpr std::uint64_t kWholeBytes = 32U << 20U;
+  static constexpr std::uint64_t kPartBytes = 16U << 20U;
   /// commit() surely has no effect upstream later than this after it was called.
   static constexpr std::chrono::seconds kPatience{300};
 
@@ -38,7 +39,7 @@ class Upload {
   Task<void> abandon();
 
  private:
-  [[nodiscard]] bool has_parts() const { return size_ > kPartBytes; }
+  [[nodiscard]] bool has_parts() const { return size_ > kWholeBytes; }
   [[nodiscard]] std::uint64_t part_bytes() const;
   Task<Status> send_parts(std::uint64_t first, std::uint64_t step);
   Task<Status> send_part(std::uint64_t number);

@@ -190,7 +190,7 @@ def test_the_aistore_package_reads_through(upstream_cluster, s3, rng):
 
 def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cluster, s3, rng):
     body = rng.randbytes(10_000)
-    for bucket in ("first-read", "first-list", "first-head", "first-prefetch"):
+    for bucket in ("first-read", "first-list", "first-head", "first-prefetch", "first-write"):
         s3.client.create_bucket(Bucket=bucket)
         s3.client.put_object(Bucket=bucket, Key="x.tar", Body=body)
     cluster = make_cluster(targets=2, environment={name: CREDENTIALS | {"AWS_ENDPOINT_URL": s3.url} for name in ("t1", "t2")})
@@ -205,7 +205,9 @@ def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cl
     assert cluster.get("s3://first-read", "x.tar").body == body
     assert client_of(cluster.endpoint).bucket("first-list", provider=Provider.AMAZON).list_objects().entries[0].name == "x.tar"
     assert finished(cluster, cluster.bucket_action("POST", "s3://first-prefetch", "prefetch-listrange", {"template": ""})) == (1, 10_000)
-    assert known() == {"first-read", "first-list", "first-head", "first-prefetch"}
+    assert cluster.put("s3://first-write", "y.tar", body).status == 200
+    assert s3.client.get_object(Bucket="first-write", Key="y.tar")["Body"].read() == body
+    assert known() == {"first-read", "first-list", "first-head", "first-prefetch", "first-write"}
     props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/first-read?provider=aws").headers["Ais-Bucket-Props"]
     assert s3.url in props, "a target that is started without that variable would ask another server"
     for answer in (cluster.get("s3://not-there", "x"), cluster.put("s3://not-there", "x", b""), cluster.list_page("s3://not-there")):

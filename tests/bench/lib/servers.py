@@ -28,17 +28,18 @@ class Tarn:
     """One proxy and one or more targets through deploy/local-cluster, the bucket `bench` in it. Drives may be mounted in
     DIRECTORY/tN/dN before it starts."""
 
-    def __init__(self, stage, directory, drives=1, burst=True, settings=(), enter=None, targets=1, bucket=None):
+    def __init__(self, stage, directory, drives=1, burst=True, settings=(), enter=None, targets=1, bucket=None, environment=None):
         self.stage, self.directory, self.drives_count, self.targets = stage, Path(directory), drives, targets
         self.bucket = bucket  # properties of the bucket `bench`
         self.words = [*stage.server(burst), str(LOCAL_CLUSTER)]
         self.settings = [word for setting in settings for word in ("--set", setting)]
+        self.environment = os.environ | {"TARN_BIN": str(stage.programs)} | (environment or {})
         self.enter = enter  # what each process does first: joins a cgroup
 
     def _command(self, *words, timeout=120):
         command = [*self.words, *words, "--dir", str(self.directory)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout, preexec_fn=self.enter,
-                                env=os.environ | {"TARN_BIN": str(self.stage.programs)})
+                                env=self.environment)
         if result.returncode != 0:
             raise Failed(f"{' '.join(command)}: exit {result.returncode}: {result.stdout}{result.stderr}")
         return result.stdout
@@ -135,6 +136,9 @@ class Tarn:
 
     def upstream_url(self, bucket, name):
         return f"{self.endpoint}/v1/objects/{bucket}/{name}?provider=ht"
+
+    def s3_url(self, bucket, name):
+        return f"{self.endpoint}/v1/objects/{bucket}/{name}?provider=aws"
 
     def upstream_target_url(self, bucket, name):
         return f"{self.target_url}/v1/objects/{bucket}/{name}?provider=ht"

@@ -2,24 +2,33 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import subprocess
+import sys
 import threading
+import time
 
 from lib.rows import Result
 from lib.servers import Nginx, Tarn
-from lib.stage import Failed, median, ratio, rounds_of, spread
+from lib.stage import REPOSITORY, Failed, Unavailable, median, ratio, rounds_of, spread
+
+sys.path.append(str(REPOSITORY / "tests"))
+from harness.go_programs import go_program  # noqa: E402
 
 MIB = 1 << 20
 LINK_RATE, LINK_DELAY = 40e6, 0.015  # bytes/s of each connection, seconds one way
 BUCKET = "bench-upstream"
 READERS = 1000
+ACCESS_KEY, SECRET_KEY = "bench-access", "bench-secret"
 
 
 class Link:
-    """Passes TCP connections on to `port`; what comes back arrives LINK_DELAY later, at LINK_RATE a connection, and is counted."""
+    """Passes TCP connections on to `port`; what comes back (with `uploads`: what goes there) arrives LINK_DELAY later, at
+    LINK_RATE a connection, and is counted."""
 
-    def __init__(self, port):
-        self.there, self.bytes, self.connections = port, 0, 0
+    def __init__(self, port, uploads=False):
+        self.there, self.uploads, self.bytes, self.connections = port, uploads, 0, 0
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
@@ -60,7 +69,8 @@ class Link:
     async def _pass_on(self, reader, writer):
         self.connections += 1
         other, there = await asyncio.open_connection("127.0.0.1", self.there)
-        await asyncio.gather(self._pump(reader, there, None), self._pump(other, writer, LINK_RATE))
+        there_rate, back_rate = (LINK_RATE, None) if self.uploads else (None, LINK_RATE)
+        await asyncio.gather(self._pump(reader, there, there_rate), self._pump(other, writer, back_rate))
 
 
 @contextlib.contextmanager
@@ -123,3 +133,59 @@ def measure_shared_fill(stage):
     yield Result("cold_get_shared", median(moved), stage.rounds, {"bytes over the link / size": spread(moved)},
                  f"tarn-bench-load, {readers} connections, all GET one object of {size // MIB} MiB",
                  "nothing of it is in the cluster")
+
+
+@contextlib.contextmanager
+def s3_server(stage, directory):
+    """The port of an S3 server (versitygw) over a new directory, with the bucket BUCKET."""
+    (directory / BUCKET).mkdir(parents=True)
+    try:
+        program = go_program("versitygw")
+    except AssertionError as problem:
+        raise Unavailable(f"versitygw: {problem}") from None
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{port}", "posix",
+                                directory], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 30
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            if time.monotonic() > until:
+                raise Failed("versitygw does not listen")
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def send(path, url, *words):
+    """Seconds of one PUT by curl, which follows redirects."""
+    command = ["curl", "-sfL", "-o", "/dev/null", "-w", "%{time_total}", "-T", str(path), *words, url]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if result.returncode:
+        raise Failed(f"{' '.join(command)}: exit {result.returncode}")
+    return float(result.stdout)
+
+
+def measure_write_through(stage):
+    size = (80 if stage.quick else 160) * MIB
+    with contextlib.ExitStack() as exits:
+        directory = stage.new_directory("write-through")
+        stage.need_space(4 * size * (stage.rounds + 1))
+        (directory / "body").write_bytes(os.urandom(MIB) * (size // MIB))
+        link = exits.enter_context(Link(exits.enter_context(s3_server(stage, directory / "s3")), uploads=True))
+        url = f"http://127.0.0.1:{link.port}"
+        environment = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_ENDPOINT_URL": url}
+        tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, environment=environment))
+        signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{ACCESS_KEY}:{SECRET_KEY}",
+                  "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD")
+        sides = {"through Tarn": lambda number: send(directory / "body", tarn.s3_url(BUCKET, f"t{number}")),
+                 "to upstream": lambda number: send(directory / "body", f"{url}/{BUCKET}/u{number}", *signed)}
+        measured = rounds_of(stage, sides)
+    rates = {side: [size / 1e6 / seconds for seconds in its] for side, its in measured.items()}
+    yield Result("write_through_rate", ratio(rates["through Tarn"], rates["to upstream"]), stage.rounds,
+                 {f"{side}, MB/s": spread(values) for side, values in rates.items()},
+                 f"curl -T, one object of {size // MIB} MiB after the other, to versitygw; a link of {LINK_RATE / 1e6:.0f} MB/s a "
+                 f"connection and {2e3 * LINK_DELAY:.0f} ms round trip", "the drives sync what they take")
