@@ -80,7 +80,8 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 }
 
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
-                          BodyChecksums& announced, Xxh64Stream* part) {
+                          BodyChecksums& announced, Xxh64Stream* part,
+                          const std::function<void(std::uint64_t)>& written) {
   CO_TRY_OK(check_memory());
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kSmallBytes),
                                       PooledBuffer(PooledBuffer::kSmallBytes)};
@@ -95,9 +96,10 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
     const auto buffer = buffers[turn].span();
     const auto got = co_await incoming_fill(exchange, buffer, see);
     if (writing.valid()) {
-      auto written = co_await writing.get();
-      if (written) written = co_await file.drive().room(file);
-      if (!written) result = std::move(written);
+      auto done = co_await writing.get();
+      if (done && got && written) written(digests.size() - *got);
+      if (done) done = co_await file.drive().room(file);
+      if (!done) result = std::move(done);
     }
     if (!got && result) result = fail(got.error());
     if (!result || *got == 0) co_return result;

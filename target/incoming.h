@@ -22,9 +22,10 @@ Status check_announced_length(const http::RequestHead& head, const security::Red
 
 /// Streams the body into `file` behind what is there (`digests.size()`). While the drive writes one
 /// piece, the next is received. `announced` and, unless null, `part` see the bytes of this body
-/// only.
+/// only. `written`, unless null, hears how many bytes are in the file.
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
-                          BodyChecksums& announced, Xxh64Stream* part = nullptr);
+                          BodyChecksums& announced, Xxh64Stream* part = nullptr,
+                          const std::function<void(std::uint64_t)>& written = nullptr);
 
 /// Reads from the body until `into` is full or the body ends; how many bytes.
 Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into);

@@ -136,7 +136,7 @@ Task<Status> copy_here(TargetNode& node, const ObjectName& name, OpenObject& fro
   kept.note_kept(custom);
   if (api::has_upstream(to.object.bucket.name)) {
     CO_TRY_OK(co_await node.upstream_writes->put(to.object, write, new_bytes(*file, digests),
-                                                 std::move(custom), terms.conditions));
+                                                 std::move(custom), terms.conditions, nullptr));
     co_return check_lease_before_reply(write);
   }
   CO_TRY(const io::ObjectRecord record,

@@ -6,6 +6,7 @@
 #include "common/api/coding_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/coded_write.h"
@@ -55,12 +56,48 @@ Task<Result<Stored>> put_store_coded(TargetNode& node, http::Request& request,
   co_return Stored{std::move(record), file->degraded()};
 }
 
+/// The parts of a large body go upstream as they come.
+Task<Result<Stored>> put_through(TargetNode& node, http::Request& request,
+                                 const ObjectRequest& wanted, BodyChecksums announced,
+                                 api::CustomMetadata custom) {
+  const auto& head = request.head();
+  CO_TRY(auto file, co_await create_here(node, wanted.name, head.content_length));
+  CO_TRY(auto early, co_await node.upstream_writes->begin(wanted, *file,
+                                                          head.content_length.value_or(0), custom));
+  Digests digests;
+  const auto receive = [&]() -> Task<Status> {
+    const auto tell = [&](std::uint64_t bytes) {
+      if (early) early->written(bytes);
+    };
+    Status done = co_await receive_body(request.exchange, *file, digests, announced, nullptr, tell);
+    if (done) done = check_not_lost(*wanted.claim, digests.size());
+    if (done) done = announced.check(digests.xxh64());
+    if (!done && early) early->stop();
+    co_return done;
+  };
+  std::vector<Task<Status>> both;
+  both.push_back(receive());
+  if (early) both.push_back(early->send());
+  for (const Status& each : co_await gather(std::move(both))) {
+    if (each) continue;
+    if (early) co_await early->abandon();
+    co_return fail(each.error());
+  }
+  announced.note_kept(custom);
+  CO_TRY(io::ObjectRecord record,
+         co_await node.upstream_writes->put(wanted, wanted.write, new_bytes(*file, digests),
+                                            std::move(custom), &head, std::move(early)));
+  co_return Stored{std::move(record), false};
+}
+
 Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
                                 const ObjectRequest& wanted) {
   const auto& head = request.head();
   CO_TRY(BodyChecksums announced, BodyChecksums::from(head));
   announced.keep(api::checksum_type_of(wanted.bucket.props));
   CO_TRY(auto custom, custom_metadata_of(head));
+  if (api::has_upstream(wanted.bucket.name))
+    co_return co_await put_through(node, request, wanted, std::move(announced), std::move(custom));
   const auto coding = api::coding_of(wanted.bucket.props);
   if (coding && head.content_length && coding->is_coded(*head.content_length))
     co_return co_await put_store_coded(node, request, wanted, std::move(announced),
@@ -72,12 +109,6 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
   CO_TRY_OK(announced.check(digests.xxh64()));
   announced.note_kept(custom);
-  if (api::has_upstream(wanted.bucket.name)) {
-    CO_TRY(io::ObjectRecord record,
-           co_await node.upstream_writes->put(wanted, wanted.write, new_bytes(*file, digests),
-                                              std::move(custom), &head));
-    co_return Stored{std::move(record), false};
-  }
   CO_TRY(io::ObjectRecord record,
          co_await commit_file(node, wanted, wanted.write, new_bytes(*file, digests),
                               std::move(custom), &head));

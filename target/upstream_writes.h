@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "common/api/custom_metadata.h"
 #include "common/base/async.h"
@@ -13,6 +14,21 @@ namespace tarn::target {
 
 struct NewBytes;
 struct ObjectRequest;
+class WorkFile;
+
+/// A large body that goes upstream in parts while it is still received. Used on one loop.
+class EarlyUpload {
+ public:
+  virtual ~EarlyUpload() = default;
+  /// So many bytes of the body are in its file.
+  virtual void written(std::uint64_t bytes) = 0;
+  /// No more will be written: send() ends.
+  virtual void stop() = 0;
+  /// Sends the parts as they are written; beside the receiving. Errors as UpstreamWrites::put().
+  virtual Task<Status> send() = 0;
+  /// Removes what was sent, where the upload does not come to its end.
+  virtual Task<void> abandon() = 0;
+};
 
 /// Changes of objects of buckets with an upstream: they are made there first
 /// (docs/decisions/021). A success means that upstream has accepted the change and that no later
@@ -24,16 +40,22 @@ class UpstreamWrites {
   /// whose conditions are compared with what upstream has now. unsupported for a web server and for
   /// custom metadata, which upstream would not keep; precondition_failed.
   virtual Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) = 0;
+  /// Begins to send a body of `size` bytes that is to come into `file`; after check(). Null for a
+  /// small one, which goes in one request when it is complete. Errors as put().
+  virtual Task<Result<std::shared_ptr<EarlyUpload>>> begin(const ObjectRequest& wanted,
+                                                           WorkFile& file, std::uint64_t size,
+                                                           const api::CustomMetadata& custom) = 0;
   /// Sends a complete body upstream, then makes it the object of the cluster. The record has
   /// upstream's entity tag. `head`: the request whose conditions must hold, or null. Where upstream
   /// has accepted it and the cluster cannot keep it, that is a success: it will be fetched when it
-  /// is read.
+  /// is read. `early`: from begin(), with all parts sent; or null.
   ///
   /// Errors: those of check(); those of Upstream; unavailable also when the outcome is unknown.
   virtual Task<Result<io::ObjectRecord>> put(const ObjectRequest& wanted,
                                              const OwnedNames::Write& write, NewBytes bytes,
                                              api::CustomMetadata custom,
-                                             const http::RequestHead* head) = 0;
+                                             const http::RequestHead* head,
+                                             std::shared_ptr<EarlyUpload> early) = 0;
   /// Deletes an object upstream and here; its size. `head` null: no conditions. object_not_found
   /// when neither has it.
   virtual Task<Result<std::uint64_t>> remove(const ObjectRequest& wanted,

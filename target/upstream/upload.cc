@@ -16,6 +16,7 @@ constexpr std::uint64_t kPartsMax = 10'000;  // AWS's limit
 constexpr std::uint64_t kPartsAtOnce = 4;
 constexpr std::uint64_t kPartUnit = 1U << 20U;
 constexpr std::chrono::seconds kPartPatience{600};
+constexpr std::chrono::seconds kLookEvery{60};  // a ring comes earlier
 
 /// MD5 of a part of a file, in base64.
 Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::uint64_t length) {
@@ -65,37 +66,65 @@ std::uint64_t Upload::part_bytes() const {
   return std::max(kPartBytes, (least + kPartUnit - 1) / kPartUnit * kPartUnit);
 }
 
-Task<Status> Upload::prepare() {
-  if (!has_parts()) {
-    CO_TRY(md5_, co_await md5_of(*file_, 0, size_));
-    co_return Status();
-  }
+void Upload::written(std::uint64_t bytes) {
+  written_ = bytes;
+  progress_.ring();
+}
+
+void Upload::stop() {
+  has_stopped_ = true;
+  progress_.ring();
+}
+
+Task<Status> Upload::begin() {
+  if (!has_parts()) co_return Status();
   UpstreamChange begin{http::Method::post, {{"uploads", ""}}, fields_};
   const auto begun = co_await upstream_.change(name_, std::move(begin), {}, kPartPatience);
   if (!begun.answer) co_return fail(begun.answer.error());
   CO_TRY(const UpstreamServer server, upstream_.server_of(name_));
   CO_TRY(id_, upload_id_in(server, begun.answer->body));
   tags_.resize((size_ + part_bytes() - 1) / part_bytes());
-  std::vector<Task<Status>> lanes;
-  for (std::uint64_t lane = 0; lane < std::min<std::uint64_t>(kPartsAtOnce, tags_.size()); ++lane)
-    lanes.push_back(send_parts(lane, kPartsAtOnce));
-  for (const Status& lane : co_await gather(std::move(lanes))) CO_TRY_OK(lane);
   co_return Status();
 }
 
+Task<Status> Upload::send() {
+  if (!has_parts()) {
+    CO_TRY_OK(co_await wait_written(size_));
+    CO_TRY(md5_, co_await md5_of(*file_, 0, size_));
+    co_return Status();
+  }
+  std::vector<Task<Status>> lanes;
+  for (std::uint64_t lane = 0; lane < std::min<std::uint64_t>(kPartsAtOnce, tags_.size()); ++lane)
+    lanes.push_back(send_parts(lane, kPartsAtOnce));
+  Status first;
+  for (const Status& lane : co_await gather(std::move(lanes)))
+    // The lane that failed says why the others have ended.
+    if (!lane && (first || first.error().code == Errc::cancelled)) first = lane;
+  co_return first;
+}
+
 Task<Status> Upload::send_parts(std::uint64_t first, std::uint64_t step) {
-  for (std::uint64_t number = first; number < tags_.size() && !has_failed_; number += step) {
+  for (std::uint64_t number = first; number < tags_.size(); number += step) {
     const Status sent = co_await send_part(number);
     if (sent) continue;
-    has_failed_ = true;
+    stop();
     co_return sent;
   }
   co_return Status();
 }
 
+Task<Status> Upload::wait_written(std::uint64_t end) {
+  EventListener listener(progress_, co_await asio::this_coro::executor);
+  while (written_ < end && !has_stopped_)
+    co_await listener.wait_until(std::chrono::steady_clock::now() + kLookEvery);
+  if (!has_stopped_) co_return Status();
+  co_return fail(Errc::cancelled, "{}: its upload has ended", name_.display());
+}
+
 Task<Status> Upload::send_part(std::uint64_t number) {
   const std::uint64_t offset = number * part_bytes();
   const std::uint64_t length = std::min(part_bytes(), size_ - offset);
+  CO_TRY_OK(co_await wait_written(offset + length));
   CO_TRY(const std::string md5, co_await md5_of(*file_, offset, length));
   UpstreamChange part{http::Method::put,
                       {{"partNumber", std::to_string(number + 1)}, {"uploadId", id_}},

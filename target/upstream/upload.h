@@ -5,16 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "common/base/event.h"
 #include "target/followed_file.h"
 #include "target/upstream/upstream.h"
+#include "target/upstream_writes.h"
 
 namespace tarn::target {
 
-/// One object on its way to a server of S3, from a file that is complete. Small objects go in one
-/// request, larger ones in parts, several at a time ("Uploading and copying objects using multipart
-/// upload", AWS). All that does not change the object upstream is done in prepare(). Every request
-/// carries the MD5 of its bytes, which the server compares. Used by one coroutine.
-class Upload {
+/// One object on its way to a server of S3, from a file that may still be written. Small objects go
+/// in one request, larger ones in parts, several at a time ("Uploading and copying objects using
+/// multipart upload", AWS). All that does not change the object upstream is done in prepare().
+/// Every request carries the MD5 of its bytes, which the server compares. On one loop.
+class Upload final : public EarlyUpload {
  public:
   /// The largest object that goes in one request, and bytes of a part of others.
   static constexpr std::uint64_t kWholeBytes = 32U << 20U;
@@ -26,8 +28,13 @@ class Upload {
   Upload(Upstream& upstream, UpstreamName name, std::shared_ptr<FollowedFile> file,
          std::uint64_t size, http::Fields fields);
 
-  /// Sends the parts, or hashes a small object. Errors as Upstream::change().
-  Task<Status> prepare();
+  [[nodiscard]] static bool has_parts(std::uint64_t size) { return size > kWholeBytes; }
+  /// Begins an upload in parts. Errors as Upstream::change(); so do the next ones.
+  Task<Status> begin();
+  void written(std::uint64_t bytes) override;
+  void stop() override;
+  /// Sends the parts, or hashes a small object.
+  Task<Status> send() override;
   struct Committed {
     Result<std::string> etag;  ///< of the object upstream
     /// Of an error: upstream may have the new version all the same.
@@ -36,12 +43,13 @@ class Upload {
   /// Makes it the object.
   Task<Committed> commit();
   /// Removes the parts of an upload that is not to be committed, as far as upstream answers.
-  Task<void> abandon();
+  Task<void> abandon() override;
 
  private:
-  [[nodiscard]] bool has_parts() const { return size_ > kWholeBytes; }
+  [[nodiscard]] bool has_parts() const { return has_parts(size_); }
   [[nodiscard]] std::uint64_t part_bytes() const;
   Task<Status> send_parts(std::uint64_t first, std::uint64_t step);
+  Task<Status> wait_written(std::uint64_t end);
   Task<Status> send_part(std::uint64_t number);
 
   Upstream& upstream_;
@@ -52,7 +60,9 @@ class Upload {
   std::string md5_;                ///< of a small object, base64
   std::string id_;                 ///< of an upload in parts
   std::vector<std::string> tags_;  ///< of its parts
-  bool has_failed_ = false;        ///< one of its parts could not be sent
+  std::uint64_t written_ = 0;
+  bool has_stopped_ = false;  ///< the body does not come, or a part of it could not be sent
+  Event progress_;
 };
 
 }  // namespace tarn::target

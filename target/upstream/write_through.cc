@@ -187,21 +187,47 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
   co_return Status();
 }
 
+Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectRequest& wanted,
+                                                               WorkFile& file, std::uint64_t size,
+                                                               const api::CustomMetadata& custom) {
+  if (!Upload::has_parts(size)) co_return std::shared_ptr<EarlyUpload>();
+  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY(auto followed, co_await file.drive().follow(file));
+  auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(followed), size,
+                                      kept_upstream(custom));
+  CO_TRY_OK(co_await out->begin());
+  co_return std::shared_ptr<EarlyUpload>(std::move(out));
+}
+
+Task<Result<std::shared_ptr<Upload>>> WriteThrough::upload_of(const ObjectRequest& wanted,
+                                                              const NewBytes& bytes,
+                                                              const api::CustomMetadata& custom) {
+  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
+  auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(file), bytes.size,
+                                      kept_upstream(custom));
+  out->written(bytes.size);
+  Status sent = co_await out->begin();
+  if (sent) sent = co_await out->send();
+  if (sent) co_return out;
+  co_await out->abandon();
+  co_return fail(sent.error());
+}
+
 Task<Result<io::ObjectRecord>> WriteThrough::put(const ObjectRequest& wanted,
                                                  const OwnedNames::Write& write, NewBytes bytes,
                                                  api::CustomMetadata custom,
-                                                 const http::RequestHead* head) {
-  CO_TRY_OK(check_metadata(wanted, custom));
-  CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
-  Upload upload(upstream_, upstream_name(wanted), std::move(file), bytes.size,
-                kept_upstream(custom));
-  Status prepared = co_await upload.prepare();
+                                                 const http::RequestHead* head,
+                                                 std::shared_ptr<EarlyUpload> early) {
+  auto upload = std::static_pointer_cast<Upload>(std::move(early));
+  if (!upload) {
+    CO_TRY(upload, co_await upload_of(wanted, bytes, custom));
+  }
   const auto turn = co_await turns_.acquire(wanted.name.key());
   Mark mark;
-  auto etag = prepared ? co_await send(wanted, write, upload, head, mark)
-                       : Result<std::string>(fail(prepared.error()));
+  auto etag = co_await send(wanted, write, *upload, head, mark);
   if (!etag) {
-    co_await upload.abandon();
+    co_await upload->abandon();
     co_return fail(etag.error());
   }
   custom.emplace_back(api::kSourceKey, wanted.bucket.name.provider);

@@ -12,7 +12,7 @@ namespace tarn::target {
 ///
 ///   1. the body is in a work file, compared with the client's checksums;
 ///   2. upstream is asked what it has, where there are conditions or a stored version; the parts of
-///      a large object are sent: nothing has changed yet;
+///      a large object are sent, as they come: nothing has changed yet;
 ///   3. a mark replaces the stored version, durably (write_mark.h);
 ///   4. upstream accepts the new version;
 ///   5. fills that are under way are given no further readers: they may have the old version;
@@ -29,9 +29,13 @@ class WriteThrough final : public UpstreamWrites {
       : node_(node), upstream_(upstream), board_(board) {}
 
   Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) override;
+  Task<Result<std::shared_ptr<EarlyUpload>>> begin(const ObjectRequest& wanted, WorkFile& file,
+                                                   std::uint64_t size,
+                                                   const api::CustomMetadata& custom) override;
   Task<Result<io::ObjectRecord>> put(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                      NewBytes bytes, api::CustomMetadata custom,
-                                     const http::RequestHead* head) override;
+                                     const http::RequestHead* head,
+                                     std::shared_ptr<EarlyUpload> early) override;
   Task<Result<std::uint64_t>> remove(const ObjectRequest& wanted, const OwnedNames::Write& write,
                                      const http::RequestHead* head) override;
 
@@ -45,6 +49,9 @@ class WriteThrough final : public UpstreamWrites {
     std::optional<UpstreamObject> object;
     bool is_absent = false;  ///< surely; neither: upstream does not let us see it
   };
+  Task<Result<std::shared_ptr<Upload>>> upload_of(const ObjectRequest& wanted,
+                                                  const NewBytes& bytes,
+                                                  const api::CustomMetadata& custom);
   Task<Result<Asked>> ask(const ObjectRequest& wanted, const http::RequestHead* head);
   Task<bool> may_be_stored(const ObjectRequest& wanted);
   Task<Result<Mark>> set_mark(const ObjectRequest& wanted);
