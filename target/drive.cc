@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kQueueMax = 4096;
 constexpr const char* kProbeFile = ".tarn/suspect";
+constexpr const char* kAccessFile = ".tarn/access";
 
 /// How often a drive is asked for a byte that memory may not answer for. On a rotational one that
 /// is a seek.
@@ -50,6 +51,7 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       turns_(std::move(turns)),
       cache_policy_(options_.cache_policy ? options_.cache_policy
                                           : std::make_shared<CachePolicy>(memory_limit())),
+      access_times_(system_clock().wall_time()),
       next_id_(random_u64()),
       threads_(std::make_unique<io::DriveThreads>(
           "drive" + options_.path.substr(options_.path.rfind('/') + 1), options_.threads,
@@ -119,6 +121,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   drive->cache_policy_->note_stored(report->bytes + report->piece_bytes);
   TRY_OK(drive->refresh_space());
   drive->keep_ballast();
+  drive->load_access_times();
   return drive;
 }
 
@@ -275,7 +278,28 @@ void Drive::save_cluster_state(std::function<std::string()> json) {
   });
 }
 
+void Drive::load_access_times() {
+  access_times_.set_drive_bytes(space().total);
+  const auto saved = files_->read_file(kAccessFile);
+  if (!saved) return;  // a new drive, or one of a former version
+  if (const Status loaded = access_times_.load(*saved); !loaded)
+    drive_log().warn("access times not read, eviction begins anew drive={} err={}", options_.path,
+                     loaded.error().message);
+}
+
+void Drive::save_access_times() {
+  if (!access_times_.has_changed()) return;
+  threads_->post([this] {
+    const std::lock_guard one_writer(access_file_mutex_);
+    if (!access_times_.has_changed() || !usable()) return;
+    if (const Status saved = files_->write_file(kAccessFile, access_times_.encode()); !saved)
+      drive_log().warn("access times not written drive={} err={}", options_.path,
+                       saved.error().message);
+  });
+}
+
 void Drive::stop(double seconds) {
+  save_access_times();
   if (!hangs() && threads_->drain(seconds)) return;
   drive_log().warn("drive does not answer, left behind drive={}", options_.path);
   threads_->abandon();

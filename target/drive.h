@@ -28,6 +28,7 @@
 #include "common/io/mount_info.h"
 #include "common/io/mount_watch.h"
 #include "common/io/object_attribute.h"
+#include "target/access_times.h"
 #include "target/cache_policy.h"
 #include "target/drive_clean.h"
 #include "target/drive_places.h"
@@ -49,7 +50,8 @@ struct DriveIdentity;
 struct SpaceLimits {
   double reserve_percent = 1;       ///< never touched by data: the index needs room to live
   std::uint64_t reserve_bytes = 0;  ///< instead of the percentage, when not 0
-  double high_watermark = 90;       ///< above: new files go to the next drive
+  double low_watermark = 75;        ///< eviction ends here, or at the high one if that is lower
+  double high_watermark = 90;       ///< above: new files go to the next drive, eviction begins
   double out_of_space = 95;         ///< above: no new files at all
 };
 
@@ -171,6 +173,8 @@ class Drive {
   [[nodiscard]] double longest_call() const { return threads_->longest_run(); }
   [[nodiscard]] io::Space space() const;
   [[nodiscard]] double used_percent() const;
+  /// Asks the file system how full it is now. On the drive's threads.
+  Task<Result<io::Space>> measure_space();
   /// From now on new files are made within these limits.
   void set_space_limits(const SpaceLimits& limits);
 
@@ -336,6 +340,11 @@ class Drive {
   /// Writes what `json` makes, on a thread of the drive, to .tarn/cluster.json; of several that
   /// wait only the last.
   void save_cluster_state(std::function<std::string()> json);
+  /// Last reads of the drive's objects of buckets with an upstream. A commit counts as one.
+  [[nodiscard]] AccessTimes& access_times() { return access_times_; }
+  /// Writes them, if they have changed, on a thread of the drive to .tarn/access. stop() does so
+  /// as well.
+  void save_access_times();
   /// Counters since the start, for metrics.
   struct Counters {
     std::atomic<std::uint64_t> hangs{0};  ///< times that it did not answer
@@ -454,6 +463,7 @@ class Drive {
   void note_index_error(const Error& error);
   Status refresh_space();
   void keep_ballast();
+  void load_access_times();
 
   Options options_;
   std::unique_ptr<io::FileSystem> files_;
@@ -467,6 +477,7 @@ class Drive {
   OverflowMark overflow_;
   Counters counters_;
   VerifiedFiles verified_files_;
+  AccessTimes access_times_;
   HangWatch hang_watch_{options_.hang_after};  // of watch()
   std::atomic<bool> trying_{false};            // whether it answers again
   std::mutex position_mutex_;                  // guards where the last read ended
@@ -490,6 +501,7 @@ class Drive {
   std::size_t syncing_ = 0;  // threads at it
 
   std::mutex cluster_file_mutex_;    // one writer of cluster.json
+  std::mutex access_file_mutex_;     // one writer of kAccessFile
   std::mutex patched_mutex_;         // guards patched_; held while a note is made
   std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
   mutable std::mutex mutex_;         // guards what follows

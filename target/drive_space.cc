@@ -49,6 +49,15 @@ Status Drive::refresh_space() {
   return {};
 }
 
+Task<Result<io::Space>> Drive::measure_space() {
+  auto work = [this]() -> Result<io::Space> {
+    TRY_OK(usable());
+    TRY_OK(refresh_space());
+    return space();
+  };
+  co_return co_await threads_->run(work);
+}
+
 Status Drive::check_space(std::uint64_t length, bool above_watermark) {
   TRY_OK(refresh_space());
   io::Space now;

@@ -149,6 +149,13 @@ Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequ
   co_return done;
 }
 
+/// Notes a read for the order of eviction. Objects without an upstream are never evicted.
+void note_read(const TargetNode& node, const ObjectRequest& wanted, const OpenObject& object) {
+  if (api::has_upstream(wanted.bucket.name))
+    object.drive().access_times().note(wanted.name.bucket, wanted.name.object,
+                                       node.clock.wall_time());
+}
+
 /// `overtaken` as send_coded().
 Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken) {
   ObjectRequest wanted;
@@ -189,6 +196,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     CO_TRY(const bool current, co_await node.cold->confirm(wanted, object->record()));
     if (!current) co_return co_await get_cold(node, request, wanted, overtaken);
   }
+  note_read(node, wanted, *object);
   CO_TRY(auto unchanged, judge_conditions(request.head(), wanted, object->record()));
   if (unchanged) co_return co_await request.exchange.respond(std::move(*unchanged));
   auto sent = co_await send_object(node, request, wanted, object, overtaken);

@@ -6,6 +6,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive.h"
@@ -95,6 +96,9 @@ void Drive::note_published(WorkFile& file, const Publication& publication) {
   file.published_ = true;
   const std::uint64_t bytes = publication.attribute.record.file_bytes();
   cache_policy_->note_stored(bytes);
+  const io::ObjectAttribute& attribute = publication.attribute;
+  if (api::has_upstream(attribute.bucket))
+    access_times_.note(attribute.bucket_id, attribute.name, system_clock().wall_time());
   if (replaces(publication)) cache_policy_->note_removed(publication.old->file_bytes());
   const auto verified = verified_files_.of(file.name_, bytes);
   for (std::size_t block = 0; block < publication.checksums.size(); ++block)
