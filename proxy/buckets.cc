@@ -365,8 +365,10 @@ Task<Status> patch_bucket(const Services& services, http::Request& request, std:
   if (action.action != "set-bprops" && action.action != "reset-bprops")
     co_return fail(not_yet(action.action));
   const bool is_reset = action.action == "reset-bprops";
-  CO_TRY(const cluster::BucketProps defaults,
-         cluster::bucket_defaults(services.view.state()->config));
+  const auto state = services.view.state();
+  CO_TRY(const cluster::BucketProps defaults, api::has_upstream(name)
+                                                  ? upstream_defaults(state->config)
+                                                  : cluster::bucket_defaults(state->config));
   const auto change = [&](const cluster::BucketProps& props) -> Result<cluster::BucketProps> {
     if (is_reset) return api::reset_props(props, defaults);
     return api::with_changes(props, action.value);

@@ -105,10 +105,10 @@ Result<JobQuery> job_query_from(const json& message) {
   for (const auto& [name, value] : message.items()) {
     const std::string key = to_lower(name);
     if (value.is_null()) continue;
-    if (key == "show_active") {
+    if (key == "show_active" || key == "force") {
       if (!value.is_boolean())
         return fail(Errc::invalid_argument, "\"{}\" of the body is neither true nor false", name);
-      out.only_running = value.get<bool>();
+      (key == "force" ? out.force : out.only_running) = value.get<bool>();
       continue;
     }
     if (key == "bck" || key == "buckets") {

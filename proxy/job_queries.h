@@ -18,6 +18,7 @@ struct JobQuery {
   std::string node;
   std::vector<api::Bucket> buckets;  ///< jobs from or to one of these; empty: all
   bool only_running = false;
+  bool force = false;  ///< of a start: also what properties exclude
 };
 /// From the JSON body; an empty one asks for all. invalid_argument for what is none.
 [[nodiscard]] Result<JobQuery> parse_job_query(const std::string& body);

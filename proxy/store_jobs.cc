@@ -51,7 +51,9 @@ Status check_node(const cluster::ClusterState& state, const std::string& id) {
 Task<Status> work(const Services& services, const Job& job, std::string path) {
   const json order = json::parse(job.order);
   const auto state = services.view.state();
-  TargetWork work{.path = std::move(path), .order = {{"buckets", order.at("buckets")}}};
+  TargetWork work{
+      .path = std::move(path),
+      .order = {{"buckets", order.at("buckets")}, {"force", order.value("force", false)}}};
   work.targets = store_jobs_targets_of(*state, order.at("node").get<std::string>());
   const Status end = co_await work_on_targets(services, job, std::move(work));
   co_return end;
@@ -79,25 +81,15 @@ Task<Result<std::string>> start_store_job(const Services& services, JobQuery que
   if (query.kind == kStoreJobsEvict && query.buckets.empty())
     for (const auto& [name, record] : state->bmd.buckets) query.buckets.push_back(name);
   job.about = store_jobs_about(query.kind, query.buckets);
-  job.order = json{{"buckets", std::move(ids)}, {"node", query.node}}.dump();
+  job.order =
+      json{{"buckets", std::move(ids)}, {"node", query.node}, {"force", query.force}}.dump();
   for (const std::string& target : store_jobs_targets_of(*state, query.node))
     job.parts[target] = {};
   co_return co_await services.jobs.start(std::move(job));
 }
 
 Task<Status> drive_eviction(const Services& services, Job job) {
-  const json order = json::parse(job.order);
-  const auto& chosen = order.at("buckets");
-  const auto state = services.view.state();
-  for (const auto& [name, record] : state->bmd.buckets) {
-    const bool is_meant =
-        chosen.empty() || std::find(chosen.begin(), chosen.end(), raw(record.id)) != chosen.end();
-    if (is_meant && api::has_upstream(name))
-      co_return fail(Errc::unsupported,
-                     "bucket \"{}\" has an upstream: evicting belongs to later work",
-                     name.display());
-  }
-  co_return Status();
+  co_return co_await work(services, job, "/v1/internal/evict");
 }
 
 Task<Status> drive_clean_up(const Services& services, Job job) {

@@ -20,7 +20,8 @@ namespace tarn::proxy {
 /// that is no target; bucket_not_found; unavailable when that node is away.
 Task<Result<std::string>> start_store_job(const Services& services, JobQuery query);
 
-/// lru. What is evicted can be read again from upstream: of a bucket without one nothing ever is.
+/// lru: evicts from drives down to their low watermark. What goes can be read again from upstream:
+/// of a bucket without one nothing ever does.
 Task<Status> drive_eviction(const Services& services, Job job);
 /// cleanup-store: files that are nobody's.
 Task<Status> drive_clean_up(const Services& services, Job job);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/eviction_props.h"
 #include "common/api/status.h"
 #include "common/base/random.h"
 #include "common/cluster/membership.h"
@@ -54,7 +55,7 @@ Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& con
   std::erase_if(props.others, [](const auto& each) {
     return each.first.starts_with("mirror.") || each.first.starts_with("ec.");
   });
-  return props;
+  return api::with_eviction(std::move(props));
 }
 
 Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name) {

@@ -19,7 +19,7 @@ Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, a
                                                      Server server = Server::any);
 
 /// The properties of a new bucket with an upstream: the cluster's defaults without copies and
-/// slices, which are meant for objects that are nowhere else.
+/// slices, which are meant for objects that are nowhere else, and with eviction.
 [[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
 
 /// As find_bucket(). A bucket of S3 that the cluster does not know, and upstream has, becomes known

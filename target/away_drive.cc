@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kAwayDriveSlice =
     10'000;  // records that one visit to a drive's thread looks at
+/// Others may take the room that was made for a file.
+constexpr int kMakeRoomTimes = 3;
 
 bool others_know(const TargetNode& node, const ObjectName& name) {
   const auto version = node.view.state()->map.version;
@@ -112,6 +114,24 @@ Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketR
   co_return true;
 }
 
+/// A new file where there is room now.
+Task<Result<std::unique_ptr<WorkFile>>> create_with_room(TargetNode& node, ObjectName name,
+                                                         std::optional<std::uint64_t> length) {
+  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
+    co_return co_await node.store.create(std::move(name), length);
+  CO_TRY_OK(co_await note_behind(node));
+  Error last = drive_is_away(name);
+  for (const bool above_watermark : {false, true}) {
+    for (const auto& drive : takers(node.store, name)) {
+      auto file = co_await drive->create(length, above_watermark);
+      if (file) co_return std::move(file);
+      last = file.error();
+      if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
+    }
+  }
+  co_return fail(last);
+}
+
 }  // namespace
 
 bool sees_all(const TargetNode& node, const ObjectName& name) {
@@ -146,19 +166,14 @@ Status takes_writes(const TargetNode& node, const ObjectName& name) {
 
 Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
                                                     std::optional<std::uint64_t> length) {
-  if (!may_lie_elsewhere(node, name) || !is_gone(node.store.home_of(name.uname)))
-    co_return co_await node.store.create(std::move(name), length);
-  CO_TRY_OK(co_await note_behind(node));
-  Error last = drive_is_away(name);
-  for (const bool above_watermark : {false, true}) {
-    for (const auto& drive : takers(node.store, name)) {
-      auto file = co_await drive->create(length, above_watermark);
-      if (file) co_return std::move(file);
-      last = file.error();
-      if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
-    }
+  auto file = co_await create_with_room(node, name, length);
+  for (int i = 0; i < kMakeRoomTimes && !file && file.error().code == Errc::no_space; ++i) {
+    const bool made =
+        node.room != nullptr && co_await node.room->make_room(name, length.value_or(0));
+    if (!made) break;
+    file = co_await create_with_room(node, name, length);
   }
-  co_return fail(last);
+  co_return file;
 }
 
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,

@@ -67,6 +67,7 @@
 #include "target/upstream/cold_reads.h"
 #include "target/upstream/requests.h"
 #include "target/upstream/write_through.h"
+#include "target/upstream/space.h"
 
 namespace tarn::target {
 namespace {
@@ -188,6 +189,7 @@ class Target {
   std::optional<TargetNode> node_;
   std::optional<ColdReads> cold_reads_;
   std::optional<WriteThrough> write_through_;
+  std::optional<SpaceKeeper> space_;
   std::optional<cluster::NodeStats> stats_;
   std::optional<cluster::NodeConfig> config_;
   std::atomic<std::chrono::milliseconds> grace_{options_.service.shutdown_grace};
@@ -312,6 +314,8 @@ Status Target::connect_upstream() {
   node_->cold = &*cold_reads_;
   write_through_.emplace(*node_, *upstream_, cold_reads_->board());
   node_->upstream_writes = &*write_through_;
+  space_.emplace(*node_);
+  node_->room = &*space_;
   return {};
 }
 
@@ -407,6 +411,7 @@ Status Target::start() {
   for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
   for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
+  for (auto& route : space_routes(*node_, *space_)) internal.push_back(std::move(route));
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
@@ -440,6 +445,7 @@ Status Target::start() {
       [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
   export_scrubs(metrics_, *node_);
   export_upstream(metrics_, *upstream_, *cold_reads_);
+  export_space(metrics_, *space_);
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), look_after_pieces(*node_));
   tasks_.spawn(loop.executor(), keep_coded(*node_));
@@ -465,6 +471,7 @@ Status Target::start() {
 void Target::look_after(std::shared_ptr<Drive> drive, bool came) {
   drive->ring_on_health(node_->readiness_changed);
   tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, drive));
+  tasks_.spawn(loops_.at(0).executor(), space_->keep(drive));
   tasks_.spawn(loops_.at(0).executor(), keep_scrubbed(*node_, std::move(drive), came));
 }
 

@@ -26,6 +26,7 @@
 #include "target/recode_counts.h"
 #include "target/repair_wishes.h"
 #include "target/resilver_wish.h"
+#include "target/room_maker.h"
 #include "target/running_copies.h"
 #include "target/scrub_board.h"
 #include "target/upstream_writes.h"
@@ -62,6 +63,8 @@ struct TargetNode {
   ColdObjects* cold = nullptr;
   /// Writes of objects of such buckets. Set before the first request.
   UpstreamWrites* upstream_writes = nullptr;
+  /// Makes room where a drive is full; null: nothing does.
+  RoomMaker* room = nullptr;
   /// Requests of clients that are being served.
   std::atomic<std::size_t> clients{0};
   RunningCopies copies = {};

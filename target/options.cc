@@ -32,8 +32,11 @@ void Options::bind(Settings& settings) {
       "space.reserve", "1%", "size or percent",
       [this](std::string_view value) { return parse_reserve(value, space); },
       "room on each drive that data never takes: the index lives in it");
+  settings.integer("space.low_watermark", low_watermark, 1, 100, "percent",
+                   "eviction ends here, or at the high watermark if that is lower");
   settings.integer("space.high_watermark", high_watermark, 1, 100, "percent",
-                   "a drive fuller than this passes new files to the next drive");
+                   "a drive fuller than this passes new files to the next drive, and objects that "
+                   "can be fetched again are evicted from it");
   settings.integer("space.out_of_space", out_of_space, 1, 100, "percent",
                    "a drive fuller than this takes no new files");
   settings.word("checksum.verify", checksum_verify, {"cold", "always"},
@@ -89,6 +92,7 @@ void Options::bind(Settings& settings) {
 
 SpaceLimits Options::limits() const {
   SpaceLimits limits = space;
+  limits.low_watermark = static_cast<double>(low_watermark);
   limits.high_watermark = static_cast<double>(high_watermark);
   limits.out_of_space = static_cast<double>(out_of_space);
   return limits;

@@ -36,6 +36,7 @@ struct Options {
   http::ServiceSettings service;
   std::chrono::milliseconds shutdown_notice{1'000};
   SpaceLimits space;
+  std::uint64_t low_watermark = 75;
   std::uint64_t high_watermark = 90;
   std::uint64_t out_of_space = 95;
   std::uint64_t drive_threads = 8;

@@ -10,6 +10,7 @@ namespace tarn::target {
 
 std::map<std::string, std::string> started_with(const Options& options) {
   auto out = cluster::started_with(options.service);
+  out["space.lowwm"] = std::to_string(options.low_watermark);
   out["space.highwm"] = std::to_string(options.high_watermark);
   out["space.out_of_space"] = std::to_string(options.out_of_space);
   out["space.reserve"] = options.space.reserve_bytes != 0
@@ -35,6 +36,9 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
       store.set_space_limits(*limits);
     });
   };
+  act_on_space("space.lowwm", [](SpaceLimits& its, const std::string& text) {
+    its.low_watermark = static_cast<double>(parse_u64(text).value_or(0));
+  });
   act_on_space("space.highwm", [](SpaceLimits& its, const std::string& text) {
     its.high_watermark = static_cast<double>(parse_u64(text).value_or(0));
   });

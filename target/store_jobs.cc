@@ -4,11 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/api/bucket_copy.h"
 #include "common/base/fail_point.h"
-#include "common/base/gather.h"
-#include "common/obs/log.h"
-#include "target/job_stream.h"
+#include "target/drive_job.h"
 
 namespace tarn::target {
 namespace {
@@ -33,52 +30,6 @@ Result<Order> store_jobs_parse_order(const std::string& body) {
     return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
   }
 }
-
-/// A drive that has gone out meanwhile is left out the next time.
-bool store_jobs_may_pass(Errc code) {
-  return code == Errc::unavailable || code == Errc::timeout || code == Errc::cancelled;
-}
-
-/// One of these jobs under way, on the loop of its request: a function for each drive, at the same
-/// time.
-class StoreJob {
- public:
-  using OfDrive = std::function<Task<Status>(Drive&, api::CopyProgress&, const std::stop_token&)>;
-  StoreJob(TargetNode& node, std::string about, OfDrive of_drive, asio::any_io_executor executor)
-      : node_(node),
-        about_(std::move(about)),
-        of_drive_(std::move(of_drive)),
-        lines_(std::move(executor), [this] { return json(progress_).dump(); }),
-        stop_(lines_.stop().get_token()) {}
-
-  [[nodiscard]] JobLines& lines() { return lines_; }
-
-  Task<Status> run() {
-    const auto drives = node_.store.drives();
-    std::vector<Task<Status>> parts;
-    for (const auto& drive : drives)
-      if (drive->in_service()) parts.push_back(of_drive_(*drive, progress_, stop_));
-    const auto ends = co_await gather(std::move(parts));
-    for (const Status& end : ends) {
-      if (end || !progress_.error.empty()) continue;
-      progress_.error = end.error().message;
-      progress_.again = store_jobs_may_pass(end.error().code);
-    }
-    progress_.done = true;
-    lines_.end();
-    obs::log("target").info("{} ended objects={} bytes={} err={}", about_, progress_.objects,
-                            progress_.bytes, progress_.error);
-    co_return Status();
-  }
-
- private:
-  TargetNode& node_;
-  const std::string about_;
-  const OfDrive of_drive_;
-  api::CopyProgress progress_;
-  JobLines lines_;
-  std::stop_token stop_;
-};
 
 Error told_to_stop() { return {Errc::cancelled, "the job was told to stop"}; }
 
@@ -119,7 +70,7 @@ Task<Status> start_clean_up(TargetNode& node, http::Request& request) {
                              const std::stop_token& stop) {
     return clean_drive(drive, what, progress, stop);
   };
-  StoreJob job(node, "clean-up job=" + order.job, clean, co_await asio::this_coro::executor);
+  DriveJob job(node, "clean-up job=" + order.job, clean, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, order.job, job);
 }
 
@@ -132,7 +83,7 @@ Task<Status> start_load_index(TargetNode& node, http::Request& request) {
                                                       const std::stop_token& stop) {
     return load_drive(drive, bucket, progress, stop);
   };
-  StoreJob job(node, "index load job=" + order.job, load, co_await asio::this_coro::executor);
+  DriveJob job(node, "index load job=" + order.job, load, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, order.job, job);
 }
 

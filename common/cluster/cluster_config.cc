@@ -48,6 +48,7 @@ constexpr std::uint64_t ms(std::chrono::milliseconds time) {
 
 constexpr std::array kRows{
     Row{"log.level", "", "info", Kind::level},
+    Row{"space.lowwm", "space.low_watermark", "75", Kind::integer, 1, 100},
     Row{"space.highwm", "space.high_watermark", "90", Kind::integer, 1, 100},
     Row{"space.out_of_space", "", "95", Kind::integer, 1, 100},
     Row{"space.reserve", "", "1%", Kind::reserve},
@@ -274,6 +275,12 @@ Status check_together(const ConfigValues& values) {
     return fail(Errc::invalid_argument,
                 "setting 'space.highwm' ({}) cannot be above 'space.out_of_space' ({})",
                 number_of(values, "space.highwm"), number_of(values, "space.out_of_space"));
+  // The default may be: then the high watermark counts for both.
+  const std::uint64_t low = number_of(values, "space.lowwm");
+  if (low != number_of({}, "space.lowwm") && low > number_of(values, "space.highwm"))
+    return fail(Errc::invalid_argument,
+                "setting 'space.lowwm' ({}) cannot be above 'space.highwm' ({})", low,
+                number_of(values, "space.highwm"));
   const auto props = api::with_changes({}, bucket_tree(values));
   if (!props) return fail(props.error());
   return {};

@@ -90,6 +90,11 @@ TEST_CASE("configuration: what cannot be set says why, and changes nothing", "[c
   CHECK(with_config({}, one("checksum.type", "md5")));
   ConfigValues two = one("space.highwm", "96");
   CHECK(says(message_of(two, Errc::invalid_argument), "above 'space.out_of_space' (95)"));
+  ConfigValues low = one("space.lowwm", "91");
+  CHECK(says(message_of(low, Errc::invalid_argument), "above 'space.highwm' (90)"));
+  low.merge(one("space.highwm", "92"));
+  CHECK(with_config({}, low).has_value());
+  CHECK(with_config({}, one("space.highwm", "60")).has_value());  // then it counts for both
   two.merge(one("space.out_of_space", "98"));
   CHECK(with_config({}, two));
   CHECK_FALSE(check_for_one_node(one("mirror.copies", "3")));
