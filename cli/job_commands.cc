@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/job_progress.h"
 #include "cli/job_wait.h"
+#include "cli/place.h"
 #include "cli/printing.h"
 #include "common/base/settings.h"
 
@@ -107,16 +108,23 @@ struct Order {
   std::string kind;
   std::vector<std::string> buckets;
   std::string target;
+  bool force = false;
   bool wait = false;
 };
 
 Exit job_start(Session& session, const Order& order, const GlobalOptions& options) {
   auto buckets = ordered_json::array();
-  for (const std::string& name : order.buckets)
-    buckets.push_back({{"name", name}, {"provider", "ais"}});
-  const ordered_json body{
-      {"action", "start"},
-      {"value", {{"Kind", order.kind}, {"DaemonID", order.target}, {"Buckets", buckets}}}};
+  for (const std::string& name : order.buckets) {
+    const auto bucket = parse_bucket(name);
+    if (!bucket) return complain("job start", bucket.error());
+    buckets.push_back({{"name", bucket->bucket}, {"provider", bucket->provider}});
+  }
+  const ordered_json body{{"action", "start"},
+                          {"value",
+                           {{"Kind", order.kind},
+                            {"DaemonID", order.target},
+                            {"Buckets", buckets},
+                            {"Force", order.force}}}};
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("job start", answer.error());
   const JobWords words{.line = order.kind, .done = "done:", .no_wait = !order.wait};
@@ -127,11 +135,13 @@ void add_start(const CommandLine& line, CLI::App& group) {
   const auto order = std::make_shared<Order>();
   auto* command = group.add_subcommand("start", "Begin a job, print its id");
   command->footer(
-      "Examples:\n  tarn job start cleanup --wait\n  tarn job start load-lom-cache imagenet");
+      "Examples:\n  tarn job start cleanup --wait\n  tarn job start load-lom-cache imagenet\n"
+      "  tarn job start lru s3://imagenet --wait");
   command->add_option("KIND", order->kind, "cleanup, load-lom-cache, lru, mirror, resilver")
       ->required();
   command->add_option("BUCKET", order->buckets, "buckets that it is about (all)");
   command->add_option("--target", order->target, "id of the target that does it (all)");
+  command->add_flag("--force", order->force, "lru: also of buckets with lru.enabled=false");
   command->add_flag("--wait", order->wait, "return when it has ended; 1 when that was not well");
   line.on_session(command, "job start", [order, &options = line.options](Session& session) {
     return job_start(session, *order, options);

@@ -1,0 +1,148 @@
+"""Eviction by an operator's order (the job lru), and what it leaves alone. What happens by itself on small drives:
+tests/fault/test_eviction.py."""
+
+import concurrent.futures
+import json
+import time
+
+import pytest
+from harness import client, jobs
+from harness.cli import Cli
+from harness.upstreams import CREDENTIALS, FlawedServer, etag_of, make_bucket, upstream_cluster
+from harness.waiting import wait_until
+
+# A drive of a test lies on the machine's file system, of which more than this is used.
+NOW = {"space.low_watermark": 1, "space.high_watermark": 95}
+
+
+@pytest.fixture
+def server(rng):
+    made = FlawedServer()
+    made.objects = {f"o-{i:02}": rng.randbytes(5000 + i) for i in range(20)}
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def upstream(make_cluster, server):
+    def make(props=None, **options):
+        cluster = upstream_cluster(make_cluster, server, **{"targets": 2, "drives": 2} | options, settings=NOW)
+        for bucket, its in (props or {"s3://data": {"dont_evict_time": "0s"}}).items():
+            assert make_bucket(cluster, bucket, server.url, {"lru": its}).status == 200
+        return cluster
+
+    return make
+
+
+def fetch_all(cluster, server, bucket="s3://data"):
+    for name, body in server.objects.items():
+        assert cluster.get(bucket, name).body == body
+    wait_until(lambda: cached(cluster, bucket) == sorted(server.objects), 20, f"all of {bucket} is stored")
+
+
+def cached(cluster, bucket="s3://data"):
+    return cluster.names(bucket, flags="1")
+
+
+def carried_out(cluster, **value):
+    """(objects, bytes) of a job lru that ends well."""
+    job = jobs.start(cluster, "lru", **value)
+    end = jobs.ended(cluster, job)
+    assert end["kind"] == "lru" and not end["err"] and not end["aborted"], end
+    found = jobs.snaps(cluster, job)
+    return jobs.total(found, "loc-objs"), jobs.total(found, "loc-bytes")
+
+
+def bck(name, provider="aws"):
+    return {"name": name, "provider": provider, "namespace": {"uuid": "", "name": ""}}
+
+
+def test_an_order_evicts_what_can_be_fetched_again_and_nothing_else(upstream, server):
+    cluster = upstream({"s3://data": {"dont_evict_time": "0s"}, "s3://kept": {"dont_evict_time": "0s", "enabled": False},
+                        "s3://young": {}})
+    cluster.put("data", "own", b"of a bucket without upstream")
+    for bucket in ("s3://data", "s3://kept", "s3://young"):
+        fetch_all(cluster, server, bucket)
+    objects, size = carried_out(cluster, Buckets=[bck("kept"), bck("data", "ais")])
+    assert (objects, size) == (0, 0) and cached(cluster) == sorted(server.objects)
+    objects, size = carried_out(cluster)
+    assert objects == len(server.objects) and size >= sum(map(len, server.objects.values()))
+    assert cached(cluster) == [] and cached(cluster, "s3://kept") == cached(cluster, "s3://young") == sorted(server.objects)
+    assert sum(cluster.metric(node, "tarn_evicted_objects_total") for node in cluster.targets()) == objects
+    assert carried_out(cluster) == (0, 0)
+    assert carried_out(cluster, Bck=bck("kept"), Force=True)[0] == len(server.objects)
+    assert cached(cluster, "s3://kept") == [] and cached(cluster, "s3://young") == sorted(server.objects)
+    assert cluster.get("data", "own").body == b"of a bucket without upstream"
+    fetch_all(cluster, server)  # and it can
+
+
+def test_buckets_with_an_upstream_are_evicted_from_unless_it_is_said(upstream, server):
+    cluster = upstream({"s3://data": {}})
+    props = json.loads(cluster.bucket_action("HEAD", "s3://data", "").headers["Ais-Bucket-Props"])
+    assert props["lru"] == {"enabled": True, "dont_evict_time": "2h0m", "capacity_upd_time": "10m", "batch_size": 32768}
+    tarn = Cli(cluster.endpoint)
+    tarn.ok("bucket", "set", "s3://data", "lru.enabled=false", "lru.dont_evict_time=0s")
+    fetch_all(cluster, server)
+    told = json.loads(tarn.ok("job", "start", "lru", "s3://data", "--wait", "--json"))
+    assert told["objects"] == 0 and cached(cluster) == sorted(server.objects)
+    told = json.loads(tarn.ok("job", "start", "lru", "s3://data", "--force", "--wait", "--json"))
+    assert told["objects"] == len(server.objects) and cached(cluster) == []
+    tarn.refuses(2, "cluster", "config", "set", "space.lowwm=97", says="cannot be above 'space.highwm'")
+    tarn.refuses(2, "cluster", "config", "set", "space.lowwm=0", says="from 1 to 100")
+
+
+def test_an_eviction_is_stopped(upstream, server):
+    cluster = upstream(targets=1, fail_points={"t1": "evict.after_delete=sleep:300"})
+    fetch_all(cluster, server)
+    job = jobs.start(cluster, "lru")
+    wait_until(lambda: len(cached(cluster)) < len(server.objects), 20, "it has begun")
+    assert f"lru[{job}]" in jobs.query(cluster, "running_all").json()
+    assert jobs.stop(cluster, ID=job).status == 200
+    end = jobs.status(cluster, job)
+    assert end["aborted"] and end["end_time"] > 0, end
+    left = cached(cluster)
+    assert left, "it went on all the same"
+    time.sleep(1)
+    assert cached(cluster) == left
+
+
+def hits(cluster, point):
+    return len(cluster.logs["t1"].matching(f"failpoint hit name={point}"))
+
+
+def first(pool, cluster, method, query, wanted):
+    """True when one of eight requests, the first that ends, is answered as `wanted`: some may wait for the event loop that the
+    eviction holds up."""
+    asked = [pool.submit(client.request, method, cluster.url("s3://data", "o") + query) for _ in range(8)]
+    return wanted(next(concurrent.futures.as_completed(asked)).result())
+
+
+def test_an_object_that_is_replaced_between_choice_and_delete_stays(upstream, server, rng):
+    """Upstream gets another version, and a reader that wants the latest one has it stored just then."""
+    server.objects = {"o": rng.randbytes(100_000)}
+    cluster = upstream(targets=1, drives=1)
+    cluster.kill("t1")
+    cluster.add_arguments("t1", "--threads", "4")  # the eviction holds up one event loop of these
+    cluster.start("t1", fail_points="evict.before_delete=sleep:4000", environment=CREDENTIALS)
+    for attempt in range(10):
+        fetch_all(cluster, server)
+        server.objects["o"] = newest = rng.randbytes(100_000)
+        before = hits(cluster, "evict.before_delete")
+        job = jobs.start(cluster, "lru")
+        wait_until(lambda: hits(cluster, "evict.before_delete") > before, 20, "the object was chosen")
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            assert first(pool, cluster, "GET", "&latest-ver=true", lambda answer: answer.body == newest)
+            stored = running = False
+            while not stored and jobs.status(cluster, job)["end_time"] == 0:
+                stored = first(pool, cluster, "HEAD", "&presence=2", lambda answer: answer.headers.get("ETag") == etag_of(newest))
+                running = jobs.status(cluster, job)["end_time"] == 0
+            fetched = len(server.gets("o"))
+        end = jobs.ended(cluster, job)
+        assert not end["err"], end
+        if stored and running:
+            break
+    assert stored and running, "no reader was as fast as an eviction that takes four seconds"
+    assert cached(cluster) == ["o"], "the newer version was evicted instead of the one that was chosen"
+    assert cluster.get("s3://data", "o").body == newest
+    assert len(server.gets("o")) == fetched, "the newer version was evicted, and fetched once more"
+    print(f"replaced while it was about to be evicted, at attempt {attempt + 1}")
