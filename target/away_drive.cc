@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kAwayDriveSlice =
     10'000;  // records that one visit to a drive's thread looks at
-/// Others may take the room that was made for a file.
+/// Wait of a file for room. Other files may take what was made for it.
+constexpr std::chrono::seconds kRoomPatience{10};
 constexpr int kMakeRoomTimes = 3;
 
 bool others_know(const TargetNode& node, const ObjectName& name) {
@@ -167,9 +168,10 @@ Status takes_writes(const TargetNode& node, const ObjectName& name) {
 Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
                                                     std::optional<std::uint64_t> length) {
   auto file = co_await create_with_room(node, name, length);
+  const auto until = std::chrono::steady_clock::now() + kRoomPatience;
   for (int i = 0; i < kMakeRoomTimes && !file && file.error().code == Errc::no_space; ++i) {
     const bool made =
-        node.room != nullptr && co_await node.room->make_room(name, length.value_or(0));
+        node.room != nullptr && co_await node.room->make_room(name, length.value_or(0), until);
     if (!made) break;
     file = co_await create_with_room(node, name, length);
   }

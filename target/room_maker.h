@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "common/base/async.h"
@@ -12,10 +13,11 @@ namespace tarn::target {
 class RoomMaker {
  public:
   virtual ~RoomMaker() = default;
-  /// True when a drive that takes new files has room for `bytes` of `name`, after a wait of some
-  /// seconds at most. False when nothing that may be evicted makes it. The caller must hold no
-  /// lock of another name.
-  virtual Task<bool> make_room(ObjectName name, std::uint64_t bytes) = 0;
+  /// Waits until a drive that takes new files has room for `bytes` of `name`, and returns true.
+  /// False when nothing that may be evicted makes it, or not before `until`. Names whose lock is
+  /// held are not evicted, so the caller may hold one.
+  virtual Task<bool> make_room(ObjectName name, std::uint64_t bytes,
+                               std::chrono::steady_clock::time_point until) = 0;
 };
 
 }  // namespace tarn::target

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/eviction_props.h"
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
@@ -30,11 +31,6 @@ std::uint64_t bytes_on_drive(const io::ObjectRecord& record) {
 /// Deletes of several names share the syncs of an index. More would be felt by readers.
 std::size_t eviction_workers(const Drive& drive) {
   return drive.kind() == io::DriveKind::rotational ? 2 : 4;
-}
-
-Task<void> eviction_rest(steady_clock::duration time) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::use_awaitable);
 }
 
 Error eviction_stopped() { return {Errc::cancelled, "the eviction was told to stop"}; }
@@ -97,10 +93,15 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
     candidate.is_protected = candidate.age < source.protect;
     visit(std::move(pick), candidate);
   }
-  // Half of the time at most, unless somebody waits.
-  if (page.more && !(order_.is_urgent && order_.is_urgent()))
-    co_await eviction_rest(steady_clock::now() - begun);
+  co_await rest_since(begun);
   co_return page.more;
+}
+
+/// Leaves readers half of the time, unless a write waits.
+Task<void> Eviction::rest_since(steady_clock::time_point begun) {
+  if (order_.is_urgent && order_.is_urgent()) co_return;
+  asio::steady_timer timer(co_await asio::this_coro::executor, steady_clock::now() - begun);
+  co_await timer.async_wait(asio::use_awaitable);
 }
 
 Task<Status> Eviction::plan(const Source& source) {
@@ -129,6 +130,7 @@ Task<Status> Eviction::carry_out(const Source& source) {
 
 Task<Status> Eviction::evict_all(const Source& source, const std::vector<Pick>& picks) {
   for (std::size_t begin = 0; begin < picks.size() && !is_reached(); begin += kEvictionBatch) {
+    const auto begun = steady_clock::now();
     const std::vector<Pick> batch(picks.begin() + static_cast<std::ptrdiff_t>(begin),
                                   picks.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                       begin + kEvictionBatch, picks.size())));
@@ -141,6 +143,7 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Pick>& 
     CO_TRY(const io::Space now, co_await drive_.measure_space());
     static_cast<void>(now);  // Drive::space() has it from here on
     order_.on_evicted(0);
+    co_await rest_since(begun);
   }
   co_return Status();
 }

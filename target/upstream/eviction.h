@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -12,12 +13,12 @@
 
 namespace tarn::target {
 
-/// One eviction from one drive: which objects may go, how many, and who is told.
+/// Order for one eviction from one drive: which objects may go, how many, and who is told.
 struct EvictionOrder {
   EvictionGoal goal;
   std::set<BucketId> only;     ///< of these buckets; empty: of all
   bool ignore_switch = false;  ///< also of buckets with lru.enabled=false
-  /// True while somebody waits for room: no rests between batches. May be null.
+  /// True while a write waits for room: no rests between batches. May be null.
   std::function<bool()> is_urgent;
   /// Called after each object with its bytes, and once more with 0 after each batch, when the
   /// drive's space has been measured.
@@ -29,7 +30,7 @@ struct EvictionOrder {
 /// is reached, by two walks over the index: EvictionPlan says which. Each object goes by
 /// compare-and-delete on the generation that the walk saw, with a tombstone. Left alone are
 /// objects that were read or replaced since, names of other targets, names on their way, and names
-/// that someone is writing. Errors of the drive; cancelled when it was stopped.
+/// that are being written. Errors of the drive; cancelled when it was stopped.
 /// `node` and `drive` must outlive it. On one event loop.
 class Eviction {
  public:
@@ -58,6 +59,7 @@ class Eviction {
   [[nodiscard]] bool is_reached() const;
   /// Shows the objects of the next page behind `after`, which it moves on. False: it was the last.
   Task<Result<bool>> next_page(const Source& source, std::string& after, const Visit& visit);
+  Task<void> rest_since(std::chrono::steady_clock::time_point begun);
   Task<Status> plan(const Source& source);
   Task<Status> carry_out(const Source& source);
   Task<Status> evict_all(const Source& source, const std::vector<Pick>& picks);

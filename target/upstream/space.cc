@@ -17,8 +17,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSpaceLookEvery{1};
 constexpr std::chrono::minutes kSaveAccessEvery{10};
-/// Wait of a write for room.
-constexpr std::chrono::seconds kRoomPatience{10};
 /// Rest after an eviction that found too little to evict: walks cost a tenth of a drive's time.
 constexpr std::chrono::seconds kFruitlessRestMin{10};
 constexpr int kFruitlessRestFactor = 9;
@@ -223,15 +221,17 @@ std::vector<std::shared_ptr<Drive>> SpaceKeeper::takers(const ObjectName& name) 
   return out;
 }
 
-Task<bool> SpaceKeeper::make_room(ObjectName name, std::uint64_t bytes) {
+Task<bool> SpaceKeeper::make_room(ObjectName name, std::uint64_t bytes,
+                                  steady_clock::time_point until) {
   for (const auto& drive : takers(name)) {
-    const bool made = co_await make_room_on(*drive, bytes);
+    const bool made = co_await make_room_on(*drive, bytes, until);
     if (made) co_return true;
   }
   co_return false;
 }
 
-Task<bool> SpaceKeeper::make_room_on(Drive& drive, std::uint64_t bytes) {
+Task<bool> SpaceKeeper::make_room_on(Drive& drive, std::uint64_t bytes,
+                                     steady_clock::time_point until) {
   // A write that is larger than the drive evicts nothing.
   if (eviction_goal_for(drive.space(), node_.store.space_limits(), bytes).is_empty())
     co_return false;
@@ -244,7 +244,6 @@ Task<bool> SpaceKeeper::make_room_on(Drive& drive, std::uint64_t bytes) {
     space->demands.push_back(demand);
   }
   space->demanded.ring();
-  const auto until = steady_clock::now() + kRoomPatience;
   while (true) {
     const auto stopped = (co_await asio::this_coro::cancellation_state).cancelled();
     {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,7 +30,8 @@ class SpaceKeeper final : public RoomMaker {
   /// Background task: looks after one drive until it is detached. Saves its access times, too.
   Task<void> keep(std::shared_ptr<Drive> drive);
 
-  Task<bool> make_room(ObjectName name, std::uint64_t bytes) override;
+  Task<bool> make_room(ObjectName name, std::uint64_t bytes,
+                       std::chrono::steady_clock::time_point until) override;
 
   /// An operator's order, for each drive.
   struct Order {
@@ -54,7 +56,8 @@ class SpaceKeeper final : public RoomMaker {
   [[nodiscard]] std::shared_ptr<DriveSpace> space_of(const Drive& drive);
   [[nodiscard]] std::vector<std::shared_ptr<Drive>> takers(const ObjectName& name) const;
   [[nodiscard]] bool has_room_for(const Drive& drive, std::uint64_t bytes) const;
-  Task<bool> make_room_on(Drive& drive, std::uint64_t bytes);
+  Task<bool> make_room_on(Drive& drive, std::uint64_t bytes,
+                          std::chrono::steady_clock::time_point until);
   Task<void> look(Drive& drive, DriveSpace& space);
   Task<void> answer_demands(Drive& drive, DriveSpace& space);
   Task<Status> run(Drive& drive, EvictionOrder order, std::uint64_t& objects);

@@ -1,5 +1,5 @@
 """Eviction by an operator's order (the job lru), and what it leaves alone. What happens by itself on small drives:
-tests/fault/test_eviction.py."""
+tests/fault/test_eviction_faults.py."""
 
 import concurrent.futures
 import json
