@@ -107,7 +107,8 @@ def test_three_times_what_a_drive_holds_is_read_through_it(make_tier):
             tier.read_all(names[begin:begin + 8])
             fullest = max(fullest, used(tier.disk))
     tier.wait_below(0.80)
-    assert fullest <= 0.96, "a drive above space.out_of_space took files"
+    # Files of objects stay below; what the index writes beside them does not ask for room.
+    assert fullest <= 0.95 + 3 * MIB / (96 * MIB), "a drive above space.out_of_space took files"
     count = evicted(tier.cluster)
     assert count >= len(tier.bodies), "two epochs of three times the room evict most of what they store"
     assert tier.cluster.metric("t1", "tarn_evicted_bytes_total") >= count * SIZE
