@@ -21,7 +21,12 @@ bool is_kept_upstream(std::string_view key) {
   return key == "Content-Type" || key == "Content-Encoding";
 }
 
-Status check_metadata(const ObjectRequest& wanted, const api::CustomMetadata& custom) {
+/// Before anything is sent or marked.
+Status check_writable(const ObjectRequest& wanted, const api::CustomMetadata& custom) {
+  if (upstream_name(wanted).props.kind == api::UpstreamKind::web)
+    return fail(Errc::unsupported,
+                "{} is a web server's, which takes no writes: put the file there by other means",
+                wanted.bucket.name.display());
   const auto lost = std::find_if(custom.begin(), custom.end(), [](const auto& pair) {
     return !is_kept_upstream(pair.first) && !api::is_reserved_key(pair.first);
   });
@@ -33,11 +38,14 @@ Status check_metadata(const ObjectRequest& wanted, const api::CustomMetadata& cu
       wanted.display(), lost->first);
 }
 
-/// Content-Type and Content-Encoding, which upstream keeps too.
+/// Content-Type and Content-Encoding, which upstream keeps too. A server would choose a type of its
+/// own where none is said.
 http::Fields kept_upstream(const api::CustomMetadata& custom) {
   http::Fields out;
   for (const auto& [key, value] : custom)
     if (is_kept_upstream(key)) out.push_back({key, value});
+  if (http::find_field(out, "Content-Type").empty())
+    out.push_back({"Content-Type", std::string(http::kBytes)});
   return out;
 }
 
@@ -68,13 +76,9 @@ Error unknown_outcome(const ObjectRequest& wanted, const std::string& why) {
 }  // namespace
 
 Task<Status> WriteThrough::check(const ObjectRequest& wanted, const http::RequestHead& head) {
-  const UpstreamName name = upstream_name(wanted);
-  if (name.props.kind == api::UpstreamKind::web)
-    co_return fail(Errc::unsupported,
-                   "{} is a web server's, which takes no writes: put the file there by other means",
-                   wanted.bucket.name.display());
   CO_TRY(const auto custom, custom_metadata_of(head));
-  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY_OK(check_writable(wanted, custom));
+  const UpstreamName name = upstream_name(wanted);
   CO_TRY([[maybe_unused]] const UpstreamServer server, upstream_.server_of(name));
   if (has_write_conditions(&head)) CO_TRY_OK(co_await ask(wanted, &head));
   co_return Status();
@@ -191,7 +195,7 @@ Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectReque
                                                                WorkFile& file, std::uint64_t size,
                                                                const api::CustomMetadata& custom) {
   if (!Upload::has_parts(size)) co_return std::shared_ptr<EarlyUpload>();
-  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY_OK(check_writable(wanted, custom));
   CO_TRY(auto followed, co_await file.drive().follow(file));
   auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(followed), size,
                                       kept_upstream(custom));
@@ -202,7 +206,7 @@ Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectReque
 Task<Result<std::shared_ptr<Upload>>> WriteThrough::upload_of(const ObjectRequest& wanted,
                                                               const NewBytes& bytes,
                                                               const api::CustomMetadata& custom) {
-  CO_TRY_OK(check_metadata(wanted, custom));
+  CO_TRY_OK(check_writable(wanted, custom));
   CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
   auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(file), bytes.size,
                                       kept_upstream(custom));
@@ -239,9 +243,12 @@ Task<Result<io::ObjectRecord>> WriteThrough::put(const ObjectRequest& wanted,
   record.custom = custom;
   bytes.modified_ns = record.modified_ns;
   if (const Status kept = co_await keep(wanted, write, std::move(bytes), std::move(custom), mark);
-      !kept)
-    obs::log("target").warn("write not kept here, upstream has it object={} err={}",
-                            wanted.display(), kept.error().message);
+      !kept) {
+    const bool is_usual = kept.error().code == Errc::conflict;
+    obs::log("target").log(is_usual ? spdlog::level::info : spdlog::level::warn,
+                           "write not kept here, upstream has it object={} err={}",
+                           wanted.display(), kept.error().message);
+  }
   co_return record;
 }
 

@@ -80,6 +80,11 @@ def test_what_is_written_is_upstream_and_here(bucket, s3, rng):
     assert cluster.delete(uri, "a/shard 1.tar").status == 200
     assert not exists_upstream(s3, name, "a/shard 1.tar") and cluster.get(uri, "a/shard 1.tar").status == 404
     assert cluster.delete(uri, "a/shard 1.tar").status == 404
+    # Without a type of its own it has none after an eviction either.
+    assert put(cluster, uri, "plain", b"plain").status == 200
+    before = cluster.get(uri, "plain")
+    evict(cluster, uri, "plain")
+    assert cluster.get(uri, "plain").headers["Content-Type"] == before.headers["Content-Type"]
     # What was never read through the cluster is deleted as well; so is what is gone upstream.
     s3.client.put_object(Bucket=name, Key="cold", Body=b"cold")
     assert cluster.delete(uri, "cold").status == 200 and not exists_upstream(s3, name, "cold")
@@ -230,9 +235,13 @@ def test_what_cannot_be_written_changes_nothing(bucket, s3, upstream_cluster, tm
         web.write("a", b"a")
         other = upstream_cluster(web, targets=1)
         make_bucket(other, "ht://web", web.url)
-        for answer in (put(other, "ht://web", "a", b"b"), other.delete("ht://web", "a")):
-            assert answer.status == 501 and "web server" in answer.text, answer
         assert other.get("ht://web", "a").body == b"a"
+        wait_stored(other, "ht://web", "a")
+        assert other.put("data", "b", b"b").status == 200
+        copy = client.request("PUT", other.url("data", "b") + "&object_to=ht/@%23/web/a", b"")
+        for answer in (put(other, "ht://web", "a", b"b"), other.delete("ht://web", "a"), copy):
+            assert answer.status == 501 and "web server" in answer.text, answer
+        assert is_stored(other, "ht://web", "a") and other.get("ht://web", "a").body == b"a"
 
 
 def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
