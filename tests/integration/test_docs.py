@@ -15,6 +15,7 @@ from harness import client
 from harness.cluster import PROGRAMS, REPOSITORY
 from harness.waiting import scaled
 
+FAIL_POINT = re.compile(r'\bFAIL_POINT(_OF)?\("([a-z0-9_.]+)"|\bCO_FAIL_POINT\("([a-z0-9_.]+)"|\bSAFETY\("([a-z0-9_.]+)"')
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 DOCUMENTS = ["README.md", "HACKING.md", *sorted(f"docs/{path.name}" for path in (REPOSITORY / "docs").glob("*.md"))]
@@ -237,3 +238,29 @@ def test_the_log_level_is_set_as_configuration_says(cluster, tmp_path):
     finally:
         forget = client.request("PUT", cluster.url_of("t1") + "/v1/daemon", b'{"action":"reset-config"}', expect=False)
         assert forget.status == 200, forget
+
+
+def rows_of(document, heading):
+    """The names in the first cells of the table below a heading cell."""
+    lines = (REPOSITORY / document).read_text().split(f"| {heading} |", 1)[1].splitlines()[2:]
+    cells = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        cells += SPAN.findall(line.split("|")[1])
+    return cells
+
+
+def test_fail_points_and_safeties_are_those_of_the_code():
+    points, prefixes, safeties = set(), set(), set()
+    for folder in ("common", "ec", "target", "proxy", "cli"):
+        for path in (REPOSITORY / folder).rglob("*"):
+            if path.suffix not in (".h", ".cc") or path.name == "fail_point.h":
+                continue
+            for prefix, point, other, safety in FAIL_POINT.findall(path.read_text()):
+                (prefixes if prefix else safeties if safety else points).add(point or other or safety)
+    told = [name for name in rows_of("docs/testing.md", "point | when") if not name.startswith(tuple(prefixes))]
+    assert len(points) > 50 and prefixes and len(safeties) > 30
+    assert sorted(told) == sorted(points)
+    assert all(any(name.startswith(prefix) for name in rows_of("docs/testing.md", "point | when")) for prefix in prefixes)
+    assert sorted(rows_of("docs/testing.md", "safety (`off`) | what is then left out")) == sorted(safeties)
