@@ -78,17 +78,35 @@ std::string endangered(const ordered_json& report) {
   return out.empty() ? "-" : out;
 }
 
+std::vector<std::string> row_of_report(std::string what, const ordered_json& report) {
+  return {std::move(what),
+          report.at("state").get<std::string>(),
+          number_at(report, "objects"),
+          size_at(report, "bytes"),
+          number_at(report, "left_objects"),
+          size_at(report, "left_bytes"),
+          endangered(report),
+          number_at(report, "incomplete"),
+          size_at(report, "rate") + "/s",
+          readable_seconds(report.at("seconds_left"))};
+}
+
+/// True if a target has, or had, copies to make for others that lost a drive.
+bool makes_copies(const ordered_json& report) {
+  const auto its = report.find("copies");
+  if (its == report.end()) return false;
+  return its->at("started_ns").get<std::int64_t>() != 0 || its->at("state") == "waiting";
+}
+
 void show_status(const ordered_json& told) {
   Table table({"TARGET", "STATE", "MADE", "BYTES", "LEFT", "BYTES LEFT", "BY MISSING", "WAITING",
                "RATE", "TIME LEFT"});
   for (const auto& [id, report] : told.at("targets").items()) {
     if (report.contains("incarnation"))
-      table.add({id, report.at("state").get<std::string>(), number_at(report, "objects"),
-                 size_at(report, "bytes"), number_at(report, "left_objects"),
-                 size_at(report, "left_bytes"), endangered(report), number_at(report, "incomplete"),
-                 size_at(report, "rate") + "/s", readable_seconds(report.at("seconds_left"))});
+      table.add(row_of_report(printable(id), report));
     else
       table.add({id, "?", "-", "-", "-", "-", "-", "-", "-", report.value("error", "")});
+    if (makes_copies(report)) table.add(row_of_report("  copies for others", report.at("copies")));
   }
   table.print();
 }
@@ -112,7 +130,7 @@ Exit rebuild_stop(Session& session) {
 
 void add_rebuild_commands(const CommandLine& line) {
   auto* group = line.app.add_subcommand(
-      "rebuild", "Coded objects with lost slices: what a loss costs, how far they are made again");
+      "rebuild", "Lost slices and copies: what a loss costs, how far they are made again");
   group->require_subcommand(1);
   auto* plan = group->add_subcommand("plan", "What the loss of each target and drive would cost");
   plan->footer("Example:\n  tarn rebuild plan");

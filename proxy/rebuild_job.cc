@@ -42,14 +42,12 @@ std::string refuse_second(const Job& running) {
   return fmt::format("rebuild[{}] is currently running", running.id);
 }
 
-/// What one target has done for the job, and whether it is done with it.
-struct RebuildJobPart {
-  std::uint64_t incarnation = 0;  // that was asked
-  std::uint64_t look = 0;         // that it will have made
-  std::int64_t started_ns = 0;    // of what `now` counts
-  api::CopyProgress before;       // by starts that are gone
+/// What a job takes of one kind of work of a target.
+struct RebuildJobWork {
+  std::uint64_t look = 0;       // that it will have made
+  std::int64_t started_ns = 0;  // of what `now` counts
+  api::CopyProgress before;     // by starts that are gone
   api::CopyProgress now;
-  bool done = false;
 
   [[nodiscard]] api::CopyProgress sum() const {
     api::CopyProgress out = before;
@@ -57,13 +55,13 @@ struct RebuildJobPart {
     out.bytes += now.bytes;
     return out;
   }
+  [[nodiscard]] bool has_looked(const json& report) const {
+    return report.at("looks").get<std::uint64_t>() >= look;
+  }
   /// Takes a report of RebuildWatch.
   void take(const json& report, std::int64_t job_started_ns) {
     const auto ended = report.at("ended_ns").get<std::int64_t>();
     const auto started = report.at("started_ns").get<std::int64_t>();
-    const auto state = report.at("state").get<std::string>();
-    done =
-        report.at("looks").get<std::uint64_t>() >= look && (state == "whole" || state == "stopped");
     if (started == 0 || (ended != 0 && ended < job_started_ns)) return;
     if (started != started_ns) {
       before = sum();
@@ -72,6 +70,41 @@ struct RebuildJobPart {
     }
     report.at("objects").get_to(now.objects);
     report.at("bytes").get_to(now.bytes);
+  }
+};
+
+/// What one target has done for the job, and whether it is done with it.
+struct RebuildJobPart {
+  std::uint64_t incarnation = 0;  // that was asked
+  RebuildJobWork slices;
+  RebuildJobWork copies;  // for others
+  bool done = false;
+
+  [[nodiscard]] api::CopyProgress sum() const {
+    api::CopyProgress out = slices.sum();
+    const api::CopyProgress more = copies.sum();
+    out.objects += more.objects;
+    out.bytes += more.bytes;
+    return out;
+  }
+  /// Takes the answer to a call that asked for another look.
+  void ask(const json& answer) {
+    answer.at("look").get_to(slices.look);
+    copies.look = answer.value("copies_look", std::uint64_t{0});
+    answer.at("incarnation").get_to(incarnation);
+    done = false;
+  }
+  /// Takes what GET /v1/internal/rebuild says. A target of an older version sends no copies.
+  void take(const json& report, std::int64_t job_started_ns) {
+    const auto state = report.at("state").get<std::string>();
+    done = slices.has_looked(report) && (state == "whole" || state == "stopped");
+    slices.take(report, job_started_ns);
+    const auto its = report.find("copies");
+    if (its == report.end()) return;
+    const auto copies_state = its->at("state").get<std::string>();
+    const bool is_whole = copies_state == "whole" || copies_state == "unknown";
+    done = done && (state == "stopped" || (copies.has_looked(*its) && is_whole));
+    copies.take(*its, job_started_ns);
   }
 };
 
@@ -107,10 +140,7 @@ Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
       const auto asked =
           co_await call_node(services_, target, http::Method::post, path, kRebuildJobLimits);
       if (!asked || asked->status != 200) co_return false;
-      const json answer = json::parse(asked->body);
-      answer.at("look").get_to(part.look);
-      answer.at("incarnation").get_to(part.incarnation);
-      part.done = false;
+      part.ask(json::parse(asked->body));
       co_return false;
     }
     part.take(report, job_.started_ns);
@@ -174,7 +204,7 @@ Task<Status> RebuildJobWatched::follow() {
 Task<Result<std::string>> start_rebuild(const Services& services) {
   const auto state = services.view.state();
   co_return co_await services.jobs.start(
-      rebuild_job(*state, "what is missing of coded objects, as it was asked for"), refuse_second);
+      rebuild_job(*state, "what is missing of objects, as it was asked for"), refuse_second);
 }
 
 Task<Status> note_rebuild(const Services& services, http::Request& request) {
@@ -183,7 +213,7 @@ Task<Status> note_rebuild(const Services& services, http::Request& request) {
   const cluster::Node* target = state->map.find(node);
   if (target == nullptr || target->role != cluster::Role::target)
     co_return fail(Errc::invalid_argument, "node= of a target is required");
-  Job job = rebuild_job(*state, "what is missing of coded objects, as t[" + node + "] found");
+  Job job = rebuild_job(*state, "what is missing of objects, as t[" + node + "] found");
   job.order = kByItself;
   CO_TRY_OK(co_await services.jobs.start(std::move(job), refuse_second));
   const Status sent = co_await answer_empty(request);

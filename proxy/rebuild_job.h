@@ -9,7 +9,8 @@
 namespace tarn::proxy {
 
 /// Begins a job that has all targets look for what is missing of the coded objects that they own,
-/// and ends when nothing is missing that can be made; its id. conflict while one runs.
+/// and of copies that others lost with a drive. Ends when nothing is missing that can be made; its
+/// id. conflict while one runs.
 Task<Result<std::string>> start_rebuild(const Services& services);
 /// POST /v1/internal/rebuild?node=: that target makes objects whole, and a job shall show it. 409
 /// while one does.

@@ -72,7 +72,8 @@ Task<Status> give_home(TargetNode& node, http::Request& request) {
   CO_TRY(const auto outgoing, co_await open_outgoing(node, name, *bucket));
   if (outgoing) {
     const Receiver to{*home, *map_version, state->bmd.version};
-    CO_TRY_OK(co_await send_copy(node, to, outgoing->attribute, outgoing->object.get(), nullptr));
+    CO_TRY_OK(
+        co_await send_copy(node, to, outgoing->attribute, outgoing->object.get(), {.anew = true}));
     obs::log("target").debug("given req={} to={} object={}", request.exchange.request_id(), asker,
                              name.uname);
   }

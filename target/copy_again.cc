@@ -112,7 +112,7 @@ Task<Status> give_again(TargetNode& node, http::Request& request) {
     co_return fail(Errc::unavailable, "{} is being changed; try again", name.object);
   io::ObjectAttribute attribute{name.bucket, bucket->placed_as(), name.object, from->record()};
   const Receiver receiver{*to, state->map.version, state->bmd.version};
-  CO_TRY_OK(co_await send_copy(node, receiver, std::move(attribute), from.get(), nullptr));
+  CO_TRY_OK(co_await send_copy(node, receiver, std::move(attribute), from.get(), {.anew = true}));
   co_return co_await request.exchange.respond(http::Response(200));
 }
 

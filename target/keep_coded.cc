@@ -194,6 +194,7 @@ Task<void> keep_coded(TargetNode& node) {
 
 Task<Status> tell_rebuild(TargetNode& node, http::Request& request) {
   nlohmann::json report = node.rebuild.report();
+  report["copies"] = node.given_copies.report();
   report["incarnation"] = node.membership.incarnation();
   co_return co_await request.exchange.respond(http::Response(
       200, http::kJson, report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
@@ -202,7 +203,9 @@ Task<Status> tell_rebuild(TargetNode& node, http::Request& request) {
 Task<Status> start_rebuild(TargetNode& node, http::Request& request) {
   const bool stop_stays = request.query().get("unless") == "stopped";
   const std::uint64_t look = stop_stays ? node.rebuild.ask_unless_stopped() : node.rebuild.ask();
-  const nlohmann::json answer{{"look", look}, {"incarnation", node.membership.incarnation()}};
+  const std::uint64_t copies_look = node.rebuild.is_stopped() ? 0 : node.given_copies.ask();
+  const nlohmann::json answer{
+      {"look", look}, {"copies_look", copies_look}, {"incarnation", node.membership.incarnation()}};
   co_return co_await request.exchange.respond(http::Response(200, http::kJson, answer.dump()));
 }
 

@@ -1,14 +1,16 @@
 #include "target/lost_records.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/base/event.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/move_copy.h"
@@ -30,48 +32,74 @@ constexpr std::chrono::seconds kLostRecordsAgainMost{60};
 /// Records that one visit to a drive's thread looks at.
 constexpr std::size_t kLostRecordsRecordsAtOnce = 20'000;
 constexpr std::size_t kLostRecordsNamesAtOnce = 256;
+constexpr std::size_t kLostRecordsWorkers = 4;
+/// Names that are remembered to be given; the others are found by the next look.
+constexpr std::size_t kLostRecordsWantedMost = 100'000;
+/// A target that takes none of so many in a row takes nothing for now.
+constexpr std::size_t kLostRecordsFailuresMost = 8;
 constexpr http::CallLimits kLostRecordsAskLimits{.connect = 1s, .total = 4s};
 
 /// Other targets that believe that drives of theirs are lost, and which: TargetWord::lost_drives.
 using Losers = std::map<std::string, std::uint64_t>;
 
-/// By what records are given: when it is something else, others may be missing.
+/// By what is given: when it is something else, others may be missing, or more be here to give.
 struct GivenBy {
   std::uint64_t map_version = 0;
   Losers losers;
+  std::set<std::string> drives;  ///< in service here, by id
 
   bool operator==(const GivenBy&) const = default;
 };
 
 GivenBy lost_records_present(const TargetNode& node, const cluster::OwnershipState& state) {
-  GivenBy out{state.map->version, {}};
+  GivenBy out{state.map->version, {}, {}};
   for (const cluster::TargetWord& word : state.live)
     if (word.lost_drives != 0 && word.id != node.id) out.losers[word.id] = word.lost_drives;
+  for (const auto& drive : node.store.drives())
+    if (drive->in_service()) out.drives.insert(drive->id());
   return out;
 }
 
-/// One look through what lies here.
+/// One look through what lies here, and the work that it finds.
 class Giving {
  public:
   Giving(TargetNode& node, const GivenBy& by) : node_(node), by_(by), state_(node.view.state()) {}
 
   /// False: something could only be given later.
   Task<bool> run();
+  [[nodiscard]] bool gave_some() const { return !given_.empty(); }
 
  private:
+  struct Offered {
+    std::vector<OfferedName> names;
+    std::vector<std::uint64_t> bytes;  // of the file of each
+  };
   struct Page {
-    std::map<std::string, std::vector<OfferedName>> names;  // by the id of who may lack them
+    std::map<std::string, Offered> offers;  // by the id of the target that may lack them
     std::string last;
     bool more = false;
   };
-  Task<Status> walk(Drive& drive, const cluster::BucketRecord& bucket);
+  /// A name that a target lacks.
+  struct Wanted {
+    const cluster::BucketRecord* bucket;
+    std::string id;
+    std::string object;
+    std::uint64_t bytes = 0;
+    std::size_t missing = 0;  // how many targets lack it
+  };
+  Task<void> look_through();
+  Task<Status> walk(std::shared_ptr<Drive> drive, const cluster::BucketRecord& bucket);
   Task<Result<Page>> next_page(Drive& drive, const cluster::BucketRecord& bucket,
                                std::string after);
-  Task<Status> offer(const cluster::BucketRecord& bucket, std::string id,
-                     std::vector<OfferedName> names);
-  Task<Status> give(const cluster::BucketRecord& bucket, const Receiver& to, std::string object);
+  Task<Status> offer(const cluster::BucketRecord& bucket, Page page);
+  void queue(std::vector<Wanted> wanted);
+  Task<void> work();
+  Task<Status> give(const Wanted& wanted);
+  Task<Status> send(const Wanted& wanted);
   Task<Status> wait_turn(std::uint64_t bytes);
   Task<void> ask_to_look();
+  void note_failure(const std::string& id, const Error& error);
+  [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
   [[nodiscard]] bool is_current() const {
     return node_.view.state()->map.version == state_->map.version;
   }
@@ -79,9 +107,15 @@ class Giving {
   TargetNode& node_;
   const GivenBy& by_;
   const std::shared_ptr<const cluster::ClusterState> state_;
-  std::set<std::string> refused_;  // who takes nothing now
+  std::map<std::size_t, std::deque<Wanted>, std::greater<>> wanted_;  // by Wanted::missing
+  std::size_t remembered_ = 0;
+  RebuildWatch::Todo todo_;
+  std::set<std::string> refused_;                // targets that take nothing now
+  std::map<std::string, std::size_t> failures_;  // in a row
   std::map<std::string, std::size_t> given_;
+  bool ended_ = false;  // by another map, or an operator
   bool all_ = true;
+  std::string error_;
 };
 
 /// Records on one drive of which another home may have lost its own. A plain object that is still
@@ -102,7 +136,9 @@ Task<Result<Giving::Page>> Giving::next_page(Drive& drive, const cluster::Bucket
       const bool is_ours = std::find(homes.begin(), homes.end(), node_.id) != homes.end();
       for (const std::string& id : homes) {
         if (!is_ours || !by_.losers.contains(id)) continue;
-        page.names[id].push_back({page.last, record.kind, record.generation});
+        Offered& offered = page.offers[id];
+        offered.names.push_back({page.last, record.kind, record.generation});
+        offered.bytes.push_back(record.file_bytes());
         page.more = page.more || ++found == kLostRecordsNamesAtOnce;
       }
     }
@@ -126,62 +162,133 @@ Task<Status> Giving::wait_turn(std::uint64_t bytes) {
   }
 }
 
-Task<Status> Giving::give(const cluster::BucketRecord& bucket, const Receiver& to,
-                          std::string object) {
-  const ObjectName name = name_in(bucket, std::move(object));
+Result<Receiver> Giving::receiver(const std::string& id) const {
+  const cluster::Node* loser = state_->map.find(id);
+  if (loser == nullptr) return fail(Errc::unavailable, "target t[{}] is not in the map", id);
+  return Receiver{*loser, state_->map.version, state_->bmd.version};
+}
+
+void Giving::note_failure(const std::string& id, const Error& error) {
+  all_ = false;
+  error_ = fmt::format("for t[{}]: {}", id, error.message);
+}
+
+Task<Status> Giving::send(const Wanted& wanted) {
+  CO_TRY(const Receiver to, receiver(wanted.id));
+  const ObjectName name = name_in(*wanted.bucket, wanted.object);
   CO_TRY_OK(co_await settle_copies(node_, name));
   if (!sees_all(node_, name))
     co_return fail(Errc::unavailable, "a drive here that is away may have something newer of {}",
                    name.object);
-  CO_TRY(const auto outgoing, co_await open_outgoing(node_, name, bucket));
+  CO_TRY(const auto outgoing, co_await open_outgoing(node_, name, *wanted.bucket));
   if (!outgoing) co_return Status();
-  CO_TRY_OK(co_await wait_turn(outgoing->attribute.record.file_bytes()));
-  CO_TRY([[maybe_unused]] const bool stored,
-         co_await send_copy(node_, to, outgoing->attribute, outgoing->object.get(), nullptr));
-  ++given_[to.node.id];
+  CO_FAIL_POINT("copies.before_give");
+  const Toll toll = [this](std::uint64_t bytes) { return wait_turn(bytes); };
+  CO_TRY(const bool stored, co_await send_copy(node_, to, outgoing->attribute,
+                                               outgoing->object.get(), {.toll = toll}));
+  if (stored) ++given_[wanted.id];
   co_return Status();
 }
 
 /// cancelled ends the look; other errors are noted.
-Task<Status> Giving::offer(const cluster::BucketRecord& bucket, std::string id,
-                           std::vector<OfferedName> names) {
-  const cluster::Node* loser = state_->map.find(id);
-  if (loser == nullptr || refused_.contains(id)) co_return Status();
-  const Receiver to{*loser, state_->map.version, state_->bmd.version};
-  Offer offered{bucket.id, to.bmd_version, to.map_version, std::move(names)};
-  const auto lacks = co_await offer_names(node_, to, offered);
-  Error last = lacks ? Error{} : lacks.error();
-  std::size_t failed = 0;
-  if (lacks) {
-    for (const std::size_t each : *lacks) {
-      const Status given = co_await give(bucket, to, std::move(offered.names[each].name));
-      if (given) continue;
-      if (given.error().code == Errc::cancelled) co_return given;
-      last = given.error();
-      ++failed;
-    }
-  }
-  if (lacks && failed == 0) co_return Status();
-  all_ = false;
+Task<Status> Giving::give(const Wanted& wanted) {
+  if (refused_.contains(wanted.id)) co_return Status();
+  const Status sent = co_await send(wanted);
+  if (!sent && sent.error().code == Errc::cancelled) co_return sent;
+  node_.given_copies.passed(wanted.missing, wanted.bytes, sent.has_value(), node_.clock);
+  std::size_t& failures = failures_[wanted.id];
+  failures = sent ? 0 : failures + 1;
+  if (sent) co_return Status();
+  note_failure(wanted.id, sent.error());
   // Of some, others may be taken; when nothing is, it has no room or no drive for them.
-  if (!lacks || failed == lacks->size()) refused_.insert(id);
-  obs::log("repair").info("lost records not given target={} err={}", id, last.message);
+  if (failures < kLostRecordsFailuresMost) co_return Status();
+  if (refused_.insert(wanted.id).second)
+    obs::log("repair").info("lost records not given target={} err={}", wanted.id,
+                            sent.error().message);
   co_return Status();
 }
 
-Task<Status> Giving::walk(Drive& drive, const cluster::BucketRecord& bucket) {
+Task<void> Giving::work() {
+  while (!wanted_.empty() && !ended_) {
+    const auto first = wanted_.begin();
+    const Wanted wanted = std::move(first->second.front());
+    first->second.pop_front();
+    if (first->second.empty()) wanted_.erase(first);
+    const Status given = co_await give(wanted);
+    if (given) continue;
+    ended_ = true;
+    all_ = false;
+    error_ = given.error().message;
+  }
+}
+
+void Giving::queue(std::vector<Wanted> wanted) {
+  std::map<std::string, std::size_t> lacking;
+  for (const Wanted& each : wanted) ++lacking[each.object];
+  for (Wanted& each : wanted) {
+    each.missing = lacking[each.object];
+    ++todo_.objects[each.missing];
+    todo_.bytes += each.bytes;
+    if (remembered_ < kLostRecordsWantedMost) {
+      ++remembered_;
+      wanted_[each.missing].push_back(std::move(each));
+    } else {
+      all_ = false;  // the next look has the rest of them
+    }
+  }
+}
+
+/// Asks each target of a page which names it lacks.
+Task<Status> Giving::offer(const cluster::BucketRecord& bucket, Page page) {
+  std::vector<Wanted> wanted;
+  for (auto& [id, offered] : page.offers) {
+    if (refused_.contains(id)) continue;
+    const auto to = receiver(id);
+    if (!to) continue;
+    const Offer offer{bucket.id, to->bmd_version, to->map_version, offered.names};
+    const auto lacks = co_await offer_names(node_, *to, offer);
+    if (!lacks) {
+      note_failure(id, lacks.error());
+      refused_.insert(id);
+      obs::log("repair").info("lost records not offered target={} err={}", id,
+                              lacks.error().message);
+      continue;
+    }
+    for (const std::size_t each : *lacks)
+      wanted.push_back({&bucket, id, std::move(offered.names[each].name), offered.bytes[each]});
+  }
+  queue(std::move(wanted));
+  co_return Status();
+}
+
+Task<Status> Giving::walk(std::shared_ptr<Drive> drive, const cluster::BucketRecord& bucket) {
   std::string after;
   for (bool more = true; more;) {
     CO_TRY_OK(co_await wait_turn(0));
-    CO_TRY(Page page, co_await next_page(drive, bucket, after));
+    CO_TRY(Page page, co_await next_page(*drive, bucket, after));
     more = page.more;
     after = page.last;
-    for (auto& [id, names] : page.names) CO_TRY_OK(co_await offer(bucket, id, std::move(names)));
+    CO_TRY_OK(co_await offer(bucket, std::move(page)));
   }
   co_return Status();
 }
 
-/// Who has got some looks what is missing of them.
+Task<void> Giving::look_through() {
+  for (const auto& [id, bucket] : state_->bmd.buckets) {
+    // On several drives of each home they are made again there (Mirror).
+    if (bucket.pieces().at(state_->map.version) < 2 || api::copies_of(bucket.props) > 0) continue;
+    std::vector<Task<Status>> walks;
+    for (const auto& drive : node_.store.drives())
+      if (drive->in_service()) walks.push_back(walk(drive, bucket));
+    for (const Status& walked : co_await gather(std::move(walks))) {
+      if (walked) continue;
+      all_ = false;
+      error_ = walked.error().message;
+    }
+  }
+}
+
+/// Asks targets that got something to look for what is missing of it.
 Task<void> Giving::ask_to_look() {
   for (const auto& [id, count] : given_) {
     obs::log("repair").info("lost records given target={} count={}", id, count);
@@ -193,17 +300,21 @@ Task<void> Giving::ask_to_look() {
 }
 
 Task<bool> Giving::run() {
-  for (const auto& [id, bucket] : state_->bmd.buckets) {
-    // On several drives of each home they are made again there (Mirror).
-    if (!api::was_ever_coded(bucket.props) || api::copies_of(bucket.props) > 0) continue;
-    for (const auto& drive : node_.store.drives()) {
-      if (!drive->in_service()) continue;
-      const Status walked = co_await walk(*drive, bucket);
-      all_ = all_ && walked;
-    }
-  }
+  node_.given_copies.look_begins(state_->map.version);
+  co_await look_through();
+  node_.given_copies.found(todo_, node_.clock);
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < kLostRecordsWorkers; ++i) workers.push_back(work());
+  co_await gather(std::move(workers));
+  node_.given_copies.look_ends(all_, error_, node_.clock);
   co_await ask_to_look();
   co_return all_;
+}
+
+/// Every drive that was away is back, or given up.
+void nothing_to_give(TargetNode& node, std::uint64_t map_version) {
+  node.given_copies.look_begins(map_version);
+  node.given_copies.look_ends(true, "", node.clock);
 }
 
 }  // namespace
@@ -218,11 +329,13 @@ Task<void> give_lost_records(TargetNode& node) {
     co_await timer.async_wait(asio::use_awaitable);
     const auto state = node.owned.state();
     const GivenBy now = lost_records_present(node, *state);
+    const bool is_asked = node.given_copies.is_asked();
     if (now.losers.empty()) {
+      if (is_asked || !done.losers.empty()) nothing_to_give(node, now.map_version);
       done = {};
       continue;
     }
-    if (now == done && SteadyClock::now() < due) continue;
+    if (now == done && !is_asked && SteadyClock::now() < due) continue;
     if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
     if (node.rebuild.is_stopped() || node.view.state()->map.version != now.map_version) continue;
     if (now != done) again = kLostRecordsAgainFirst;
@@ -230,7 +343,8 @@ Task<void> give_lost_records(TargetNode& node) {
     Giving giving(node, done);
     const bool all = co_await giving.run();
     due = all ? SteadyClock::time_point::max() : SteadyClock::now() + again;
-    again = std::min(again * 2, kLostRecordsAgainMost);
+    again =
+        giving.gave_some() ? kLostRecordsAgainFirst : std::min(again * 2, kLostRecordsAgainMost);
   }
 }
 

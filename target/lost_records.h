@@ -4,13 +4,14 @@
 
 namespace tarn::target {
 
-/// Gives records of coded buckets once more to those of their homes that believe a drive of theirs
-/// to be lost (DrivesAway), and may have lost them with it: these put them on another drive, as
-/// what they are given while a drive is away (away_drive.h). Until then an owner would not know of
-/// the objects whose slices it is to look after. When it has been given some, it is asked to look.
-/// Only what is known to be at all homes is given, under its generation, by who sees all that it
-/// has: it is no newer than what the drive that is away may bring back, and replaces nothing that
-/// is as new. Runs until it is cancelled.
+/// Background task. Sends objects with copies on nodes, and records of coded objects, once more to
+/// replicas that believe a drive of theirs to be lost (DrivesAway) and lack them. These store them
+/// on another drive, as everything that comes while a drive is away (away_drive.h). Names that most
+/// replicas lack are sent first, at the pace of a rebuild; TargetNode::given_copies has how far it
+/// is. A target that got something is asked to look for slices that it misses. Only versions that
+/// all replicas had are sent, under their generation, by a replica whose drives show all that it
+/// has of the name. So they are no newer than versions on the drive that is away, and replace none
+/// as new. Runs until it is cancelled.
 Task<void> give_lost_records(TargetNode& node);
 
 }  // namespace tarn::target

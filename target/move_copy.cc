@@ -25,12 +25,12 @@ Error lost(const Receiver& to, const Error& cause) {
 }
 
 /// Sends the blocks until all are through or the receiver has answered.
-Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from, const Pace* pace) {
+Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from, const Toll& toll) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   BlockReader blocks(from);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
     const auto bytes = std::min(kBlockBytes, from.file_bytes() - block * kBlockBytes);
-    if (pace != nullptr) CO_TRY_OK(co_await pace->pass(bytes));
+    if (toll) CO_TRY_OK(co_await toll(bytes));
     CO_FAIL_POINT("move.block");
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) break;
@@ -78,20 +78,20 @@ Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName
 }
 
 Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
-                             OpenObject* from, const Pace* pace) {
+                             OpenObject* from, SendCopy how) {
   CO_FAIL_POINT("move.send");
   CO_TRY(http::Url address, http::parse_url(to.node.internal_url));
   const std::string prelude = copy_prelude(attribute);
   auto request = signed_call(node, http::Method::put,
                              fmt::format("{}?map={}&bmd={}{}", kCopyPath, to.map_version,
-                                         to.bmd_version, pace == nullptr ? "&anew=1" : ""));
+                                         to.bmd_version, how.anew ? "&anew=1" : ""));
   const std::uint64_t size = from == nullptr ? 0 : from->file_bytes();
   auto opened = co_await node.client.open(std::move(address), std::move(request),
                                           copy_length(prelude, size), transfer_limits(size));
   if (!opened) co_return fail(lost(to, opened.error()));
   http::ClientStream stream = std::move(*opened);
   const Status begun = co_await stream.write(std::as_bytes(std::span(prelude)));
-  if (begun && size > 0) CO_TRY_OK(co_await move_copy_send_blocks(stream, *from, pace));
+  if (begun && size > 0) CO_TRY_OK(co_await move_copy_send_blocks(stream, *from, how.toll));
   if (!stream.answer_ready()) static_cast<void>(co_await stream.finish());
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(lost(to, answer.error()));

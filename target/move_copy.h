@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "target/move_offer.h"
-#include "target/move_pace.h"
 #include "target/node.h"
+#include "target/toll.h"
 
 namespace tarn::target {
 
@@ -46,11 +46,16 @@ struct Outgoing {
 /// Nothing when there is none (any more). unavailable while not all homes have it (node_copies.h).
 Task<Result<std::optional<Outgoing>>> open_outgoing(TargetNode& node, ObjectName name,
                                                     const cluster::BucketRecord& bucket);
-/// Gives a copy, with `attribute` as its record: of `from`, or of a tombstone when that is null.
-/// Ok: the receiver has it durably, or (false) had something as new. Errors as offer_names();
-/// corrupt when bytes of `from` are not what was stored: then the receiver keeps nothing. What
-/// `pace` says; null: as fast as it goes, since somebody waits for it.
+/// How a copy is sent.
+struct SendCopy {
+  Toll toll = {};     ///< is asked before each block; empty: the receiver waits for the copy
+  bool anew = false;  ///< it takes the place of one of the same generation
+};
+/// Sends a copy, with `attribute` as its record: of `from`, or of a tombstone when that is null.
+/// True: the receiver has it durably. False: it had something as new. Errors as offer_names(), and
+/// the toll's; corrupt when bytes of `from` are not what was stored: then the receiver keeps
+/// nothing.
 Task<Result<bool>> send_copy(TargetNode& node, const Receiver& to, io::ObjectAttribute attribute,
-                             OpenObject* from, const Pace* pace);
+                             OpenObject* from, SendCopy how);
 
 }  // namespace tarn::target

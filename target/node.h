@@ -57,6 +57,8 @@ struct TargetNode {
   BadPieces bad_pieces = {};
   RepairWishes repair_wishes = {};
   RebuildWatch rebuild = {};
+  /// Copies and records sent to targets that lost a drive (lost_records.h). Obeys rebuild.stop().
+  RebuildWatch given_copies = {};
   RecodeCounts recoded = {};
   ScrubBoard scrub = {};
   /// Reads of cold objects of buckets with an upstream. Set before the first request.

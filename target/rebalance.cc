@@ -197,7 +197,8 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
   for (const std::string& id : entry.to) {
     if (away_.contains(id)) co_return fail(Errc::io, "target t[{}] did not answer", id);
     CO_TRY(const Receiver to, receiver(id));
-    auto copy = send_copy(node_, to, attribute, object.get(), &pace_);
+    const Toll toll = [this](std::uint64_t bytes) { return pace_.pass(bytes); };
+    auto copy = send_copy(node_, to, attribute, object.get(), {.toll = toll});
     CO_TRY(const bool stored, co_await while_walking(pace_, std::move(copy)));
     if (!object || !stored) continue;
     auto& sent = progress_.counts.sent[id];

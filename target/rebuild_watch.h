@@ -14,9 +14,9 @@
 
 namespace tarn::target {
 
-/// How far this target is with making whole what it owns (keep_coded.h), what others see of it, and
-/// what they want of it. All of it is memory: what is missing is found on the drives again after a
-/// restart. Thread-safe.
+/// How far this target is with making whole what it owns (keep_coded.h), or with copies for others
+/// (lost_records.h), what others see of it, and what they want of it. All of it is memory: what is
+/// missing is found on the drives again after a restart. Thread-safe.
 class RebuildWatch {
  public:
   enum class State : std::uint8_t {

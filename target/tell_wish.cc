@@ -38,6 +38,10 @@ Task<void> tell_of_rebuild(TargetNode& node) {
     obs::log("target").info("no job of the rebuild yet err={}", taken.error().message);
 }
 
+bool wants_rebuild_job(const TargetNode& node) {
+  return node.rebuild.wants_job() || (node.given_copies.wants_job() && !node.rebuild.is_stopped());
+}
+
 }  // namespace
 
 Task<Status> tell_proxy(TargetNode& node, std::string path_and_query) {
@@ -62,7 +66,7 @@ Task<void> tell_wishes(TargetNode& node) {
     timer.expires_at(next_tick(kTellWishLookEvery));
     co_await timer.async_wait(asio::use_awaitable);
     if (const BootTime now = node.clock.boot_time();
-        node.rebuild.wants_job() && now - rebuild_told > kTellAgain) {
+        wants_rebuild_job(node) && now - rebuild_told > kTellAgain) {
       rebuild_told = now;
       co_await tell_of_rebuild(node);
     }

@@ -1,6 +1,7 @@
 """What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (faults.md N1,
 D1, A4)."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from copies import ON_NODES, Reading, copies_of, files_of, put_all, wait_full
 from disks import seeded
 from doses import dose
-from harness import attribute
+from harness import attribute, jobs
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from history import now_ns
@@ -253,3 +254,130 @@ def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage,
     wait_until(lambda: judge.put("two", name, 5000).status == 200, 10, f"{name} is written")
     stage.look(judge, NAMES, "two")
     print(f"injected: a drive yanked under a write on its way; detected: it ended after {took:.1f} s")
+
+
+needs_ext4 = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
+# What a drive that dies lets its target say.
+DEAD_DRIVE = r" (error|warn) (drive|index|recovery|target|http|mirror|rebuild|scrub|copies|repair) "
+
+
+def files_of_names(cluster, drives):
+    """{name: {target: its generations}} of the files of bucket "two" on these drives."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for target in cluster.targets():
+        for drive in cluster.drives(target):
+            for raw in attribute.data_files([drive]).values() if drive in drives else []:
+                said = attribute.decode(raw)
+                if said["bucket"] == "two":
+                    found[said["name"]][target].append(said["generation"])
+    return found
+
+
+def wait_twice(cluster, drives, names, seconds, what):
+    """Until there is one file of each name, and of no other, at two targets, and both are of one version."""
+    wrong = {}
+
+    def twice():
+        found = files_of_names(cluster, drives)
+        wrong.clear()
+        for name in {*names, *found}:
+            its = [list(versions) for versions in found[name].values()]
+            if name not in names or sorted(map(len, its)) != [1, 1] or its[0] != its[1]:
+                wrong[name] = {target: list(versions) for target, versions in found[name].items()}
+        return not wrong
+
+    try:
+        wait_until(twice, seconds, what, every=0.5)
+    except AssertionError as late:
+        raise AssertionError(f"{what}: {wrong}") from late
+
+
+def copies_made(cluster):
+    """{target: what it says of copies that it makes for others}"""
+    return {target: told["copies"] for target, told in jobs.told(cluster, "rebuild")["targets"].items() if "copies" in told}
+
+
+@needs_ext4
+def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_stage, seed):
+    """D1, D6: a drive of a target with two dies. A minute later other targets make its copies on the other drive, though one of them is
+    killed meanwhile, and a job shows it. When the drive is back, it brings nothing old, and nothing lies twice on a target."""
+    rng = seeded(seed, "copies of a dead drive")
+    slow = {f"t{i + 1}": "copies.before_give=sleep:100" for i in range(3)}
+    stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, fail_points=slow, settings={"rebuild.floor": "64MiB"})
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DEAD_DRIVE)
+    everywhere = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    target, place = rng.choice(cluster.targets()), rng.choice([0, 1])
+    dead = stage.disks[target][place]
+    lost = sorted(attribute.objects([dead.mountpoint], "two"))
+    alive = [drive for drive in everywhere if drive != dead.mountpoint]
+    wait_twice(cluster, everywhere, set(NAMES), 10, "each object lies on two targets")
+    begun = time.monotonic()
+    dead.power_cut()
+    assert dead.is_cut() and len(lost) > 10
+    stage.look(judge, NAMES, "two")
+    names = set(NAMES)
+    changed, gone = lost[0], lost[1]
+    wait_until(lambda: judge.put("two", changed, 30_000).status == 200, 15, f"{changed} is written")
+    wait_until(lambda: judge.delete("two", gone).status in (200, 404), 15, f"{gone} is deleted")
+    names.discard(gone)
+
+    others = [each for each in cluster.targets() if each != target]
+    giver = wait_until(lambda: next((each for each in others if stage.fail_point_hits(each, "copies.before_give")), None), 90,
+                       "copies are made", every=0.05)
+    held = files_of_names(cluster, alive)
+    left = sum(len(held[name]) < 2 for name in names)
+    stage.kill(giver)
+    stage.start(giver, served=False)  # lists of other buckets are short without the drive
+    assert left > 0, "all was made before a target was killed"
+    shown = wait_until(lambda: [each for each in copies_made(cluster).values() if each["objects"] > 0], 60, "it tells of them")
+    wait_twice(cluster, alive, names, 120, "each object lies on two targets again, without the drive")
+    seconds = time.monotonic() - begun
+    wait_until(lambda: {each["state"] for each in copies_made(cluster).values()} <= {"whole", "unknown"}, 60, "all is made")
+    answer = jobs.query(cluster, "status_all", kind="rebuild")
+    (job, *_) = [each["uuid"] for each in answer.json()]
+    jobs.ended(cluster, job, 60)
+    stage.look(judge, sorted(names), "two")
+
+    overwritten, deleted, new = lost[2], lost[3], "o-new"
+    for name in (overwritten, new):
+        wait_until(lambda name=name: judge.put("two", name, 10_000).status == 200, 15, f"{name} is written")
+    wait_until(lambda: judge.delete("two", deleted).status in (200, 404), 15, f"{deleted} is deleted")
+    names = names - {deleted} | {new}
+    dead.remount()
+    wait_until(lambda: cluster.metric(target, "tarn_drive_up", drive=str(dead.mountpoint)) == 1, 30, "the drive is back")
+    stage.look(judge, sorted(names), "two")
+    wait_twice(cluster, everywhere, names, 120, "each object lies on two targets, once on each")
+    stage.check(judge, [*NAMES, new], "two")
+    wait_until(lambda: all(each["state"] == "whole" and each["left_objects"] == 0 for each in copies_made(cluster).values()), 30,
+               "nothing is left to be made")
+    print(f"injected: a drive of {target} with {len(lost)} copies died, {giver} killed with {left} still to be made; detected: "
+          f"{max(each['objects'] for each in shown)} and more made again, all after {seconds:.0f} s; nothing old when the drive was back")
+
+
+@needs_ext4
+def test_copies_are_not_made_while_rebuilds_are_stopped(make_stage, seed):
+    """D1: `tarn rebuild stop` holds copies as it holds slices, and `start` makes them."""
+    rng = seeded(seed, "stopped copies")
+    slow = {f"t{i + 1}": "copies.before_give=sleep:150" for i in range(3)}
+    stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, fail_points=slow)
+    cluster = stage.cluster
+    cluster.expect_errors(DEAD_DRIVE)
+    target = rng.choice(cluster.targets())
+    dead = rng.choice(stage.disks[target])
+    alive = [drive for each in cluster.targets() for drive in cluster.drives(each) if drive != dead.mountpoint]
+    dead.power_cut()
+    assert dead.is_cut()
+    wait_until(lambda: any(each["objects"] > 0 for each in copies_made(cluster).values()), 120, "copies are made", every=0.05)
+    assert jobs.stop(cluster, Kind="rebuild").status == 200
+    wait_until(lambda: all(told["state"] == "stopped" or told["copies"]["state"] in ("whole", "unknown", "waiting")
+                           for told in jobs.told(cluster, "rebuild")["targets"].values()), 30, "it has stopped")
+    before = files_of_names(cluster, alive)
+    left = sum(len(before[name]) < 2 for name in NAMES)
+    assert left > 0, "all was made before it was stopped"
+    time.sleep(3)
+    assert {name: dict(its) for name, its in files_of_names(cluster, alive).items()} == {name: dict(its) for name, its in before.items()}
+    job = jobs.start(cluster, "rebuild")
+    wait_twice(cluster, alive, set(NAMES), 60, "each object lies on two targets again")
+    jobs.ended(cluster, job, 60)
+    print(f"injected: a drive of {target} died, stopped with {left} copies to be made; detected: none was made until start")

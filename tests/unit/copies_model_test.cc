@@ -1,9 +1,11 @@
 // What is decided about copies on nodes (ownership.h, rebalance_plan.h), carried out on a cluster
-// of plain maps while targets go down, leave, lose drives and come back, and the number of copies
-// changes, in random order: no home that answers says less than what was acknowledged, as long as
-// anybody has it, and at rest all homes have it, and nobody else.
+// of plain maps while targets go down, leave, lose drives and come back, drives are away for a
+// while and others give what lies there once more (away_drive.h, lost_records.h), and the number of
+// copies changes, in random order: no home that answers says less than what was acknowledged, as
+// long as anybody has it, and at rest all homes have it, and nobody else.
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -30,18 +32,91 @@ struct Version {
   auto operator<=>(const Version&) const = default;
 };
 
+struct ModelDrive {
+  bool away = false;
+  bool behind = false;  // others may have something newer of its names
+  std::map<int, Version> has;
+};
+
+/// A target of two drives. Each name lives on one of them, and lies on the other when that is away.
 struct Target {
   bool alive = true;
   std::uint64_t moved = 0;
-  std::map<int, Version> has;
+  std::array<ModelDrive, 2> drives;
+
+  [[nodiscard]] ModelDrive& home(int name) { return drives[static_cast<std::size_t>(name) % 2]; }
+  [[nodiscard]] const ModelDrive& home(int name) const {
+    return drives[static_cast<std::size_t>(name) % 2];
+  }
+  [[nodiscard]] bool any_away() const { return drives[0].away || drives[1].away; }
+  [[nodiscard]] bool none_there() const { return drives[0].away && drives[1].away; }
+  /// As away_drive.h.
+  [[nodiscard]] bool sees_all(int name) const {
+    const ModelDrive& its = home(name);
+    return !its.away && (!its.behind || !any_away());
+  }
+  /// True if others believe what it says of the name.
+  [[nodiscard]] bool can_tell(int name) const {
+    return alive && sees_all(name) && (shown(name) != Version{} || !any_away());
+  }
+  [[nodiscard]] Version shown(int name) const {
+    Version newest;
+    for (const ModelDrive& drive : drives)
+      if (const auto found = drive.has.find(name); !drive.away && found != drive.has.end())
+        newest = std::max(newest, found->second);
+    return newest;
+  }
+  /// Whatever is away.
+  [[nodiscard]] bool has_as_new(int name, Version version) const {
+    return std::any_of(drives.begin(), drives.end(), [&](const ModelDrive& drive) {
+      const auto found = drive.has.find(name);
+      return found != drive.has.end() && found->second >= version;
+    });
+  }
+  [[nodiscard]] bool holds(int name) const {
+    return drives[0].has.contains(name) || drives[1].has.contains(name);
+  }
+  [[nodiscard]] std::set<int> names() const {
+    std::set<int> out;
+    for (const ModelDrive& drive : drives)
+      if (!drive.away)
+        for (const auto& [name, version] : drive.has) out.insert(name);
+    return out;
+  }
+  void store(int name, Version version) {
+    if (none_there() || shown(name) >= version) return;
+    const bool lies_elsewhere = home(name).away;
+    if (lies_elsewhere)
+      for (ModelDrive& drive : drives) drive.behind = drive.behind || drive.away;
+    forget(name);
+    ModelDrive& taker = lies_elsewhere ? home(name + 1) : home(name);
+    taker.has[name] = version;
+  }
+  void forget(int name) {
+    for (ModelDrive& drive : drives)
+      if (!drive.away) drive.has.erase(name);
+  }
+  /// What others overtook goes, and what lies on both drives is left where it lives.
+  void drop_overtaken() {
+    if (any_away()) return;
+    for (const int name : names()) {
+      const Version newest = shown(name);
+      for (ModelDrive& drive : drives)
+        if (const auto found = drive.has.find(name);
+            found != drive.has.end() && found->second < newest)
+          drive.has.erase(found);
+      if (home(name).has.contains(name)) home(name + 1).has.erase(name);
+    }
+    for (ModelDrive& drive : drives) drive.behind = false;
+  }
 };
 
 /// One cluster. Every step is complete before the next one: what happens within a write or a move
 /// is the business of others.
 class World {
  public:
-  World(std::uint32_t seed, std::size_t pieces, bool changes)
-      : random_(seed), pieces_(pieces), changes_(changes) {
+  World(std::uint32_t seed, std::size_t pieces, bool changes, bool drives)
+      : random_(seed), pieces_(pieces), changes_(changes), drives_(drives) {
     for (int i = 0; i < kNames; ++i)
       digests_.push_back(placement_digest("ais/@#/data/" + std::to_string(i)));
     for (int i = 0; i < 3; ++i) join();
@@ -76,13 +151,10 @@ class World {
     return out;
   }
   [[nodiscard]] Version held(const std::string& id, int name) const {
-    const auto& has = targets_.at(id).has;
-    const auto found = has.find(name);
-    return found == has.end() ? Version{} : found->second;
+    return targets_.at(id).shown(name);
   }
   void give(const std::string& id, int name, Version version) {
-    Version& there = targets_.at(id).has[name];
-    there = std::max(there, version);
+    targets_.at(id).store(name, version);
   }
   void write(int name);
   void join();
@@ -93,6 +165,8 @@ class World {
   void remove(const std::string& id);
   void change_drives(Target& target, const std::string& id);
   void change_copies();
+  void step_of_drives(Target& target, const std::string& id);
+  void give_lost(const std::string& id);
   bool walk(const std::string& id, std::size_t names_max);
   bool move(const std::string& id, int name);
   void forget();
@@ -101,6 +175,7 @@ class World {
   std::mt19937 random_;
   std::size_t pieces_;
   bool changes_;  // of the number of pieces
+  bool drives_;   // are away for a while
   std::vector<PiecesBefore> before_;
   Ownership map_;
   std::map<std::string, Target> targets_;
@@ -124,7 +199,7 @@ void World::join() {
 void World::write(int name) {
   const auto all = homes(name);
   for (const std::string& id : all)
-    if (!targets_.at(id).alive) return;
+    if (!targets_.at(id).alive || targets_.at(id).none_there()) return;
   const Version version{map_.version, ++counter_};
   for (const std::string& id : all) give(id, name, version);
   old_[name].push_back(version);
@@ -143,10 +218,14 @@ void World::change_drives(Target& target, const std::string& id) {
   if (!pieces().many()) return;  // who has a single copy is believed whatever its drives are
   for (int name = 0; name < kNames; ++name) {
     if (pick(2) == 0) continue;
-    target.has.erase(name);
+    for (ModelDrive& drive : target.drives) drive.has.erase(name);
     const auto& versions = old_[name];
-    if (!versions.empty() && pick(3) == 0) target.has[name] = versions[pick_index(versions.size())];
+    if (!versions.empty() && pick(3) == 0)
+      target.home(name).has[name] = versions[pick_index(versions.size())];
   }
+  // One that was away may be given up.
+  for (ModelDrive& drive : target.drives)
+    if (drive.away && pick(2) == 0) drive = {};
   map_ = with_loss(map_, id, ++counter_);
 }
 
@@ -158,35 +237,63 @@ void World::change_copies() {
   pieces_ = next;
 }
 
+/// A drive goes or comes back; others give what it had, or what they overtook on it is dropped.
+void World::step_of_drives(Target& target, const std::string& id) {
+  ModelDrive& drive = target.drives[pick_index(2)];
+  const int what = pick(6);
+  if (what == 0)
+    drive.away = true;
+  else if (what == 1)
+    drive.away = false;
+  else if (what == 2)
+    target.drop_overtaken();
+  else
+    give_lost(id);
+}
+
+/// What lost_records.cc does at one target, or a part of it.
+void World::give_lost(const std::string& id) {
+  const Target& giver = targets_.at(id);
+  if (!giver.alive) return;
+  for (const int name : giver.names()) {
+    const auto all = homes(name);
+    if (!giver.sees_all(name) || std::find(all.begin(), all.end(), id) == all.end()) continue;
+    for (const std::string& to : all)
+      if (targets_.at(to).alive && targets_.at(to).any_away() && pick(4) != 0)
+        give(to, name, giver.shown(name));
+  }
+}
+
 /// False: somebody could not be given it.
 bool World::move(const std::string& id, int name) {
+  if (!targets_.at(id).sees_all(name)) return false;
   const Version version = held(id, name);
   const NamePlan plan = plan_name(map_, id, digest(name), pieces());
   for (const std::string& to : plan.send) {
-    if (!targets_.at(to).alive) return false;
+    if (!targets_.at(to).alive || targets_.at(to).none_there()) return false;
     give(to, name, version);
   }
   if (plan.keep) return true;
   for (const std::string& to : plan.confirm) {
-    if (!targets_.at(to).alive) return false;
+    if (!targets_.at(to).alive || targets_.at(to).none_there()) return false;
     if (held(to, name) >= version) continue;
     if (pick(2) == 0) return false;
     give(to, name, version);
   }
   if (plan.send.empty()) return false;
-  targets_.at(id).has.erase(name);
+  targets_.at(id).forget(name);
   return true;
 }
 
 bool World::walk(const std::string& id, std::size_t names_max) {
   Target& target = targets_.at(id);
   if (!target.alive) return false;
-  std::vector<int> names;
-  for (const auto& [name, version] : target.has) names.push_back(name);
+  const std::set<int> all_names = target.names();
+  std::vector<int> names(all_names.begin(), all_names.end());
   std::shuffle(names.begin(), names.end(), random_);
   const bool more = names.size() > names_max;
   if (more) names.resize(names_max);
-  bool all = !more;
+  bool all = !more && !target.any_away();
   for (const int name : names) all = move(id, name) && all;
   if (all) target.moved = map_.version;
   return all;
@@ -205,6 +312,7 @@ void World::forget() {
 void World::step() {
   if (changes_ && pick(25) == 0) change_copies();
   const std::string id = pick_target();
+  if (drives_ && !id.empty() && pick(4) == 0) return step_of_drives(targets_.at(id), id);
   const int what = pick(20);
   if (what < 4) {
     write(pick(kNames));
@@ -236,13 +344,21 @@ void World::step() {
   }
 }
 
-/// Nothing: somebody who may have it does not answer.
+/// Nothing: a target that may have it does not answer, or cannot tell.
 std::optional<Version> World::read(const std::string& self, int name) const {
   Version newest = held(self, name);
-  for (const ReadGroup& group : readers_of(map_, self, digest(name), pieces(), newest.map)) {
+  const Target& own = targets_.at(self);
+  const bool sees = own.sees_all(name);
+  const auto groups =
+      readers_of(sees ? map_ : with_loss(map_, self, 0), self, digest(name), pieces(), newest.map);
+  const bool others_know =
+      !groups.empty() && std::none_of(groups.begin(), groups.end(),
+                                      [](const ReadGroup& group) { return group.all_needed; });
+  if (!sees && !others_know) return std::nullopt;
+  for (const ReadGroup& group : groups) {
     bool heard = false;
     for (const std::string& id : group.homes) {
-      if (!targets_.at(id).alive) {
+      if (!targets_.at(id).can_tell(name)) {
         if (group.all_needed) return std::nullopt;
         continue;
       }
@@ -252,13 +368,15 @@ std::optional<Version> World::read(const std::string& self, int name) const {
     }
     if (!heard && !group.all_needed) return std::nullopt;
   }
+  // A drive that is away may hold something newer than nothing.
+  if (sees && newest == Version{} && own.any_away()) return std::nullopt;
   return newest;
 }
 
 std::string World::check() {
   for (auto& [name, version] : acknowledged_) {
     const bool lost = std::none_of(targets_.begin(), targets_.end(), [&](const auto& each) {
-      return held(each.first, name) >= version;
+      return each.second.has_as_new(name, version);
     });
     if (lost) version = {};
     for (const std::string& home : homes(name)) {
@@ -275,6 +393,8 @@ std::string World::check() {
 bool World::rest() {
   for (auto& [id, target] : targets_) {
     target.alive = true;
+    for (ModelDrive& drive : target.drives) drive.away = false;
+    target.drop_overtaken();
     flag(id, 0, kDown | kOut | kMaintenance);
   }
   // Until a round in which nothing was left to do: a copy may be refused several times.
@@ -295,7 +415,7 @@ std::string World::check_at_rest() const {
     for (const auto& [id, target] : targets_) {
       const bool is_home = std::find(all.begin(), all.end(), id) != all.end();
       if (is_home && held(id, name) < version) return id + " lacks name " + std::to_string(name);
-      if (!is_home && target.has.contains(name)) return id + " keeps name " + std::to_string(name);
+      if (!is_home && target.holds(name)) return id + " keeps name " + std::to_string(name);
       // What was lost with everybody who had it may be back with a drive, and go again before it
       // has come to all homes.
       const bool was_lost = version == Version{};
@@ -306,12 +426,12 @@ std::string World::check_at_rest() const {
   return "";
 }
 
-void run_worlds(std::size_t pieces, int worlds, bool changes = false) {
+void run_worlds(std::size_t pieces, int worlds, bool changes = false, bool drives = false) {
   const auto first = test_seed();
   for (int i = 0; i < worlds; ++i) {
     const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
     CAPTURE(seed, pieces);
-    World world(seed, pieces, changes);
+    World world(seed, pieces, changes, drives);
     for (int step = 0; step < 300; ++step) {
       CAPTURE(step);
       world.step();
@@ -327,6 +447,11 @@ void run_worlds(std::size_t pieces, int worlds, bool changes = false) {
 TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
   run_worlds(2, 100);
   run_worlds(3, 100);
+}
+
+TEST_CASE("copies on nodes: drives are away, and others give what lay there", "[ownership]") {
+  run_worlds(2, 100, false, true);
+  run_worlds(3, 100, true, true);
 }
 
 TEST_CASE("copies on nodes: their number changes", "[ownership]") {
