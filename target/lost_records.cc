@@ -33,6 +33,7 @@ constexpr std::chrono::seconds kLostRecordsAgainMost{60};
 constexpr std::size_t kLostRecordsRecordsAtOnce = 20'000;
 constexpr std::size_t kLostRecordsNamesAtOnce = 256;
 constexpr std::size_t kLostRecordsWorkers = 4;
+constexpr int kLostRecordsRestFactor = 9;
 /// Names that are remembered to be given; the others are found by the next look.
 constexpr std::size_t kLostRecordsWantedMost = 100'000;
 /// A target that takes none of so many in a row takes nothing for now.
@@ -341,10 +342,15 @@ Task<void> give_lost_records(TargetNode& node) {
     if (now != done) again = kLostRecordsAgainFirst;
     done = now;
     Giving giving(node, done);
+    const auto begun = SteadyClock::now();
     const bool all = co_await giving.run();
-    due = all ? SteadyClock::time_point::max() : SteadyClock::now() + again;
-    again =
-        giving.gave_some() ? kLostRecordsAgainFirst : std::min(again * 2, kLostRecordsAgainMost);
+    const auto then = SteadyClock::now();
+    if (giving.gave_some()) again = kLostRecordsAgainFirst;
+    // A tenth of the time at most goes into looks of which nothing comes.
+    const auto rest = giving.gave_some() ? 0s : kLostRecordsRestFactor * (then - begun);
+    due =
+        all ? SteadyClock::time_point::max() : then + std::max<SteadyClock::duration>(again, rest);
+    again = std::min(again * 2, kLostRecordsAgainMost);
   }
 }
 
