@@ -1,6 +1,7 @@
 """What drives do to coded objects (faults.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost nobody anything, one
 more costs an error and never a wrong byte, and what is missing is made again."""
 
+import collections
 import os
 import pathlib
 import threading
@@ -10,7 +11,7 @@ import disks
 import pytest
 from copies import redundancy
 from disks import seeded
-from harness import attribute
+from harness import attribute, jobs
 from harness.coded import KIB, LIMIT, MIB, get, pieces_of, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
@@ -293,6 +294,101 @@ def test_another_failure_in_the_middle_of_a_rebuild(make_stage, seed):
     wait_until(whole, 120, "all slices are there on the four that are left", every=0.5)
     print(f"injected: {second} killed while what {first} had was made again; detected: all slices made again")
     read_all(cluster, bodies)
+
+
+def lose_a_target(make_stage, rng, sleep_ms, **options):
+    """Six targets of two drives with objects of 2 + 2 slices: (stage, bodies, the target that is to be lost, the others). There is a pause
+    in each repair."""
+    slow = {f"t{i}": f"repair.before_seal=sleep:{sleep_ms}" for i in range(1, 7)}
+    stage = make(make_stage, 2, 2, targets=6, drives=2, settings={"target.out_after": "3s"}, fail_points=slow, **options)
+    bodies = store(stage.cluster, rng, count=40, high=200 * KIB)
+    lost = rng.choice(stage.cluster.targets())
+    return stage, bodies, lost, [target for target in stage.cluster.targets() if target != lost]
+
+
+def wait_under_way(stage, targets):
+    wait_until(lambda: any(stage.fail_point_hits(target, "repair.before_seal") for target in targets), 60, "a rebuild is under way", every=0.05)
+
+
+def wait_readable(cluster, bodies):
+    """What a lost target owned is another's when its lease has ended."""
+    wait_until(lambda: all((got := fetch(cluster, name)) is not None and got.status == 200 and got.body == body
+                           for name, body in bodies.items()), 60, "all is read", every=1)
+
+
+def lie(drives):
+    """{name: {slice: how often it lies on these drives}}"""
+    found = collections.defaultdict(collections.Counter)
+    for _, said in attribute.pieces(drives):
+        found[said["name"]][said["piece"]["index"]] += 1
+    return found
+
+
+def short(drives, bodies):
+    """Names of which these drives have not all four slices."""
+    found = lie(drives)
+    return [name for name in bodies if len(found[name]) < 4]
+
+
+@needs_ext4
+@pytest.mark.parametrize("back", (False, True), ids=("stays away", "comes back"))
+def test_a_drive_is_pulled_in_the_middle_of_a_rebuild(make_stage, seed, back):
+    """G5, D1, D6: all is read meanwhile, and made again on the drives that are left. When the drive is back in the middle of its own
+    rebuild, that ends, and no slice lies twice."""
+    rng = seeded(seed, "pulled", back)
+    stage, bodies, lost, alive = lose_a_target(make_stage, rng, 1000, fs="ext4", size=64 * MIB)
+    cluster = stage.cluster
+    stage.kill(lost)
+    wait_under_way(stage, alive)
+    pulled = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.pieces([disk.mountpoint])])
+    left = [disk.mountpoint for target in alive for disk in stage.disks[target] if disk is not pulled]
+    held = set(lie([pulled.mountpoint]))
+    pulled.power_cut()
+    assert pulled.is_cut()
+    missing = len(short(left, bodies))
+    assert missing > 0, "all was made before a drive was pulled"
+    wait_readable(cluster, bodies)
+    print(f"injected: {pulled.name} with slices of {len(held)} objects pulled while what {lost} had was made again; {missing} were short")
+    if back:
+        reports = lambda: [told for told in jobs.told(cluster, "rebuild")["targets"].values() if "state" in told]
+        # After a minute it is believed to be lost, and what it alone had is made again.
+        wait_until(lambda: 0 < len(held.intersection(short(left, bodies))) < len(held), 150, "what it had is made again", every=0.05)
+        pulled.remount()
+        left.append(pulled.mountpoint)
+        wait_until(lambda: all(told["state"] == "whole" and told["left_objects"] == 0 for told in reports()), 120, "the rebuild ends", every=0.5)
+        wait_until(lambda: all(sum(its.values()) == len(its) == 4 for its in lie(left).values()), 120, "each slice lies once", every=1)
+        assert not short(left, bodies)
+    else:
+        wait_until(lambda: not short(left, bodies), 180, "all slices are there without the drive", every=1)
+    read_all(cluster, bodies)
+    print("detected: all slices made again, each once")
+
+
+@needs_fuse
+@pytest.mark.parametrize("what", ("read", "write", "fsync"))
+def test_a_drive_fails_in_the_middle_of_a_rebuild(make_stage, seed, what):
+    """G5, C1 to C3: calls of one drive end with EIO. All is read meanwhile, and all slices are made, on other drives where this one
+    takes none."""
+    rng = seeded(seed, "EIO in a rebuild", what)
+    stage, bodies, lost, alive = lose_a_target(make_stage, rng, 100, faulty=True)
+    cluster = stage.cluster
+    if what == "read":
+        restart(stage, *alive)  # so that slices are read from drives
+    stage.kill(lost)
+    disk = rng.choice([disk for target in alive for disk in stage.disks[target] if attribute.pieces([disk.mountpoint])])
+    if what == "read":
+        disk.rule("eio read data/ count=12")  # nobody else reads yet
+    else:
+        wait_under_way(stage, alive)
+        disk.rule(f"eio {what} data/ always")
+    wait_until(lambda: disk.stats().get(f"eio.{what}", 0) > 0, 60, "a call has failed", every=0.1)
+    wait_readable(cluster, bodies)
+    good = [each.mountpoint for target in alive for each in stage.disks[target] if each is not disk or what != "fsync"]  # that takes it out
+    wait_until(lambda: not short(good, bodies), 180, "all slices are there", every=1)
+    hits = disk.stats()[f"eio.{what}"]
+    disk.clear()
+    read_all(cluster, bodies)
+    print(f"injected: {hits} times EIO on {what} while what {lost} had was made again; detected: all slices are there")
 
 
 @needs_ext4

@@ -1,6 +1,7 @@
 """Rebuild as a job (docs/operations.md): it begins by itself when something is lost, tells how far it is, obeys limits, goes on
 after a restart of whoever does it or shows it, and ends when nothing is missing that can be made."""
 
+import json
 import os
 import random
 import time
@@ -8,7 +9,7 @@ import time
 import pytest
 from harness import attribute, client, jobs
 from harness.coded import put_aside
-from harness.nodes import stored_map, wait_until_home
+from harness.nodes import stored, stored_map, wait_until_home
 from harness.waiting import wait_until
 from test_coded_repair import PROPS, read_all, slices, wait_whole
 from test_number_of_copies import ON_NODES, set_copies
@@ -16,8 +17,8 @@ from test_number_of_copies import ON_NODES, set_copies
 MIB = 1 << 20
 
 
-def make(make_cluster, count=12, size=600_000, **settings):
-    cluster = make_cluster(targets=5, drives=1, settings={"target.out_after": "4s"} | settings)
+def make(make_cluster, count=12, size=600_000, options=None, **settings):
+    cluster = make_cluster(targets=5, drives=1, settings={"target.out_after": "4s"} | settings, **options or {})
     cluster.create_bucket("cut", PROPS)
     wait_until_home(cluster)
     rng = random.Random(1)
@@ -225,6 +226,27 @@ def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
         assert its == (job, False, began), f"{path} has done the pass that it had begun, to its end; {drive} became {after[path]}"
     print(f"injected: p1 killed behind {[drive['files'] for drive in before.values()]} files; detected: job {job} ends at p2")
     cluster.start("p1")
+
+
+def test_a_rebuild_goes_on_when_the_proxy_that_shows_it_dies(make_cluster):
+    """Targets make what is missing whoever shows it, and another proxy goes on with the job."""
+    cluster, wanted = make(make_cluster, options={"meta": "etcd", "proxies": 2}, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    cluster.kill("t2")
+    (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)
+    shows = wait_until(lambda: json.loads(stored(cluster, f"/tarn-jobs/job/{job}")[0])["driver"], 30, "a proxy shows it", every=0.1)
+    (proxy,) = [name for name in ("p1", "p2") if cluster.nodes[name]["id"] == shows]
+    (other,) = {"p1", "p2"} - {proxy}
+    cluster.kill(proxy)
+    cluster.endpoint = cluster.url_of(other)
+    began = left(cluster)
+    assert began > 0, "it was over before the proxy died"
+    status = jobs.ended(cluster, job, 180)
+    assert status["err"] == "" and not status["aborted"], status
+    assert left(cluster) == 0
+    wait_whole(cluster, wanted, but=["t2"])
+    read_all(cluster, wanted)
+    print(f"injected: {proxy} killed with {began} objects left; detected: job {job} ends at {other}")
+    cluster.start(proxy)
 
 
 @pytest.mark.parametrize("what", ["target", "drive"])
