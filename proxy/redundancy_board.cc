@@ -69,7 +69,8 @@ class Gauges {
       gauge("tarn_bucket_survives_nodes",
             "Targets, whichever they are, that may go at once without a loss.");
   prometheus::MetricFamily complete_ =
-      gauge("tarn_bucket_counted_whole", "1: all targets and drives were asked; 0: some are away.");
+      gauge("tarn_bucket_counted_whole",
+            "1: each object is counted; 0: some may lie only on what is away.");
   prometheus::MetricFamily age_ =
       gauge("tarn_bucket_counted_seconds", "How long ago that count began.");
   prometheus::MetricFamily verified_ =

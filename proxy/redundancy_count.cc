@@ -10,6 +10,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
+#include "common/cluster/visible_names.h"
 #include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/target_counts.h"
@@ -101,6 +102,7 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
   const ListRequest request;
   api::Query query = list_query(count.state, count.bucket, request, after, kPageNames);
   query.set("own", "all");
+  query.set("away", "count");
   const std::string path = std::string(kRecordsPath) + query.encode();
   ListSources sources;  // sort_out() notes who cannot tell
   std::vector<Task<Result<std::string>>> calls;
@@ -121,6 +123,12 @@ Task<Status> rest(const Count& count, BootTime since) {
   co_await pause(std::chrono::ceil<std::chrono::milliseconds>(took * count.order.rests));
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the count was told to stop");
   co_return Status();
+}
+
+/// True if each name that some target of `blind` may hold, and not show, is shown by another.
+bool others_show(const Count& count, const std::set<std::string>& blind) {
+  return cluster::shows_all_names(cluster::ownership_of(count.state.map), count.bucket.pieces(),
+                                  [&](const std::string& id) { return blind.contains(id); });
 }
 
 /// Copies, or records, on nodes, and slices. False: one more target is in `into.targets_away`, and
@@ -164,6 +172,7 @@ Task<Status> count_on_drives(const Count& count, Redundancy& into) {
     if (!each) continue;
     into.counts.add(each->counts);
     into.lost.add(each->lost);
+    into.all_seen = into.all_seen && each->all_seen;
   }
   into.survives_drives = into.counts.survives();
   if (into.survives_drives) into.survives_nodes = 0;  // all copies of an object lie on one
@@ -194,7 +203,10 @@ Task<Result<Redundancy>> redundancy_count_count_bucket(const Count& count) {
   }
   while (true) {
     CO_TRY(const bool counted, co_await count_on_nodes(count, with_slices, out));
-    if (counted) co_return out;
+    if (counted) {
+      out.judge([&](const auto& blind) { return others_show(count, blind); });
+      co_return out;
+    }
     out = nothing_of(count, std::move(out.targets_away));
   }
 }

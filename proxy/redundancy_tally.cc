@@ -1,5 +1,7 @@
 #include "proxy/redundancy_tally.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 namespace tarn::proxy {
@@ -9,6 +11,17 @@ using nlohmann::json;
 void Redundancy::survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes) {
   survives_drives = api::lesser(survives_drives, drives);
   survives_nodes = api::lesser(survives_nodes, nodes);
+}
+
+void Redundancy::judge(const std::function<bool(const std::set<std::string>&)>& shows_all) {
+  std::set<std::string> blind;
+  bool expected = false;
+  for (const auto& [target, its] : uncounted) {
+    counts.drives_away += its.drives;
+    expected = expected || its.expected;
+    if (its.unseen) blind.insert(target);
+  }
+  if (counts.drives_away > 0) all_seen = all_seen && !expected && shows_all(blind);
 }
 
 void to_json(json& out, const Redundancy& counted) {
@@ -29,6 +42,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
   try {
     const json in = json::from_msgpack(body);
     for (const json& record : in.at("records")) take_record(record);
+    if (in.contains("uncounted")) uncounted_[target].take(in.at("uncounted").get<api::Uncounted>());
     if (!in.at("more").get<bool>()) return {};
     const auto last = in.at("last").get<std::string>();
     if (!bound_ || last < *bound_) bound_ = last;
@@ -38,10 +52,11 @@ Status NamePage::take(const std::string& target, const std::string& body) {
   }
 }
 
-/// Targets of before say neither the number of drives nor the size.
+/// Targets of before say neither the number of drives nor the size, nor who the owner is.
 void NamePage::take_record(const json& record) {
   constexpr std::size_t kDrivesAt = 3;
   constexpr std::size_t kBytesAt = 4;
+  constexpr std::size_t kOwnerAt = 5;
   const json& numbers = record.at(1);
   const Generation generation{numbers.at(0), numbers.at(1), numbers.at(2)};
   Copies& copies = names_[record.at(0).get<std::string>()];
@@ -52,6 +67,7 @@ void NamePage::take_record(const json& record) {
   ++copies.nodes;
   copies.drives += record.size() > kDrivesAt ? record.at(kDrivesAt).get<std::uint64_t>() : 1;
   if (record.size() > kBytesAt) copies.bytes = record.at(kBytesAt).get<std::uint64_t>();
+  if (record.size() <= kOwnerAt || record.at(kOwnerAt).get<bool>()) copies.at_owner = true;
 }
 
 std::string NamePage::last() const {
@@ -63,9 +79,21 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
   const std::string last = page.last();
   into.survives(slices.survives_drives, slices.survives_nodes);
   if (into.coded) *into.coded += slices.objects;
+  std::uint64_t away = 0;
+  for (const auto& [target, its] : page.uncounted()) {
+    into.uncounted[target].take(its);
+    away += its.drives;
+  }
+  // A drive that went between the two questions had records whose slices nobody counted.
+  if (slices.drives_away > away) into.all_seen = false;
   for (const auto& [name, copies] : page.names()) {
     if (name > last) break;
     if (!copies.live) continue;
+    if (into.coded && away > 0 && !copies.at_owner) {
+      into.survives(0, 0);
+      into.counts.add_short(std::min(copies.drives, into.wanted - 1), 0, false, copies.bytes);
+      continue;
+    }
     into.survives(copies.drives - 1, copies.nodes - 1);
     const auto found = slices.incomplete.find(name);
     if (found == slices.incomplete.end()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 #include "common/api/copy_counts.h"
 #include "common/api/lost_names.h"
 #include "common/api/slice_counts.h"
+#include "common/api/uncounted.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
 
@@ -31,9 +33,16 @@ struct Redundancy {
   std::optional<std::uint64_t> survives_nodes;
   std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
   std::set<std::string> targets_away;  ///< what lies there is not counted
+  /// Of targets that were asked, by id: what their drives keep from the counts.
+  std::map<std::string, api::Uncounted> uncounted;
+  /// False while a drive may be back soon, or an object may lie only on drives that are away.
+  bool all_seen = true;
 
-  /// Whether everybody who may hold some of it was asked.
-  [[nodiscard]] bool complete() const { return targets_away.empty() && counts.drives_away == 0; }
+  /// True if no object can be missing from the counts.
+  [[nodiscard]] bool complete() const { return targets_away.empty() && all_seen; }
+  /// Sets `all_seen` and the number of drives that are away by `uncounted`. `shows_all`, called
+  /// with the ids of targets that may not show all that they hold: true if others show it.
+  void judge(const std::function<bool(const std::set<std::string>&)>& shows_all);
   /// Both only become less.
   void survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes);
 };
@@ -48,6 +57,7 @@ class NamePage {
     std::uint64_t nodes = 0;  ///< that have the newest version
     std::uint64_t drives = 0;
     std::uint64_t bytes = 0;  ///< of the object
+    bool at_owner = false;    ///< true if the owner of the name has the newest version
   };
 
   /// A target's answer to list-moving (target/list_moving.h); internal when it is none.
@@ -58,15 +68,22 @@ class NamePage {
   [[nodiscard]] bool more() const { return bound_.has_value(); }
   /// Also names behind last(), of which others may have said nothing yet.
   [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
+  /// What drives of the targets keep from this page, by the target's id.
+  [[nodiscard]] const std::map<std::string, api::Uncounted>& uncounted() const {
+    return uncounted_;
+  }
 
  private:
   void take_record(const nlohmann::json& record);
 
   std::map<std::string, Copies> names_;
+  std::map<std::string, api::Uncounted> uncounted_;
   std::optional<std::string> bound_;
 };
 
 /// Counts the objects of a page up to its last(). `slices`: of those among them that are coded.
+/// While drives are away, an object of a coded bucket whose owner lacks the newest record is at
+/// risk: its slices were counted by no target.
 void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& into);
 
 }  // namespace tarn::proxy

@@ -18,6 +18,7 @@
 #include "target/job_stream.h"
 #include "target/node_copies.h"
 #include "target/resilver.h"
+#include "target/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {
@@ -323,10 +324,12 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
   CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
   const auto* record = state->bmd.find(BucketId{*bucket});
   if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket does not exist");
-  const std::size_t wanted = std::max<std::size_t>(1, api::copies_of(record->props));
+  const std::uint8_t copies = api::copies_of(record->props);
+  const std::size_t wanted = std::max<std::size_t>(1, copies);
   const auto lost_max = parse_u64(request.query().get("lost_max"));
   api::CountedCopies counted;
   counted.lost = {std::string(request.query().get("lost_after")), lost_max.value_or(0)};
+  api::Uncounted uncounted = uncounted_here(node, record->id, copies);
   std::string after;
   for (bool more = true; more;) {
     const NamePage page = co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after);
@@ -334,9 +337,9 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
     more = page.more;
     after = page.next;
   }
-  for (const auto& drive : node.store.drives())
-    counted.counts.drives_away += drive->in_service() ? 0 : 1;
-  counted.counts.drives_away += node.store.missing().size();
+  uncounted.take(uncounted_here(node, record->id, copies));
+  counted.counts.drives_away = uncounted.drives;
+  counted.all_seen = uncounted.drives == 0 || (!uncounted.expected && !uncounted.unseen);
   http::Response response(200, http::kJson, json(counted).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));
 }

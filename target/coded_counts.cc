@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "common/api/mirror_props.h"
 #include "common/api/slice_counts.h"
 #include "common/base/encoding.h"
 #include "target/coded_walk.h"
 #include "target/losses_borne.h"
 #include "target/repair_plan.h"
+#include "target/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {
@@ -89,7 +91,9 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const auto visit = [&](const std::vector<CodedObject>& objects) {
     for (const CodedObject& object : objects) coded_counts_count(object, counts);
   };
+  const std::uint8_t copies = api::copies_of(record->props);
   if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
+  counts.drives_away = uncounted_here(node, record->id, copies).drives;
   // By another map others own some of the names: nobody, or two, would have counted these.
   if (!same_map()) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");

@@ -12,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node_copies.h"
+#include "target/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {
@@ -43,10 +44,10 @@ struct Wanted {
   bool all = false;  ///< both
   std::size_t limit = 0;
 
-  [[nodiscard]] bool takes(std::string_view name) const {
-    if (all) return true;
+  [[nodiscard]] bool takes(std::string_view name) const { return all || is_ours(name) == own; }
+  [[nodiscard]] bool is_ours(std::string_view name) const {
     const auto digest = cluster::placement_digest(bucket->placement_name(name));
-    return (cluster::writer_of(*state->ownership->map, digest) == self) == own;
+    return cluster::writer_of(*state->ownership->map, digest) == self;
   }
 };
 
@@ -141,6 +142,7 @@ struct Asked {
   std::string after;
   std::uint64_t map_version = 0;
   std::uint64_t bmd_version = 0;
+  bool counts = false;  ///< what drives that are away hold may be missing
 };
 
 Result<Asked> parse(const TargetNode& node, const api::Query& query) {
@@ -162,6 +164,7 @@ Result<Asked> parse(const TargetNode& node, const api::Query& query) {
   out.wanted.own = query.get("own") == "1";
   out.wanted.all = query.get("own") == "all";
   out.wanted.limit = *limit;
+  out.counts = out.wanted.all && query.get("away") == "count";
   out.plan.bucket = BucketId(*bucket);
   TRY(out.plan.fields, api::parse_list_fields(query.get("props")));
   TRY(out.plan.time_format, api::parse_time_format(query.get("time_format")));
@@ -182,7 +185,11 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   wanted.bucket = wanted.state->bmd.find(asked.plan.bucket);
   if (wanted.bucket == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
   const std::uint8_t copies = api::copies_of(wanted.bucket->props);
-  CO_TRY_OK(node.store.lists_all(wanted.bucket->id, copies));
+  const auto lists_all = [&]() -> Status {
+    return asked.counts ? Status() : node.store.lists_all(wanted.bucket->id, copies);
+  };
+  CO_TRY_OK(lists_all());
+  api::Uncounted uncounted = uncounted_here(node, wanted.bucket->id, copies);
   if (wanted.bucket->pieces().many()) CO_TRY_OK(vouches_for_copies(node));
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
@@ -193,11 +200,13 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
     if (!wanted.own) CO_TRY_OK(co_await list_moving_rest(node));
     for (const auto& drive : node.store.drives()) {
       if (copies > 1 && !drive->usable()) continue;  // others have copies of what lies there
+      if (asked.counts && !drive->in_service()) continue;
       CO_TRY_OK(drive->not_overloaded());
       CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, records));
       if (last && (!bound || *last < *bound)) bound = last;
     }
-    CO_TRY_OK(node.store.lists_all(wanted.bucket->id, copies));  // drives may have gone meanwhile
+    CO_TRY_OK(lists_all());  // drives may have gone meanwhile
+    uncounted.take(uncounted_here(node, wanted.bucket->id, copies));
     CO_TRY_OK(co_await settle_all(node, *wanted.bucket, records));
     same_map = acts_on(node, asked.map_version);
   }
@@ -206,12 +215,17 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
     co_return co_await request.exchange.respond(std::move(other_map));
   }
   json list = json::array();
-  for (const auto& [name, found] : records) {
+  for (auto& [name, found] : records) {
     if (bound && name > *bound) break;
+    // Where a name lies on one drive of each target, a second one here is about to go.
+    if (asked.counts && copies == 0) found.copies = 1;
     list.push_back(packed(asked.plan, name, found));
+    if (asked.counts) list.back().push_back(wanted.is_ours(name));
   }
-  const auto bytes = json::to_msgpack(
-      {{"more", bound.has_value()}, {"last", bound.value_or("")}, {"records", std::move(list)}});
+  const auto bytes = json::to_msgpack({{"more", bound.has_value()},
+                                       {"last", bound.value_or("")},
+                                       {"records", std::move(list)},
+                                       {"uncounted", uncounted}});
   http::Response response(200, "application/msgpack", std::string(bytes.begin(), bytes.end()));
   co_return co_await request.exchange.respond(std::move(response));
 }

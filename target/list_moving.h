@@ -6,14 +6,20 @@ namespace tarn::target {
 
 /// GET /v1/internal/list-moving: one target's part of a list while names move. Query: bucket, bmd,
 /// prefix, after, limit (records), props, time_format; `map`, the version by which the caller asks,
-/// and `own`: 1 for names that are ours by it, 0 for names that are not. The answer is MessagePack:
+/// and `own`: 1 for names that are ours by it, 0 for names that are not, `all` for both. The answer
+/// is MessagePack:
 ///
-///   {"more":B,"last":N,"records":[[name, [map, incarnation, counter], entry, drives, size], ..]}
+///   {"more":B,"last":N,"records":[[name, [map, incarnation, counter], entry, drives, size], ..],
+///    "uncounted":{"drives":N,"unseen":B,"expected":B}}
 ///
 /// in the order of names, `entry` packed as in a page of a list, empty for a tombstone, `drives` on
 /// how many it lies, `size` that of the object in bytes; all up to `last` when there are `more`,
 /// behind which the next call goes on. Never short. With `fresh`=1 names of ours are told under a
 /// lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
+///
+/// With `own`=all and `away`=count, for counts: drives that are out of service are passed over, and
+/// `uncounted` reports what they keep from the answer (common/api/uncounted.h). A record has a
+/// sixth value then, true if this target owns its name.
 Task<Status> list_moving(TargetNode& node, http::Request& request);
 
 /// Whether no drive has a record of any bucket.

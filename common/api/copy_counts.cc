@@ -88,11 +88,13 @@ void from_json(const nlohmann::json& in, CopyCounts& counts) {
 void to_json(nlohmann::json& out, const CountedCopies& counted) {
   out = counted.counts;
   out.update(nlohmann::json(counted.lost));
+  out["all_seen"] = counted.all_seen;
 }
 
 void from_json(const nlohmann::json& in, CountedCopies& counted) {
   in.get_to(counted.counts);
   in.get_to(counted.lost);
+  counted.all_seen = in.value("all_seen", counted.counts.drives_away == 0);
 }
 
 }  // namespace tarn::api

@@ -23,7 +23,7 @@ struct CopyCounts {
   std::uint64_t at_risk_bytes = 0;
   std::uint64_t lost_bytes = 0;                      ///< as far as a record that is there tells
   std::map<std::uint64_t, std::uint64_t> by_copies;  ///< number of copies -> objects
-  std::uint64_t drives_away = 0;                     ///< what lies there only is not counted
+  std::uint64_t drives_away = 0;                     ///< their copies are not counted
 
   void add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes);
   /// One that has all its copies, or not (`copies`, `wanted`), and not all of its slices: `left`
@@ -44,8 +44,11 @@ void from_json(const nlohmann::json& in, CopyCounts& counts);
 struct CountedCopies {
   CopyCounts counts;
   LostNames lost;
+  /// False while a drive may be back soon, or an object may lie only on drives that are away.
+  bool all_seen = true;
 };
 void to_json(nlohmann::json& out, const CountedCopies& counted);
+/// Nodes of before did not say `all_seen`: true then if no drive is away.
 void from_json(const nlohmann::json& in, CountedCopies& counted);
 
 }  // namespace tarn::api

@@ -31,6 +31,7 @@ void SliceCounts::add(const SliceCounts& other) {
   incomplete.insert(other.incomplete.begin(), other.incomplete.end());
   survives_drives = lesser(survives_drives, other.survives_drives);
   survives_nodes = lesser(survives_nodes, other.survives_nodes);
+  drives_away += other.drives_away;
 }
 
 std::string encode(const SliceCounts& counts) {
@@ -40,7 +41,8 @@ std::string encode(const SliceCounts& counts) {
   const json out{{"objects", counts.objects},
                  {"incomplete", std::move(incomplete)},
                  {"survives_drives", json_of(counts.survives_drives)},
-                 {"survives_nodes", json_of(counts.survives_nodes)}};
+                 {"survives_nodes", json_of(counts.survives_nodes)},
+                 {"drives_away", counts.drives_away}};
   std::string text;
   json::to_msgpack(out, text);
   return text;
@@ -55,6 +57,7 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
       out.incomplete[each.at(0)] = {each.at(1), each.at(2), each.at(3)};
     out.survives_drives = number_in(in.at("survives_drives"));
     out.survives_nodes = number_in(in.at("survives_nodes"));
+    out.drives_away = in.value("drives_away", std::uint64_t{0});
     return out;
   } catch (const json::exception& problem) {
     return fail(Errc::corrupt, "counts of slices: {}", problem.what());

@@ -28,6 +28,9 @@ struct SliceCounts {
   /// there is no object.
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
+  /// Number of drives of the owners that were out of service: objects whose records lie there are
+  /// in none of these.
+  std::uint64_t drives_away = 0;
 
   void add(const SliceCounts& other);
   bool operator==(const SliceCounts&) const = default;

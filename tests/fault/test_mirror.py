@@ -244,7 +244,10 @@ def test_copies_of_a_drive_that_is_out_are_made_again(make_stage, seed):
     assert 0 < on_lost < len(names)
     disks.run("umount", "-l", lost.mountpoint)
     wait_until(lambda: redundancy(cluster)["drives_away"] == 1, 10, "the drive is out")
+    assert not redundancy(cluster)["complete"], "it may be back"
     wait_full(cluster, len(names))
+    wait_until(lambda: redundancy(cluster)["complete"], 120, "no object is on the drive alone", every=1)
+    assert redundancy(cluster)["drives_away"] == 1
     for name in names:
         assert str(lost.mountpoint) not in paths_of(cluster, name)
         assert judge.get("m", name).status == 200

@@ -1,7 +1,10 @@
 // The redundancy ledger: what targets say of a bucket, put together, and what the metrics show of
 // it, and for how long.
 
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -28,6 +31,22 @@ json record(const std::string& name, std::uint64_t counter, std::uint64_t drives
             std::uint64_t bytes, bool live = true) {
   const std::vector<std::uint8_t> entry(live ? 3 : 0, 1);
   return json::array({name, json::array({1, 1, counter}), json::binary(entry), drives, bytes});
+}
+
+/// The same, with whether the target owns the name.
+json owned(const std::string& name, bool is_owner) {
+  json out = record(name, 1, 1, 10);
+  out.push_back(is_owner);
+  return out;
+}
+
+/// The answer of a target of which drives are away.
+std::string answer_without(const std::vector<json>& records, const api::Uncounted& uncounted) {
+  const json out{
+      {"records", records}, {"more", false}, {"last", ""}, {"uncounted", json(uncounted)}};
+  std::string text;
+  json::to_msgpack(out, text);
+  return text;
 }
 
 std::string answer(const std::vector<json>& records, const std::string& last = "") {
@@ -152,6 +171,89 @@ TEST_CASE("redundancy: of a coded object its copies and its slices count", "[pro
   CHECK(told["complete"] == true);
   sum.targets_away = {"t3"};
   CHECK_FALSE(sum.complete());
+}
+
+TEST_CASE("redundancy: a drive that is away makes the counts incomplete while it must", "[proxy]") {
+  const auto judged = [](const api::Uncounted& first, const api::Uncounted& second,
+                         bool others_show) {
+    NamePage page;
+    REQUIRE(page.take("t1", answer_without({owned("a", true)}, first)));
+    REQUIRE(page.take("t2", answer_without({owned("a", false)}, second)));
+    Redundancy sum;
+    sum.wanted = 2;
+    add_page(page, {}, sum);
+    add_page(NamePage(), {}, sum);
+    CHECK(sum.counts.full == 1);
+    Names asked;
+    sum.judge([&](const std::set<std::string>& blind) {
+      asked = blind;
+      return others_show;
+    });
+    CHECK(sum.complete() == json(sum)["complete"]);
+    return std::tuple(sum.complete(), sum.counts.drives_away, asked);
+  };
+  const api::Uncounted none;
+  CHECK(judged(none, none, false) == std::tuple(true, 0U, Names{}));
+  CHECK(judged({2, true, false}, none, true) == std::tuple(true, 2U, Names{"t1"}));
+  CHECK(judged({1, true, false}, {1, true, false}, false) ==
+        std::tuple(false, 2U, Names{"t1", "t2"}));
+  // It may be back with what it has.
+  CHECK(judged({1, true, true}, none, true) == std::tuple(false, 1U, Names{}));
+  // Its names have copies on other drives of the same target.
+  CHECK(judged({1, false, false}, none, true) == std::tuple(true, 1U, Names{}));
+  // Files that were gone when a drive was opened matter only while others are away.
+  CHECK(judged({0, true, false}, none, false) == std::tuple(true, 0U, Names{}));
+  CHECK(judged({0, true, false}, {1, true, false}, false) ==
+        std::tuple(false, 1U, Names{"t1", "t2"}));
+}
+
+TEST_CASE("redundancy: nobody counts the slices where the owner lacks the record", "[proxy]") {
+  const auto counted = [](const api::Uncounted& uncounted, bool coded) {
+    NamePage page;
+    for (const char* target : {"t2", "t3"})
+      REQUIRE(page.take(target, answer_without({owned("a", false)}, {})));
+    REQUIRE(page.take("t1", answer_without({}, uncounted)));
+    Redundancy sum;
+    sum.wanted = 2;
+    if (coded) sum.coded = 0;
+    add_page(page, {}, sum);
+    return sum;
+  };
+  const Redundancy away = counted({1, true, false}, true);
+  CHECK(away.counts.full == 0);
+  CHECK(away.counts.at_risk == 1);
+  CHECK(away.counts.by_copies == std::map<std::uint64_t, std::uint64_t>{{1, 1}});
+  CHECK(away.survives_drives == 0U);
+  // A move under way, or plain copies.
+  CHECK(counted({}, true).counts.full == 1);
+  CHECK(counted({1, true, false}, false).counts.full == 1);
+}
+
+TEST_CASE("redundancy: a drive that goes between records and slices is noticed", "[proxy]") {
+  for (const std::uint64_t away : {0U, 1U}) {
+    NamePage page;
+    REQUIRE(page.take("t1", answer_without({owned("a", true)}, {})));
+    Redundancy sum;
+    sum.coded = 0;
+    api::SliceCounts slices;
+    slices.drives_away = away;
+    add_page(page, slices, sum);
+    CHECK(sum.complete() == (away == 0));
+    CHECK(api::slice_counts_from(encode(slices)).value() == slices);
+  }
+}
+
+TEST_CASE("redundancy: copies on drives count while some drives are away", "[api]") {
+  api::CountedCopies counted;
+  counted.counts.drives_away = 1;
+  CHECK(json(counted).get<api::CountedCopies>().all_seen);
+  counted.all_seen = false;
+  CHECK_FALSE(json(counted).get<api::CountedCopies>().all_seen);
+  json old = counted;
+  old.erase("all_seen");
+  CHECK_FALSE(old.get<api::CountedCopies>().all_seen);
+  old["drives_away"] = 0;
+  CHECK(old.get<api::CountedCopies>().all_seen);
 }
 
 TEST_CASE("redundancy: targets of before say neither drives nor sizes", "[proxy]") {
