@@ -1,5 +1,9 @@
+#include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include <boost/asio/steady_timer.hpp>
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
@@ -83,6 +87,53 @@ Exit status(Session& session, bool json) {
   }
 }
 
+/// Files that were found bad and have not been made again: "DRIVE/FILE of BUCKET/OBJECT".
+std::vector<std::string> files_left_bad(const ordered_json& told, const std::string& target) {
+  std::vector<std::string> out;
+  for (const auto& [id, its] : told.at("targets").items()) {
+    if ((!target.empty() && id != target) || !its.contains("drives")) continue;
+    for (const auto& [path, drive] : its.at("drives").items()) {
+      for (const auto& each : drive.at("found")) {
+        if (each.at("outcome") != "open") continue;
+        const auto object = each.at("object").get<std::string>();
+        if (object.empty())
+          out.push_back(path + ": " + each.at("error").get<std::string>());
+        else
+          out.push_back(fmt::format("{}/{} of {}/{}", path, each.at("file").get<std::string>(),
+                                    each.at("bucket").get<std::string>(), object));
+      }
+    }
+  }
+  return out;
+}
+
+/// What a scrub that has ended leaves: after some time for what can be made again from redundancy.
+Task<Result<std::vector<std::string>>> wait_for_repairs(Session& session, std::string target) {
+  constexpr std::chrono::milliseconds kPollEvery{500};
+  constexpr std::chrono::seconds kPatience{15};
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    CO_TRY(const auto answer, co_await session.call(http::Method::get, "/v1/cluster?what=scrub"));
+    const auto told = ordered_json::parse(answer.body, nullptr, false);
+    try {
+      auto left = files_left_bad(told, target);
+      if (left.empty() || std::chrono::steady_clock::now() >= until) co_return left;
+    } catch (const ordered_json::exception& problem) {
+      co_return fail(Errc::io, "the answer is malformed: {}", problem.what());
+    }
+    asio::steady_timer timer(co_await asio::this_coro::executor, kPollEvery);
+    static_cast<void>(co_await timer.async_wait(kTuple));
+  }
+}
+
+Exit complain_of_bad_files(Session& session, const std::string& target) {
+  const auto left = session.run(wait_for_repairs(session, target));
+  if (!left) return complain("scrub start", left.error());
+  for (const std::string& each : *left)
+    complain("scrub start", {Errc::corrupt, "bad, and not made again: " + printable(each)});
+  return left->empty() ? Exit::ok : Exit::partial;
+}
+
 Exit scrub_start(Session& session, const std::string& target, bool wait,
                  const GlobalOptions& options) {
   const ordered_json body{{"action", "start"},
@@ -90,7 +141,8 @@ Exit scrub_start(Session& session, const std::string& target, bool wait,
   const auto answer = session.run(session.call(http::Method::put, "/v1/cluster", body.dump()));
   if (!answer) return complain("scrub start", answer.error());
   const JobWords words{.line = "scrub", .done = "read:", .no_wait = !wait};
-  return tell_of_job(session, "scrub start", answer->body, words, options);
+  const Exit exit = tell_of_job(session, "scrub start", answer->body, words, options);
+  return exit == Exit::ok && wait ? complain_of_bad_files(session, target) : exit;
 }
 
 Exit scrub_stop(Session& session) {
@@ -112,7 +164,10 @@ void add_scrub_commands(const CommandLine& line) {
   auto* begin = group->add_subcommand("start", "Read everything now, not only within scrub.period");
   begin->footer("Example:\n  tarn scrub start --wait");
   begin->add_option("--target", *target, "id of the target whose drives are read (all)");
-  begin->add_flag("--wait", *wait, "return when it has ended; 1 when that was not well");
+  begin->add_flag(
+      "--wait", *wait,
+      "return when it has ended; 1 when that was not well, 7 when files are left that are "
+      "bad and could not be made again");
   line.on_session(begin, "scrub start", [target, wait, &options = line.options](Session& session) {
     return scrub_start(session, *target, *wait, options);
   });

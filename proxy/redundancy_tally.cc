@@ -60,12 +60,14 @@ void NamePage::take_record(const json& record) {
   const json& numbers = record.at(1);
   const Generation generation{numbers.at(0), numbers.at(1), numbers.at(2)};
   Copies& copies = names_[record.at(0).get<std::string>()];
-  if (copies.nodes > 0 && generation < copies.newest) return;
+  if (copies.known && generation < copies.newest) return;
   if (copies.newest < generation) copies = {};
   copies.newest = generation;
   copies.live = !record.at(2).get_binary().empty();
-  ++copies.nodes;
-  copies.drives += record.size() > kDrivesAt ? record.at(kDrivesAt).get<std::uint64_t>() : 1;
+  copies.known = true;
+  const auto drives = record.size() > kDrivesAt ? record.at(kDrivesAt).get<std::uint64_t>() : 1;
+  copies.drives += drives;
+  if (drives > 0) ++copies.nodes;
   if (record.size() > kBytesAt) copies.bytes = record.at(kBytesAt).get<std::uint64_t>();
   if (record.size() <= kOwnerAt || record.at(kOwnerAt).get<bool>()) copies.at_owner = true;
 }
@@ -89,6 +91,12 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
   for (const auto& [name, copies] : page.names()) {
     if (name > last) break;
     if (!copies.live) continue;
+    if (copies.drives == 0) {  // its last copy is known to be bad
+      into.survives(0, 0);
+      into.counts.add_lost(copies.bytes);
+      into.lost.add(name);
+      continue;
+    }
     if (into.coded && away > 0 && !copies.at_owner) {
       into.survives(0, 0);
       into.counts.add_short(std::min(copies.drives, into.wanted - 1), 0, false, copies.bytes);

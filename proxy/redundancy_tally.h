@@ -53,8 +53,9 @@ class NamePage {
  public:
   struct Copies {
     Generation newest;
+    bool known = false;       ///< false: no target has said anything of it yet
     bool live = false;        ///< an object, not a tombstone
-    std::uint64_t nodes = 0;  ///< that have the newest version
+    std::uint64_t nodes = 0;  ///< that have the newest version, not known to be bad
     std::uint64_t drives = 0;
     std::uint64_t bytes = 0;  ///< of the object
     bool at_owner = false;    ///< true if the owner of the name has the newest version

@@ -3,6 +3,7 @@
 #include "target/bucket_mirror.h"
 
 #include <algorithm>
+#include <set>
 
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
@@ -15,9 +16,11 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/copy_again.h"
+#include "target/drive_scrub.h"
 #include "target/job_stream.h"
 #include "target/node_copies.h"
 #include "target/resilver.h"
+#include "target/uncounted_copies.h"
 #include "target/uncounted_drives.h"
 
 namespace tarn::target {
@@ -47,6 +50,7 @@ struct NamePage {
     std::uint64_t bytes = 0;
   };
   std::map<std::string, Size> sizes;
+  std::map<std::string, std::set<std::size_t>> bad;  ///< drives whose copies are known to be bad
 
   void take_size(const std::string& name, const io::ObjectRecord& record) {
     Size& size = sizes[name];
@@ -61,7 +65,8 @@ Task<Result<Drive::Listing>> list_drive(Drive* drive, BucketId bucket, std::stri
 }
 
 Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
-                                       const std::string& after) {
+                                       const std::string& after,
+                                       const UncountedCopies& uncounted = {}) {
   std::vector<Task<Result<Drive::Listing>>> lists;
   const auto drives = store.drives();
   for (const auto& drive : drives) lists.push_back(list_drive(drive.get(), bucket, after));
@@ -89,6 +94,7 @@ Task<NamePage> bucket_mirror_next_page(ObjectStore& store, BucketId bucket,
       views[i].record = CopyView::Record{entry.record.generation,
                                          entry.record.kind == io::ObjectRecord::Kind::object};
       page.take_size(entry.name, entry.record);
+      if (uncounted.contains(*drives[i], entry.record)) page.bad[entry.name].insert(i);
     }
   }
   page.more = bound.has_value();
@@ -115,9 +121,16 @@ void count_name(const NamePage& page, const std::string& name, std::size_t wante
                 api::CountedCopies& into) {
   const CopyVerdict verdict = judge_copies(page.names.at(name), 0);
   const std::uint64_t bytes = page.sizes.at(name).bytes;
-  if (verdict.kind == CopyVerdict::Kind::found)
-    into.counts.add(verdict.holders.size(), wanted, bytes);
-  if (verdict.kind != CopyVerdict::Kind::unavailable) return;
+  std::size_t good = verdict.holders.size();
+  if (const auto bad = page.bad.find(name); bad != page.bad.end())
+    good -= static_cast<std::size_t>(
+        std::count_if(verdict.holders.begin(), verdict.holders.end(),
+                      [&](std::size_t holder) { return bad->second.contains(holder); }));
+  if (verdict.kind == CopyVerdict::Kind::none) return;
+  if (verdict.kind == CopyVerdict::Kind::found && good > 0) {
+    into.counts.add(good, wanted, bytes);
+    return;
+  }
   into.counts.add_lost(bytes);
   into.lost.add(name);
 }
@@ -253,16 +266,41 @@ bool all_in_use(const ObjectStore& store) {
          });
 }
 
+/// From here on the copy of a name on this drive counts no more, until it is another file. False:
+/// it has none.
+Task<bool> note_bad_on(TargetNode& node, Drive& drive, const ObjectName& name) {
+  if (!drive.in_service()) co_return false;
+  const auto found = co_await drive.find(name.bucket, name.object);
+  if (!found || !*found || (*found)->kind != io::ObjectRecord::Kind::object) co_return false;
+  const Error why{Errc::corrupt, "a reader could not read it as it was stored"};
+  note_bad_file(node, drive, name, (*found)->file, why);
+  co_return true;
+}
+
+/// The same of what a reader has met. An only copy may lie on another drive than its home.
+Task<void> note_bad_copy(TargetNode& node, const Mirror::Bad& bad) {
+  const auto drives = node.store.drives();
+  for (const auto& drive : drives) {
+    if (drive.get() != bad.drive) continue;
+    const bool noted = co_await note_bad_on(node, *drive, bad.name);
+    if (noted || bad.name.copies > 0) co_return;
+  }
+  if (bad.name.copies > 0) co_return;
+  for (const auto& drive : drives) co_await note_bad_on(node, *drive, bad.name);
+}
+
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
-    if (bad.name.copies == 0) {
+    const bool on_nodes = pieces_of(node, bad.name.bucket).many();
+    if (bad.name.copies == 0 && on_nodes) {
       co_await mend_from_others(node, bad.name);
       continue;
     }
+    co_await note_bad_copy(node, bad);
+    if (bad.name.copies == 0) continue;  // there is no other
     const auto mended =
         co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
-    const bool many = pieces_of(node, bad.name.bucket).many();
-    if (!mended && many) {
+    if (!mended && on_nodes) {
       co_await mend_from_others(node, bad.name);
       continue;
     }
@@ -332,7 +370,9 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
   api::Uncounted uncounted = uncounted_here(node, record->id, copies);
   std::string after;
   for (bool more = true; more;) {
-    const NamePage page = co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after);
+    CO_TRY(const auto bad, UncountedCopies::of(node, *record));
+    const NamePage page =
+        co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after, bad);
     for (const auto& each : page.names) count_name(page, each.first, wanted, counted);
     more = page.more;
     after = page.next;

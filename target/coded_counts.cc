@@ -9,6 +9,7 @@
 #include "target/coded_walk.h"
 #include "target/losses_borne.h"
 #include "target/repair_plan.h"
+#include "target/uncounted_copies.h"
 #include "target/uncounted_drives.h"
 
 namespace tarn::target {
@@ -91,6 +92,8 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const auto visit = [&](const std::vector<CodedObject>& objects) {
     for (const CodedObject& object : objects) coded_counts_count(object, counts);
   };
+  // Pieces that were found bad before a start are missing from then on.
+  CO_TRY_OK(UncountedCopies::of(node, *record));
   const std::uint8_t copies = api::copies_of(record->props);
   if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
   counts.drives_away = uncounted_here(node, record->id, copies).drives;

@@ -8,6 +8,7 @@
 #include "common/obs/log.h"
 #include "target/bad_pieces.h"
 #include "target/block_reader.h"
+#include "target/drive_scrub.h"
 #include "target/move_copy.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"
@@ -65,6 +66,8 @@ Task<Result<bool>> mend(TargetNode& node, const ObjectName& name) {
   CO_TRY(const auto found, co_await node.store.find_all(name));
   if (found.empty() || found.front().record.kind != io::ObjectRecord::Kind::object) co_return false;
   const std::uint64_t size = found.front().record.file_bytes();
+  if (!found.front().record.coding)
+    note_bad_file(node, *found.front().drive, name, found.front().record.file, whole.error());
   const auto map = node.owned.state()->map;
   Error last{Errc::unavailable, "no other home"};
   for (const std::string& id : homes_of(*map, name.uname, pieces_of(node, name.bucket))) {

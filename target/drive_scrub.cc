@@ -45,13 +45,17 @@ class DriveScrub {
       : node_(node),
         drive_(std::move(drive)),
         board_(node.scrub.of(drive_->path())),
-        to_verify_(came && SAFETY("safety.verify_returned")) {}
+        to_verify_(came && SAFETY("safety.verify_returned")) {
+    board_->show({}, false);  // another drive may have been at this path
+  }
 
   Task<void> run();
 
  private:
   Task<bool> load();
   Task<void> save();
+  bool take_over();
+  Task<void> read_well(const Entry& entry, io::FileName file);
   Task<Status> save_now_and_then();
   [[nodiscard]] std::int64_t wall_ns() const { return node_.clock.wall_time().count(); }
   [[nodiscard]] std::chrono::milliseconds period() const { return node_.scrub.period.load(); }
@@ -101,11 +105,45 @@ Task<bool> DriveScrub::load() {
     else
       scrub_log().warn("begins anew drive={} err={}", drive_->path(), state.error().message);
   }
+  co_await settle();  // first: what is shown is what counts
   board_->show(state_, true);
   co_return true;
 }
 
+/// Takes over what note_bad_file() added to the findings that are shown. True if it did. With what
+/// follows, up to the next show(), it may not be interrupted by another coroutine of this loop.
+bool DriveScrub::take_over() {
+  bool any = false;
+  if (!board_->known()) return any;
+  ScrubState shown = board_->state();
+  for (ScrubFinding& each : shown.found) {
+    const bool has = std::any_of(state_.found.begin(), state_.found.end(),
+                                 [&](const auto& ours) { return ours.file == each.file; });
+    if (has || each.outcome != ScrubFinding::Outcome::open) continue;
+    state_.add(std::move(each));
+    any = true;
+  }
+  if (any) board_->show(state_, true);
+  return any;
+}
+
+/// A file is as it was stored: a finding about it, from a moment when its drive had trouble, is
+/// withdrawn.
+Task<void> DriveScrub::read_well(const Entry& entry, io::FileName file) {
+  take_over();
+  const std::size_t withdrawn = std::erase_if(state_.found, [&](const ScrubFinding& each) {
+    return each.outcome == ScrubFinding::Outcome::open && each.file == file;
+  });
+  if (withdrawn == 0) co_return;
+  board_->show(state_, true);
+  if (entry.piece) node_.bad_pieces.erase(entry.key);
+  scrub_log().info("file is as it was stored drive={} file={} object={}", drive_->path(),
+                   file.path(), entry.key.name);
+  co_await save();
+}
+
 Task<void> DriveScrub::save() {
+  take_over();
   board_->show(state_, true);
   saved_ = node_.clock.boot_time();
   const Status kept = co_await drive_->keep_note(kNote, encode(state_));
@@ -250,7 +288,9 @@ Task<Status> DriveScrub::look_at(const cluster::BucketRecord& bucket, Entry entr
   io::FileName file = entry.record.file;
   const Status good = co_await read(entry, file);
   if (!good && !is_bad_file(good.error())) co_return good;
-  if (!good) {
+  if (good) {
+    co_await read_well(entry, file);
+  } else {
     entry.record.file = file;
     co_await note_bad(bucket, entry, good.error());
   }
@@ -268,12 +308,15 @@ Task<Result<std::shared_ptr<OpenObject>>> DriveScrub::open(const Entry& entry) {
 Task<Status> DriveScrub::read(const Entry& entry, io::FileName& file) {
   CO_TRY_OK(co_await pay(ScrubState::kFileCost));
   CO_TRY(const auto object, co_await open(entry));
+  file = object ? object->record().file : io::FileName();
   if (!object) co_return Status();  // it has gone meanwhile
-  file = object->record().file;
   CO_TRY_OK(co_await read_through(object, [this](std::uint64_t bytes) { return pay(bytes); }));
   if (!entry.piece || entry.key.index == io::kWhole) co_return Status();
   const auto label = co_await drive_->piece_label(entry.key);
-  if (!label && label.error().code == Errc::object_not_found) co_return Status();
+  if (!label && label.error().code == Errc::object_not_found) {
+    file = {};
+    co_return Status();
+  }
   CO_TRY_OK(label);
   co_return Status();
 }
@@ -296,7 +339,9 @@ Task<void> DriveScrub::note_bad(const cluster::BucketRecord& bucket, const Entry
   finding.file = entry.record.file;
   finding.found_ns = wall_ns();
   finding.error = error.message;
+  take_over();
   state_.add(std::move(finding));
+  board_->show(state_, true);
   scrub_log().error("bad file drive={} file={} object={} piece={} err={}", drive_->path(),
                     entry.record.file.path(), entry.key.name,
                     entry.piece ? std::to_string(entry.key.index) : "-", error.message);
@@ -321,14 +366,17 @@ Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const 
   scrub_log().error("no other copy of it object={}", entry.key.name);
 }
 
-/// Sees what became of findings.
+/// Sees what became of findings. Pieces that are bad still count as missing, also after a start.
 Task<void> DriveScrub::settle() {
   settled_ = node_.clock.boot_time();
   bool changed = false;
   for (ScrubFinding& finding : state_.found) {
     if (finding.outcome != ScrubFinding::Outcome::open) continue;
+    if (finding.key.name.empty()) continue;  // it stands for others
     const auto now = co_await find(finding.key, finding.piece);
-    if (!now || (*now && (*now)->file == finding.file)) continue;
+    const bool stays = now && *now && (*now)->file == finding.file;
+    if (stays && finding.piece && SAFETY("safety.scrub_repairs")) node_.bad_pieces.add(finding.key);
+    if (!now || stays) continue;
     finding.outcome = ScrubFinding::Outcome::gone;
     if (*now) finding.outcome = ScrubFinding::Outcome::repaired;
     if (!*now && finding.piece) {
@@ -357,6 +405,7 @@ Task<void> DriveScrub::run() {
     if (is_due()) done = co_await begin();
     if (done && state_.runs() && go_on()) done = co_await pass();
     board_->rate = 0;
+    if (take_over()) co_await save();
     board_->show(state_, true);
     if (!done && done.error().code != Errc::cancelled)
       scrub_log().info("goes on later drive={} err={}", drive_->path(), done.error().message);
@@ -364,6 +413,26 @@ Task<void> DriveScrub::run() {
 }
 
 }  // namespace
+
+void note_bad_file(TargetNode& node, const Drive& drive, const ObjectName& name,
+                   const io::FileName& file, const Error& why) {
+  const auto board = node.scrub.of(drive.path());
+  if (!board->known()) return;  // the next reader comes after
+  ScrubState state = board->state();
+  const bool has = std::any_of(state.found.begin(), state.found.end(), [&](const auto& each) {
+    return each.outcome == ScrubFinding::Outcome::open && each.file == file;
+  });
+  if (has) return;
+  ScrubFinding finding;
+  finding.key = {name.bucket, name.object, 0, 0};
+  finding.file = file;
+  finding.found_ns = node.clock.wall_time().count();
+  finding.error = why.message;
+  state.add(std::move(finding));
+  board->show(state, true);
+  scrub_log().warn("bad file drive={} file={} object={} found_by=reader err={}", drive.path(),
+                   file.path(), name.object, why.message);
+}
 
 Task<void> keep_scrubbed(TargetNode& node, std::shared_ptr<Drive> drive, bool came) {
   DriveScrub scrub(node, std::move(drive), came);

@@ -16,6 +16,11 @@ namespace tarn::target {
 /// it is read once at the speed of a job, beginning at once, whatever scrub.period says.
 Task<void> keep_scrubbed(TargetNode& node, std::shared_ptr<Drive> drive, bool came);
 
+/// Adds a finding to those of `drive`: a reader has found this file of an object bad. It counts as
+/// no copy until it has been made again. On the loop of keep_scrubbed(), which keeps it durably.
+void note_bad_file(TargetNode& node, const Drive& drive, const ObjectName& name,
+                   const io::FileName& file, const Error& why);
+
 /// GET /v1/internal/scrub: how far it is on each drive, and what was found (docs/api.md).
 Task<Status> tell_scrub(TargetNode& node, http::Request& request);
 /// POST /v1/internal/scrub {"job":ID}: has each drive in service read all it has from now on, or go

@@ -80,13 +80,12 @@ Status named(Status result, const ObjectRequest& wanted) {
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
 }
 
-/// Other targets have what this drive does not give back as it was stored: it is made anew from
-/// there.
+/// What this drive does not give back as it was stored is made anew from what other targets have,
+/// or known to be lost from then on.
 void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* drive,
                 const Error& why) {
   if (why.code != Errc::corrupt && why.code != Errc::io) return;
-  const bool others_have_it = pieces_of(node, wanted.name.bucket).many();
-  if (wanted.name.copies == 0 && others_have_it && drive != nullptr)
+  if (wanted.name.copies == 0 && drive != nullptr)
     node.store.mirror().report_bad(wanted.name, *drive);
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/encoding.h"
 #include "target/list_page.h"
 #include "target/node_copies.h"
+#include "target/uncounted_copies.h"
 #include "target/uncounted_drives.h"
 
 namespace tarn::target {
@@ -30,7 +31,7 @@ constexpr std::size_t kListMovingSlice = 50'000;
 struct ListMovingFound {
   io::ObjectRecord record;
   const Drive* drive = nullptr;
-  std::uint32_t copies = 1;  ///< drives that hold this version
+  std::uint32_t copies = 1;  ///< drives that hold this version, not known to be bad
 };
 using Records = std::map<std::string, ListMovingFound, std::less<>>;
 
@@ -54,7 +55,8 @@ struct Wanted {
 /// Collects up to `limit` records of one drive behind `after`. The last name that was looked at,
 /// when there are more behind it.
 Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wanted,
-                                                 std::string after, Records& into) {
+                                                 std::string after, const UncountedCopies& bad,
+                                                 Records& into) {
   std::size_t taken = 0;
   for (bool more = true; more;) {
     more = false;
@@ -63,11 +65,12 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
       after = std::string(name);
       if (wanted.takes(name)) {
         ++taken;
-        const auto [at, is_new] = into.try_emplace(after, ListMovingFound{record, &drive});
+        const std::uint32_t copies = bad.contains(drive, record) ? 0 : 1;
+        const auto [at, is_new] = into.try_emplace(after, ListMovingFound{record, &drive, copies});
         if (!is_new && at->second.record.generation < record.generation)
-          at->second = {record, &drive};
+          at->second = {record, &drive, copies};
         else if (!is_new && at->second.record.generation == record.generation)
-          ++at->second.copies;
+          at->second.copies += copies;
       }
       more = ++seen == kListMovingSlice || taken == wanted.limit;
       return {.stop = more, .skip_to = {}};
@@ -106,7 +109,8 @@ Task<Status> wait_for_lease(TargetNode& node) {
 }
 
 /// In place of what not all homes may have, what they had a moment ago.
-Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, Records& records) {
+Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket,
+                        const UncountedCopies& bad, Records& records) {
   for (auto at = records.begin(); at != records.end();) {
     ListMovingFound& found = at->second;
     if (!unsettled_by(found.record).empty()) {
@@ -115,7 +119,9 @@ Task<Status> settle_all(TargetNode& node, const cluster::BucketRecord& bucket, R
         at = records.erase(at);
         continue;
       }
-      found = {std::move(settled.front().record), settled.front().drive};
+      Located& newest = settled.front();
+      const std::uint32_t copies = bad.contains(*newest.drive, newest.record) ? 0 : 1;
+      found = {std::move(newest.record), newest.drive, copies};
     }
     ++at;
   }
@@ -194,6 +200,10 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   if (wanted.own && request.query().get("fresh") == "1") CO_TRY_OK(co_await wait_for_lease(node));
   bool same_map =
       wanted.state->map.version == asked.map_version && acts_on(node, asked.map_version);
+  UncountedCopies bad;
+  if (asked.counts) {
+    CO_TRY(bad, UncountedCopies::of(node, *wanted.bucket));
+  }
   Records records;
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   if (same_map) {
@@ -202,12 +212,12 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
       if (copies > 1 && !drive->usable()) continue;  // others have copies of what lies there
       if (asked.counts && !drive->in_service()) continue;
       CO_TRY_OK(drive->not_overloaded());
-      CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, records));
+      CO_TRY(const auto last, co_await collect(*drive, wanted, asked.after, bad, records));
       if (last && (!bound || *last < *bound)) bound = last;
     }
     CO_TRY_OK(lists_all());  // drives may have gone meanwhile
     uncounted.take(uncounted_here(node, wanted.bucket->id, copies));
-    CO_TRY_OK(co_await settle_all(node, *wanted.bucket, records));
+    CO_TRY_OK(co_await settle_all(node, *wanted.bucket, bad, records));
     same_map = acts_on(node, asked.map_version);
   }
   if (!same_map) {
@@ -218,7 +228,7 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   for (auto& [name, found] : records) {
     if (bound && name > *bound) break;
     // Where a name lies on one drive of each target, a second one here is about to go.
-    if (asked.counts && copies == 0) found.copies = 1;
+    if (asked.counts && copies == 0) found.copies = std::min(found.copies, 1U);
     list.push_back(packed(asked.plan, name, found));
     if (asked.counts) list.back().push_back(wanted.is_ours(name));
   }

@@ -18,8 +18,9 @@ namespace tarn::target {
 /// lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
 ///
 /// With `own`=all and `away`=count, for counts: drives that are out of service are passed over, and
-/// `uncounted` reports what they keep from the answer (common/api/uncounted.h). A record has a
-/// sixth value then, true if this target owns its name.
+/// `uncounted` reports what they keep from the answer (common/api/uncounted.h). Files that are
+/// known to be bad are not among `drives`, which may be 0. A record has a sixth value then, true if
+/// this target owns its name.
 Task<Status> list_moving(TargetNode& node, http::Request& request);
 
 /// Whether no drive has a record of any bucket.

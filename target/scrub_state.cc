@@ -13,6 +13,30 @@ constexpr std::uint64_t kLeastRate = 1U << 20U;
 constexpr std::uint64_t kGreatestRate = 1ULL << 40U;
 constexpr double kShareOfPeriod = 0.8;
 constexpr std::int64_t kPartsToNext = 9;  // tenths of the period
+constexpr const char* kMoreError = "more files of this drive are bad than are noted";
+
+/// True for the finding that stands for all that had to go: it names no file.
+bool stands_for_more(const ScrubFinding& finding) {
+  return finding.key.name.empty() && finding.file == io::FileName();
+}
+
+bool is_open(const ScrubFinding& finding) { return finding.outcome == ScrubFinding::Outcome::open; }
+
+/// Makes room for one more: of those that have ended the oldest goes. Else an open one does, and
+/// the first stands for those that went from then on.
+void let_one_go(std::vector<ScrubFinding>& found, std::int64_t now_ns) {
+  const auto ended = std::find_if_not(found.begin(), found.end(), is_open);
+  if (ended != found.end()) {
+    found.erase(ended);
+    return;
+  }
+  if (!stands_for_more(found.front())) {
+    found.front() = {};
+    found.front().error = kMoreError;
+  }
+  found.front().found_ns = now_ns;
+  found.erase(found.begin() + 1);
+}
 
 json encode_finding(const ScrubFinding& each) {
   return {raw(each.key.bucket),
@@ -73,13 +97,19 @@ void ScrubState::passed(ScrubMark mark, std::uint64_t file_bytes) {
 
 void ScrubState::add(ScrubFinding finding) {
   std::erase_if(found, [&](const ScrubFinding& each) { return each.file == finding.file; });
-  if (found.size() >= kFindingsMax) found.erase(found.begin());
+  if (found.size() >= kFindingsMax) let_one_go(found, finding.found_ns);
   found.push_back(std::move(finding));
   ++bad;
   ++bad_ever;
 }
 
 void ScrubState::end(std::int64_t now_ns) {
+  // Whatever went before this pass began, it has found again, if it is bad still.
+  for (ScrubFinding& each : found) {
+    if (!stands_for_more(each) || !is_open(each) || each.found_ns >= began_ns) continue;
+    each.outcome = ScrubFinding::Outcome::gone;
+    each.ended_ns = now_ns;
+  }
   verified_ns = began_ns;
   ended_ns = now_ns;
   began_ns = 0;

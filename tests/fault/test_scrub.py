@@ -6,8 +6,9 @@ import random
 import time
 
 import pytest
-from copies import ON_NODES
+from copies import ON_NODES, redundancy
 from harness import attribute, client, jobs
+from harness.cli import Cli
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 
@@ -123,6 +124,59 @@ def test_what_a_scrub_finds_bad_is_made_anew(three, seed):
     assert worst < 120
     assert sum(three.metric(target, "tarn_drive_scrub_bad_files", drive=str(drive))
                for target in three.targets() for drive in three.drives(target)) == len(damaged) + 1
+
+
+@pytest.mark.gate("C6, C8 in the ledger")
+def test_what_is_known_to_be_bad_is_no_copy(make_cluster, seed):
+    """An only copy whose file is gone, a copy on a drive that cannot be made again for now: after a scrub the ledger does not count them, also
+    after a start of their target. An only copy with a flip: after one reader. What is written again, made again or deleted is right again."""
+    rng = random.Random(seed)
+    cluster = make_cluster(targets=2, drives=2, fail_points={"t1": "mirror.before_repair=error", "t2": "mirror.before_repair=error"})
+    cluster.expect_errors(BAD + "|bad copy stays|not put right| http ")
+    wait_until_home(cluster)
+    single = store(cluster, "data", None, [70_000] * 6, rng)
+    mirrored = store(cluster, "mir", ON_DRIVES, [MIB + 1] * 4, rng)
+
+    def counted(bucket):
+        said = redundancy(cluster, bucket)
+        return (said["full"], said["reduced"], said["lost"], said["lost_names"], said["complete"])
+
+    def wait_counted(bucket, *wanted):
+        wait_until(lambda: counted(bucket) == (*wanted, True), 60, f"{bucket} is {wanted}", every=0.2)
+
+    def path_of(bucket, name):
+        return rng.choice(sorted(path for path, said in files(cluster, bucket).items() if said["name"] == name))
+
+    cli = Cli(cluster.endpoint)
+    cli.ok("scrub", "start", "--wait")
+    wait_counted("data", len(single), 0, 0, [])
+    wait_counted("mir", len(mirrored), 0, 0, [])
+    os.remove(path_of("data", "n-0"))
+    flip(path_of("data", "n-2"), 0)
+    flip(path_of("mir", "n-0"), 1000)
+    assert counted("data")[2] == 0, "nobody knows of it yet"
+    job = cli("scrub", "start", "--wait")
+    assert job.returncode == 7 and all(f"ais://{name}" in job.stderr for name in ("data/n-0", "data/n-2", "mir/n-0")), job
+    wait_counted("data", len(single) - 2, 0, 2, ["n-0", "n-2"])
+    wait_counted("mir", len(mirrored) - 1, 1, 0, [])
+    assert redundancy(cluster, "mir")["at_risk"] == 1 and redundancy(cluster, "data")["survives_drives"] == 0
+    assert cluster.put("data", "n-0", single["n-0"]).status == 200
+    wait_counted("data", len(single) - 1, 0, 1, ["n-2"])
+
+    cluster.kill("t1", "t2")
+    flip(path_of("data", "n-1"), 69_999)
+    cluster.start("t1", "t2")
+    wait_counted("data", len(single) - 1, 0, 1, ["n-2"])
+    wait_counted("mir", len(mirrored) - 1, 1, 0, [])
+    wait_until(lambda: client.request("GET", cluster.url("data", "n-1"), expect=False).status >= 500, 60, "a reader meets it")
+    wait_counted("data", len(single) - 2, 0, 2, ["n-1", "n-2"])
+    for name in ("n-1", "n-2"):
+        wait_until(lambda name=name: cluster.delete("data", name).status in (200, 204), 60, "it is deleted")
+    wait_counted("data", len(single) - 2, 0, 0, [])
+    job = cli("scrub", "start", "--wait")  # nothing is in the way of the repair any more
+    assert job.returncode == 0, job
+    wait_counted("mir", len(mirrored), 0, 0, [])
+    print("injected: four files gone or changed; detected: none of them counted until it was right again")
 
 
 def test_a_scrub_goes_on_where_it_was(make_cluster, seed):

@@ -243,6 +243,23 @@ TEST_CASE("redundancy: a drive that goes between records and slices is noticed",
   }
 }
 
+TEST_CASE("redundancy: a copy that is known to be bad is none", "[proxy]") {
+  NamePage page;
+  REQUIRE(page.take("t1", answer({record("gone", 3, 0, 70), record("half", 3, 0, 5),
+                                  record("old", 3, 0, 900)})));
+  REQUIRE(page.take("t2", answer({record("half", 3, 1, 5), record("old", 2, 1, 100)})));
+  Redundancy sum;
+  sum.wanted = 2;
+  sum.lost = {"", 10};
+  add_page(page, {}, sum);
+  CHECK(sum.counts.full == 0);
+  CHECK(sum.counts.at_risk == 1);
+  CHECK(sum.counts.lost == 2);  // an older version elsewhere is none of these bytes
+  CHECK(sum.counts.lost_bytes == 970);
+  CHECK(sum.lost.names() == Names{"gone", "old"});
+  CHECK(sum.survives_drives == 0U);
+}
+
 TEST_CASE("redundancy: copies on drives count while some drives are away", "[api]") {
   api::CountedCopies counted;
   counted.counts.drives_away = 1;

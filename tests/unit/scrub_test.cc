@@ -63,11 +63,47 @@ TEST_CASE("scrub: findings are kept up to a number, one for each file") {
   ScrubState state;
   for (std::uint64_t i = 0; i < ScrubState::kFindingsMax + 5; ++i) state.add(finding(i));
   CHECK(state.found.size() == ScrubState::kFindingsMax);
-  CHECK(state.found.front().file.id == 5);
+  // The first stands for those that went.
+  CHECK(state.found.front().key.name.empty());
+  CHECK(state.found.front().outcome == ScrubFinding::Outcome::open);
+  CHECK(state.found[1].file.id == 6);
+  CHECK(scrub_state_from(encode(state)).value() == state);
   state.add(finding(7));
   CHECK(state.found.size() == ScrubState::kFindingsMax);
   CHECK(state.found.back().file.id == 7);
   CHECK(state.bad_ever == ScrubState::kFindingsMax + 6);
+}
+
+TEST_CASE("scrub: findings that have ended go first") {
+  ScrubState state;
+  for (std::uint64_t i = 1; i <= ScrubState::kFindingsMax; ++i) state.add(finding(i));
+  state.found[5].outcome = ScrubFinding::Outcome::repaired;
+  state.add(finding(1000));
+  CHECK(state.found.size() == ScrubState::kFindingsMax);
+  CHECK(state.found.front().file.id == 1);
+  CHECK(state.found[5].file.id == 7);
+  CHECK(state.found.back().file.id == 1000);
+}
+
+TEST_CASE("scrub: that more are bad than are noted holds until a pass has found them anew") {
+  ScrubState state;
+  for (std::uint64_t i = 1; i < ScrubState::kFindingsMax + 5; ++i) state.add(finding(i));
+  const auto has_more = [&] {
+    return state.found.front().key.name.empty() &&
+           state.found.front().outcome == ScrubFinding::Outcome::open;
+  };
+  CHECK(has_more());
+  state.begin("", 1, kStart + kSecond);
+  CHECK(has_more());
+  ScrubFinding late = finding(2000);
+  late.found_ns = kStart + 2 * kSecond;
+  state.add(late);  // one more goes in this pass
+  state.end(kStart + 3 * kSecond);
+  CHECK(has_more());
+  state.begin("", 1, kStart + 4 * kSecond);
+  state.end(kStart + 5 * kSecond);
+  CHECK_FALSE(has_more());
+  CHECK(state.found.front().outcome == ScrubFinding::Outcome::gone);
 }
 
 TEST_CASE("scrub: each byte is read within the period") {
