@@ -305,6 +305,7 @@ Task<bool> Giving::run() {
   co_await look_through();
   node_.given_copies.found(todo_, node_.clock);
   std::vector<Task<void>> workers;
+  workers.reserve(kLostRecordsWorkers);
   for (std::size_t i = 0; i < kLostRecordsWorkers; ++i) workers.push_back(work());
   co_await gather(std::move(workers));
   node_.given_copies.look_ends(all_, error_, node_.clock);
