@@ -123,8 +123,8 @@ def test_an_object_that_is_replaced_between_choice_and_delete_stays(upstream, se
     cluster = upstream(targets=1, drives=1)
     cluster.kill("t1")
     cluster.add_arguments("t1", "--threads", "4")  # the eviction holds up one event loop of these
-    cluster.start("t1", fail_points="evict.before_delete=sleep:4000", environment=CREDENTIALS)
-    for attempt in range(10):
+    cluster.start("t1", fail_points="evict.before_delete=sleep:10000", environment=CREDENTIALS)
+    for attempt in range(6):
         fetch_all(cluster, server)
         server.objects["o"] = newest = rng.randbytes(100_000)
         before = hits(cluster, "evict.before_delete")
@@ -140,9 +140,9 @@ def test_an_object_that_is_replaced_between_choice_and_delete_stays(upstream, se
         end = jobs.ended(cluster, job)
         assert not end["err"], end
         taken = jobs.total(jobs.snaps(cluster, job), "loc-objs")
-        if taken == 0 or (stored and running):
+        if stored and running:
             break
-    # One that was slower than the eviction is no proof of anything; on a busy machine several are.
+    assert stored and running, "no reader was as fast as an eviction that takes ten seconds"
     assert taken == 0, "the newer version was evicted instead of the one that was chosen"
     assert cached(cluster) == ["o"], "the newer version was evicted instead of the one that was chosen"
     assert cluster.get("s3://data", "o").body == newest
