@@ -70,9 +70,9 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
     co_return fail(Errc::unsupported,
                    "bucket \"{}\" cannot be made: buckets of this provider belong to later work",
                    name.display());
-  const auto& config = services.view.state()->config;
+  const auto state = services.view.state();
   CO_TRY(cluster::BucketProps props,
-         is_ours ? cluster::bucket_defaults(config) : upstream_defaults(config));
+         is_ours ? cluster::bucket_defaults(state->config) : upstream_defaults(state->config));
   CO_TRY(props, api::with_changes(std::move(props), action.value));
   if (!is_ours) {
     CO_TRY_OK(api::check_upstream(name, props));

@@ -393,7 +393,8 @@ Task<void> DriveScrub::settle() {
 
 Task<void> DriveScrub::run() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  bool known = false;
+  // At once: copies of the drive are not counted before.
+  bool known = drive_->in_service() && co_await load();
   while (node_.store.drive_at(drive_->path()) == drive_) {
     timer.expires_at(next_tick(kDriveScrubLookEvery));
     co_await timer.async_wait(asio::use_awaitable);

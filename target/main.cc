@@ -66,8 +66,8 @@
 #include "target/tombstones.h"
 #include "target/upstream/cold_reads.h"
 #include "target/upstream/requests.h"
-#include "target/upstream/write_through.h"
 #include "target/upstream/space.h"
+#include "target/upstream/write_through.h"
 
 namespace tarn::target {
 namespace {

@@ -452,6 +452,9 @@ BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
   for (const char* key : {kSpreadKey, kRecordCopiesKey})
     if (const auto found = props.others.find(key); found != props.others.end())
       defaults.others[key] = found->second;
+  // The server of a bucket's objects stays.
+  for (const auto& [key, value] : props.others)
+    if (key.starts_with("extra.")) defaults.others[key] = value;
   return defaults;
 }
 

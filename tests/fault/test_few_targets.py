@@ -48,7 +48,7 @@ def ledger(cluster):
 
 
 def wait_survives(cluster, drives, seconds=30):
-    wait_until(lambda: (said := ledger(cluster))["survives_drives"] >= drives and said["complete"] and said["reduced"] == 0,
+    wait_until(lambda: (said := ledger(cluster))["complete"] and said["survives_drives"] >= drives and said["reduced"] == 0,
                seconds, f"the ledger says that any {drives} drives may go")
 
 

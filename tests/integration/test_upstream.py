@@ -332,6 +332,9 @@ def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
     assert flawed.seen == []
     assert make_bucket(cluster, "ht://web", web.url).status == 200
     refused(409, make_bucket(cluster, "ht://web", web.url), "already exists")
+    assert cluster.bucket_action("PATCH", "ht://web", "reset-bprops").status == 200  # where its objects are stays
+    props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/web?provider=ht").headers["Ais-Bucket-Props"]
+    assert web.url in props, props
     refused(501, cluster.put("ht://web", "a", b"x"), "web server", "read only")
     refused(501, client.request("PATCH", cluster.url("ht://web", "a"), b'{"value":{"a":"b"}}', expect=False), "read only")
     head = client.request("HEAD", cluster.url("ht://web", "a") + "&latest-ver=true")

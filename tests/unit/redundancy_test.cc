@@ -245,8 +245,8 @@ TEST_CASE("redundancy: a drive that goes between records and slices is noticed",
 
 TEST_CASE("redundancy: a copy that is known to be bad is none", "[proxy]") {
   NamePage page;
-  REQUIRE(page.take("t1", answer({record("gone", 3, 0, 70), record("half", 3, 0, 5),
-                                  record("old", 3, 0, 900)})));
+  REQUIRE(page.take(
+      "t1", answer({record("gone", 3, 0, 70), record("half", 3, 0, 5), record("old", 3, 0, 900)})));
   REQUIRE(page.take("t2", answer({record("half", 3, 1, 5), record("old", 2, 1, 100)})));
   Redundancy sum;
   sum.wanted = 2;
