@@ -454,7 +454,8 @@ BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
       defaults.others[key] = found->second;
   // The server of a bucket's objects stays.
   for (const auto& [key, value] : props.others)
-    if (key.starts_with("extra.")) defaults.others[key] = value;
+    if (key.starts_with("extra.aws.") || key.starts_with("extra.http."))
+      defaults.others[key] = value;
   return defaults;
 }
 
