@@ -107,7 +107,7 @@ std::vector<std::string> files_left_bad(const ordered_json& told, const std::str
   return out;
 }
 
-/// What a scrub that has ended leaves: after some time for what can be made again from redundancy.
+/// Lists the files that are bad after a scrub. Waits a while for repairs from redundancy.
 Task<Result<std::vector<std::string>>> wait_for_repairs(Session& session, std::string target) {
   constexpr std::chrono::milliseconds kPollEvery{500};
   constexpr std::chrono::seconds kPatience{15};

@@ -42,7 +42,7 @@ std::string refuse_second(const Job& running) {
   return fmt::format("rebuild[{}] is currently running", running.id);
 }
 
-/// What a job takes of one kind of work of a target.
+/// Progress of one kind of work of a target, as the job counts it.
 struct RebuildJobWork {
   std::uint64_t look = 0;       // that it will have made
   std::int64_t started_ns = 0;  // of what `now` counts
@@ -73,7 +73,7 @@ struct RebuildJobWork {
   }
 };
 
-/// What one target has done for the job, and whether it is done with it.
+/// Progress of one target in the job.
 struct RebuildJobPart {
   std::uint64_t incarnation = 0;  // that was asked
   RebuildJobWork slices;

@@ -86,7 +86,7 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
     into.uncounted[target].take(its);
     away += its.drives;
   }
-  // A drive that went between the two questions had records whose slices nobody counted.
+  // A drive that failed between the two queries: its records were counted, its slices were not.
   if (slices.drives_away > away) into.all_seen = false;
   for (const auto& [name, copies] : page.names()) {
     if (name > last) break;

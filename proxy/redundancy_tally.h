@@ -69,7 +69,7 @@ class NamePage {
   [[nodiscard]] bool more() const { return bound_.has_value(); }
   /// Also names behind last(), of which others may have said nothing yet.
   [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
-  /// What drives of the targets keep from this page, by the target's id.
+  /// The gaps in this page, by the target's id: drives that are out of service.
   [[nodiscard]] const std::map<std::string, api::Uncounted>& uncounted() const {
     return uncounted_;
   }

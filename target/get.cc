@@ -80,8 +80,8 @@ Status named(Status result, const ObjectRequest& wanted) {
   return fail(Errc::corrupt, "{}: {}", wanted.display(), result.error().message);
 }
 
-/// What this drive does not give back as it was stored is made anew from what other targets have,
-/// or known to be lost from then on.
+/// Reports a file that cannot be read as it was stored: it is repaired from other targets, or
+/// counted as lost.
 void report_bad(TargetNode& node, const ObjectRequest& wanted, const Drive* drive,
                 const Error& why) {
   if (why.code != Errc::corrupt && why.code != Errc::io) return;

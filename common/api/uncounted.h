@@ -6,8 +6,8 @@
 
 namespace tarn::api {
 
-/// What a count of a bucket's names at one target leaves out, since drives of it are out of
-/// service. A value.
+/// The gap in a count of a bucket's names at one target: its drives that are out of service. A
+/// value.
 struct Uncounted {
   std::uint64_t drives = 0;  ///< number of drives that are out of service
   bool unseen = false;       ///< true if names may lie here that the count does not show

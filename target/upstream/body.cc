@@ -28,8 +28,8 @@ bool has_memory_for_parts() {
 /// True if parts of the version can be asked for one by one.
 bool is_certain_version(const UpstreamObject& object) { return object.is_same_version(object); }
 
-/// What upstream says of the whole where its answer was about a part. S3 has no checksum of the
-/// whole there but the entity tag, where that is one.
+/// Returns the checksums of the whole object, whose first part `object` describes. Where its entity
+/// tag is none, S3 is asked by a HEAD.
 Task<http::Fields> checksums_of_whole(Upstream& upstream, const UpstreamName& name,
                                       const UpstreamObject& object) {
   if (!object.checksums.empty() || name.props.kind == api::UpstreamKind::web)
@@ -170,7 +170,7 @@ Task<void> UpstreamBody::fetch_parts() {
     co_await listener.wait_until(std::chrono::steady_clock::now() + kPartLookEvery);
 }
 
-/// Every so manieth part, when it is near the one that is read.
+/// Fetches every kPartsAtOnce-th part from `first` on, each when the reader is near it.
 Task<void> UpstreamBody::fetch_lane(std::uint64_t first) {
   co_await asio::this_coro::throw_if_cancelled(false);
   EventListener listener(progress_, co_await asio::this_coro::executor);
