@@ -38,22 +38,10 @@ bool any_away(const ObjectStore& store) {
                                                  [](const auto& each) { return !each->usable(); });
 }
 
-/// The drives that take files, in the order in which placement prefers them for the name.
+/// Those of drives_for() that are not overloaded.
 std::vector<std::shared_ptr<Drive>> takers(const ObjectStore& store, const ObjectName& name) {
-  std::vector<std::shared_ptr<Drive>> all;
-  std::vector<cluster::Candidate> candidates;
-  for (const auto& [candidate, drive] : store.placed_drives()) {
-    if (drive == nullptr || !drive->in_service() || !drive->takes_files() ||
-        !drive->not_overloaded())
-      continue;
-    all.push_back(drive);
-    candidates.push_back(candidate);
-  }
-  std::vector<std::shared_ptr<Drive>> out;
-  if (all.empty()) return out;
-  for (const std::size_t i :
-       cluster::placement_order(candidates, cluster::placement_digest(name.uname)))
-    out.push_back(all[i]);
+  auto out = drives_for(store, name);
+  std::erase_if(out, [](const auto& drive) { return !drive->not_overloaded(); });
   return out;
 }
 
@@ -134,6 +122,22 @@ Task<Result<std::unique_ptr<WorkFile>>> create_with_room(TargetNode& node, Objec
 }
 
 }  // namespace
+
+std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store, const ObjectName& name) {
+  std::vector<std::shared_ptr<Drive>> all;
+  std::vector<cluster::Candidate> candidates;
+  for (const auto& [candidate, drive] : store.placed_drives()) {
+    if (drive == nullptr || !drive->in_service() || !drive->takes_files()) continue;
+    all.push_back(drive);
+    candidates.push_back(candidate);
+  }
+  std::vector<std::shared_ptr<Drive>> out;
+  if (all.empty()) return out;
+  for (const std::size_t i :
+       cluster::placement_order(candidates, cluster::placement_digest(name.uname)))
+    out.push_back(all[i]);
+  return out;
+}
 
 bool sees_all(const TargetNode& node, const ObjectName& name) {
   if (!others_know(node, name)) return true;

@@ -12,6 +12,9 @@ namespace tarn::target {
 // (docs/decisions/014). Other targets have what lies there, so other drives of this one take
 // new versions. For all other names these functions are the ObjectStore's.
 
+/// The drives that take new files, in the order in which placement prefers them for the name.
+[[nodiscard]] std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store,
+                                                             const ObjectName& name);
 /// Whether what the drives that are there show of a name is the newest that this target has. When
 /// not, nobody here vouches for it, and a home of the name is asked.
 [[nodiscard]] bool sees_all(const TargetNode& node, const ObjectName& name);

@@ -45,12 +45,13 @@ bool comes_from_upstream(const api::CustomMetadata& custom) {
                      [](const auto& pair) { return pair.first == api::kSourceKey; });
 }
 
-bool names_a_version(const http::RequestHead& head) {
-  return !head.field("If-Match").empty() || !head.field("If-None-Match").empty() ||
-         !head.field("If-Unmodified-Since").empty();
-}
-
 }  // namespace
+
+bool has_write_conditions(const http::RequestHead* head) {
+  return head != nullptr &&
+         (!head->field("If-Match").empty() || !head->field("If-None-Match").empty() ||
+          !head->field("If-Unmodified-Since").empty());
+}
 
 /// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
 /// the index, the kernel's part of connections, and pages.
@@ -172,7 +173,7 @@ Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted) {
   if (api::has_upstream(wanted.bucket.name))
     co_return co_await node.upstream_writes->check(wanted, head);
-  if (!names_a_version(head)) co_return Status();
+  if (!has_write_conditions(&head)) co_return Status();
   CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   co_return check_write_allowed(head, newest, wanted);
 }
@@ -233,7 +234,7 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
                                              api::CustomMetadata custom,
                                              const http::RequestHead* conditions) {
   WorkFile& file = bytes.file;
-  if (conditions != nullptr && names_a_version(*conditions)) {
+  if (has_write_conditions(conditions)) {
     CO_TRY(const Newest newest, co_await find_newest(node, wanted));
     CO_TRY_OK(check_write_allowed(*conditions, newest, wanted));
   }

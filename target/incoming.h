@@ -73,6 +73,9 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
                                              const OwnedNames::Write& write, NewBytes bytes,
                                              api::CustomMetadata custom,
                                              const http::RequestHead* conditions);
+/// True if a write depends on the version that is there: `head` has If-Match, If-None-Match or
+/// If-Unmodified-Since. It may be null.
+[[nodiscard]] bool has_write_conditions(const http::RequestHead* head);
 /// If-Match and If-None-Match against the newest version (from find_newest).
 Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
                            const ObjectRequest& wanted);

@@ -56,6 +56,15 @@ Task<Result<Stored>> put_store_coded(TargetNode& node, http::Request& request,
   co_return Stored{std::move(record), file->degraded()};
 }
 
+/// Receives the body and compares it with what was announced. `written` as in receive_body().
+Task<Status> receive_checked(http::Request& request, const ObjectRequest& wanted, WorkFile& file,
+                             Digests& digests, BodyChecksums& announced,
+                             const std::function<void(std::uint64_t)>& written) {
+  CO_TRY_OK(co_await receive_body(request.exchange, file, digests, announced, nullptr, written));
+  CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
+  co_return announced.check(digests.xxh64());
+}
+
 /// The parts of a large body go upstream as they come.
 Task<Result<Stored>> put_through(TargetNode& node, http::Request& request,
                                  const ObjectRequest& wanted, BodyChecksums announced,
@@ -69,9 +78,7 @@ Task<Result<Stored>> put_through(TargetNode& node, http::Request& request,
     const auto tell = [&](std::uint64_t bytes) {
       if (early) early->written(bytes);
     };
-    Status done = co_await receive_body(request.exchange, *file, digests, announced, nullptr, tell);
-    if (done) done = check_not_lost(*wanted.claim, digests.size());
-    if (done) done = announced.check(digests.xxh64());
+    const Status done = co_await receive_checked(request, wanted, *file, digests, announced, tell);
     if (!done && early) early->stop();
     co_return done;
   };
@@ -105,9 +112,7 @@ Task<Result<Stored>> store_body(TargetNode& node, http::Request& request,
   CO_TRY(auto file, co_await create_here(node, wanted.name, head.content_length));
   if (wanted.bucket.props.durability == cluster::Durability::nosync) file->write_late();
   Digests digests;
-  CO_TRY_OK(co_await receive_body(request.exchange, *file, digests, announced));
-  CO_TRY_OK(check_not_lost(*wanted.claim, digests.size()));
-  CO_TRY_OK(announced.check(digests.xxh64()));
+  CO_TRY_OK(co_await receive_checked(request, wanted, *file, digests, announced, nullptr));
   announced.note_kept(custom);
   CO_TRY(io::ObjectRecord record,
          co_await commit_file(node, wanted, wanted.write, new_bytes(*file, digests),

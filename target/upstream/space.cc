@@ -8,6 +8,7 @@
 
 #include "common/base/event.h"
 #include "common/obs/log.h"
+#include "target/away_drive.h"
 #include "target/space_rules.h"
 
 namespace tarn::target {
@@ -204,26 +205,9 @@ Task<Status> SpaceKeeper::run(Drive& drive, EvictionOrder order, std::uint64_t& 
   co_return done;
 }
 
-/// The drives that might take the name, in the order in which placement prefers them.
-std::vector<std::shared_ptr<Drive>> SpaceKeeper::takers(const ObjectName& name) const {
-  std::vector<std::shared_ptr<Drive>> all;
-  std::vector<cluster::Candidate> candidates;
-  for (const auto& [candidate, drive] : node_.store.placed_drives()) {
-    if (drive == nullptr || !drive->in_service() || !drive->takes_files()) continue;
-    all.push_back(drive);
-    candidates.push_back(candidate);
-  }
-  std::vector<std::shared_ptr<Drive>> out;
-  if (all.empty()) return out;
-  for (const std::size_t i :
-       cluster::placement_order(candidates, cluster::placement_digest(name.uname)))
-    out.push_back(all[i]);
-  return out;
-}
-
 Task<bool> SpaceKeeper::make_room(ObjectName name, std::uint64_t bytes,
                                   steady_clock::time_point until) {
-  for (const auto& drive : takers(name)) {
+  for (const auto& drive : drives_for(node_.store, name)) {
     const bool made = co_await make_room_on(*drive, bytes, until);
     if (made) co_return true;
   }

@@ -54,7 +54,6 @@ class SpaceKeeper final : public RoomMaker {
   struct Demand;
   struct DriveSpace;
   [[nodiscard]] std::shared_ptr<DriveSpace> space_of(const Drive& drive);
-  [[nodiscard]] std::vector<std::shared_ptr<Drive>> takers(const ObjectName& name) const;
   [[nodiscard]] bool has_room_for(const Drive& drive, std::uint64_t bytes) const;
   Task<bool> make_room_on(Drive& drive, std::uint64_t bytes,
                           std::chrono::steady_clock::time_point until);

@@ -10,13 +10,6 @@
 namespace tarn::target {
 namespace {
 
-/// `head` may be null.
-bool has_write_conditions(const http::RequestHead* head) {
-  return head != nullptr &&
-         (!head->field("If-Match").empty() || !head->field("If-None-Match").empty() ||
-          !head->field("If-Unmodified-Since").empty());
-}
-
 bool is_kept_upstream(std::string_view key) {
   return key == "Content-Type" || key == "Content-Encoding";
 }
