@@ -8,7 +8,7 @@ import time
 import disks
 import pytest
 from harness import client, jobs
-from harness.upstreams import WebServer, make_bucket, upstream_cluster
+from harness.upstreams import WebServer, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -29,12 +29,8 @@ def room(disk, share):
     return int((share - used(disk)) * its.f_blocks * its.f_frsize / SIZE)
 
 
-def is_stored(cluster, name):
-    return client.request("HEAD", cluster.url(BUCKET, name) + "&presence=2").status == 200
-
-
 def stored(cluster, names):
-    return {name for name in names if is_stored(cluster, name)}
+    return {name for name in names if is_stored(cluster, BUCKET, name)}
 
 
 def evicted(cluster):
@@ -72,7 +68,7 @@ class Tier:
     def keep(self, name):
         """Reads it, and waits until it is stored."""
         self.read(name)
-        wait_until(lambda: is_stored(self.cluster, name), 20, f"{name} is stored")
+        wait_until(lambda: is_stored(self.cluster, BUCKET, name), 20, f"{name} is stored")
 
     def read_all(self, names, readers=3):
         with concurrent.futures.ThreadPoolExecutor(readers) as pool:

@@ -9,7 +9,7 @@ import threading
 import pytest
 from harness import client
 from harness.cluster import SHORT_LEASES
-from harness.upstreams import FlawedServer, WebServer, make_bucket, upstream_cluster
+from harness.upstreams import FlawedServer, WebServer, make_bucket, stand_still, upstream_cluster
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -80,15 +80,7 @@ def test_an_upstream_that_stands_still_holds_up_its_own_objects_only(make_cluste
     body, goes_on = rng.randbytes(MIB), threading.Event()
     server = FlawedServer()
     server.objects |= {"stands.tar": body, "goes.tar": body}
-
-    def stand_still(handler, its, start):
-        handler.begin(its, start)
-        handler.wfile.write(its[:MIB // 2])
-        handler.wfile.flush()
-        goes_on.wait(60)
-        handler.wfile.write(its[MIB // 2:])
-
-    server.flaws["stands.tar"] = stand_still
+    server.flaws["stands.tar"] = stand_still(goes_on)
     try:
         cluster = upstream_cluster(make_cluster, server, targets=1)
         make_bucket(cluster, "s3://data", server.url)

@@ -218,6 +218,18 @@ class FlawedServer:
         self.server.server_close()
 
 
+def stand_still(goes_on):
+    """A flaw of a FlawedServer: half of the body comes, the rest when the event `goes_on` is set."""
+    def flaw(handler, its, start):
+        handler.begin(its, start)
+        handler.wfile.write(its[:len(its) // 2])
+        handler.wfile.flush()
+        goes_on.wait(60)
+        handler.wfile.write(its[len(its) // 2:])
+
+    return flaw
+
+
 def etag_of(body):
     return f'"{hashlib.md5(body).hexdigest()}"'
 
@@ -230,6 +242,11 @@ def is_stored(cluster, bucket, name):
 def wait_stored(cluster, bucket, *names):
     for name in names:
         wait_until(lambda: is_stored(cluster, bucket, name), 20, f"{bucket}/{name} is stored")
+
+
+def counted(cluster, name):
+    """The counter tarn_upstream_NAME, of all targets together."""
+    return sum(cluster.metric(node, f"tarn_upstream_{name}") or 0 for node in cluster.targets())
 
 
 def evict(cluster, bucket, name):

@@ -1,7 +1,11 @@
-"""What tests of the command line have in common."""
+"""Fixtures of tests of the command line, and of buckets with an upstream."""
+
+import functools
 
 import pytest
+from harness import upstreams
 from harness.cli import Cli
+from harness.upstreams import FlawedServer, S3Server, WebServer
 
 
 @pytest.fixture
@@ -15,3 +19,27 @@ def here(tmp_path):
     directory = tmp_path / "here"
     directory.mkdir()
     return directory
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def flawed():
+    server = FlawedServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def upstream_cluster(make_cluster):
+    return functools.partial(upstreams.upstream_cluster, make_cluster)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    with WebServer(tmp_path_factory.mktemp("web")) as server:
+        yield server

@@ -3,38 +3,19 @@
 import base64
 import concurrent.futures
 import contextlib
-import functools
 import hashlib
 import threading
 
 import pytest
 from aistore.sdk.provider import Provider
 from botocore.exceptions import ClientError
-from harness import client, jobs, upstreams
+from harness import client, jobs
 from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import FlawedServer, S3Server, WebServer, etag_of, evict, is_stored, make_bucket, wait_stored
+from harness.upstreams import WebServer, etag_of, evict, is_stored, make_bucket, stand_still, wait_stored
 from harness.waiting import wait_until
 
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory):
-    with S3Server(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture
-def flawed():
-    server = FlawedServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def upstream_cluster(make_cluster):
-    return functools.partial(upstreams.upstream_cluster, make_cluster)
 
 
 @pytest.fixture
@@ -286,15 +267,7 @@ def test_a_refusal_of_upstream_is_the_answer(upstream_cluster, flawed):
 def test_a_fill_of_the_old_version_is_not_kept_and_not_joined(upstream_cluster, flawed, rng):
     old, new, goes_on = rng.randbytes(MIB), rng.randbytes(MIB), threading.Event()
     flawed.objects["a"] = old
-
-    def stand_still(handler, its, start):
-        handler.begin(its, start)
-        handler.wfile.write(its[:MIB // 2])
-        handler.wfile.flush()
-        goes_on.wait(60)
-        handler.wfile.write(its[MIB // 2:])
-
-    flawed.flaws["a"] = stand_still
+    flawed.flaws["a"] = stand_still(goes_on)
     cluster = upstream_cluster(flawed, targets=1)
     make_bucket(cluster, "s3://data", flawed.url)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
