@@ -112,7 +112,12 @@ struct TaskGroup::State {
   std::map<std::uint64_t, Entry> tasks;
   std::uint64_t next = 0;
   bool closed = false;
+  bool cancelled = false;
 
+  [[nodiscard]] bool is_cancelled() {
+    const std::lock_guard lock(mutex);
+    return cancelled;
+  }
   void ended(std::uint64_t id, const std::exception_ptr& error) {
     if (error) {
       try {
@@ -143,11 +148,13 @@ bool TaskGroup::spawn(asio::any_io_executor executor, Task<void> task) {
     id = state_->next++;
     state_->tasks.emplace(id, State::Entry{executor, signal});
   }
-  // Started on its own executor: close() emits the signal there too, so the two never race.
+  // Started on its own executor, where close() emits the signal, too. A loop runs what it posts to
+  // itself after what others post meanwhile: a signal that came first reached no task.
   asio::post(executor, [state = state_, id, signal, executor, task = std::move(task)]() mutable {
     auto ended = [state, id, signal](const std::exception_ptr& error) { state->ended(id, error); };
     asio::co_spawn(executor, std::move(task),
                    asio::bind_cancellation_slot(signal->slot(), std::move(ended)));
+    if (state->is_cancelled()) signal->emit(asio::cancellation_type::terminal);
   });
   return true;
 }
@@ -156,6 +163,7 @@ bool TaskGroup::close(double seconds) {
   TARN_CHECK(Loop::current() == nullptr);
   std::unique_lock lock(state_->mutex);
   state_->closed = true;
+  state_->cancelled = true;
   for (const auto& [id, entry] : state_->tasks)
     asio::post(entry.executor,
                [signal = entry.signal] { signal->emit(asio::cancellation_type::terminal); });

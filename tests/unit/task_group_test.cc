@@ -1,0 +1,39 @@
+#include <future>
+#include <thread>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/run_task.h"
+
+using namespace tarn;
+using namespace tarn::test;
+
+namespace {
+
+Task<void> wait_for_ever() {
+  asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::hours(1));
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "[http][tasks]") {
+  TaskRunner run;
+  http::TaskGroup tasks;
+  std::promise<void> spawned;
+  std::promise<void> may_go_on;
+  // What a handler posts to its own loop is queued when the handler has ended.
+  asio::post(run.executor(), [&] {
+    REQUIRE(tasks.spawn(run.executor(), wait_for_ever()));
+    spawned.set_value();
+    may_go_on.get_future().wait();
+  });
+  spawned.get_future().wait();
+  auto closed = std::async(std::launch::async, [&] { return tasks.close(60); });
+  // The group refuses new tasks from the moment that it signals the old ones.
+  while (tasks.spawn(run.executor(), wait_for_ever())) std::this_thread::yield();
+  may_go_on.set_value();
+  CHECK(closed.get());
+}
