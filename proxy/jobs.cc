@@ -91,7 +91,7 @@ std::vector<Job> Jobs::driven() const {
   std::vector<Job> out;
   const std::lock_guard lock(mutex_);
   for (const auto& [id, held] : jobs_)
-    if (held.driven && held.revision != 0) out.push_back(held.job);
+    if (held.driven && !held.ending && held.revision != 0) out.push_back(held.job);
   return out;
 }
 
@@ -272,7 +272,21 @@ void Jobs::spawn(asio::any_io_executor executor, Job job) {
   if (!node_.tasks.spawn(std::move(executor), run(std::move(job)))) release(id);
 }
 
+void Jobs::note_ending(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.ending = true;
+}
+
+std::vector<std::string> Jobs::ending() const {
+  std::vector<std::string> out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, held] : jobs_)
+    if (held.driven && held.ending && held.job.is_running()) out.push_back(id);
+  return out;
+}
+
 Task<void> Jobs::finish(std::string id, Status result) {
+  note_ending(id);
   const std::int64_t now = node_.clock.wall_time().count();
   const auto edit = [&](Job& job) {
     if (job.driver != node_.self || !end(job, result, now)) return false;

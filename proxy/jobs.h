@@ -87,7 +87,8 @@ class Jobs {
   [[nodiscard]] std::optional<Job> find(const std::string& id) const;
   /// All that are known here, in the order they started.
   [[nodiscard]] std::vector<Job> all() const;
-  /// Those that this proxy drives.
+  /// Those that this proxy drives, whose state it knows best. Without those whose end is being
+  /// written: only the store knows them.
   [[nodiscard]] std::vector<Job> driven() const;
 
   /// Follows the store. Runs until it is cancelled, as tend().
@@ -102,6 +103,7 @@ class Jobs {
     std::size_t bytes = 0;           ///< of the record
     bool driven = false;             ///< by this proxy
     bool changed = false;            ///< since it was written
+    bool ending = false;             ///< its end is being written: only the store has its state
     BootTime written{0};
   };
   using Edit = std::function<bool(Job&)>;
@@ -113,6 +115,7 @@ class Jobs {
   Task<void> finish(std::string id, Status result);
   Task<void> forget(std::string id);
   void release(const std::string& id);
+  void note_ending(const std::string& id);
   void spawn(asio::any_io_executor executor, Job job);
 
   Task<Result<Job>> change(std::string id, Edit edit);
@@ -131,6 +134,7 @@ class Jobs {
   Task<void> write_progress();
   Task<void> forget_old();
   [[nodiscard]] std::string refused(const Refusal& refuse) const;
+  [[nodiscard]] std::vector<std::string> ending() const;
 
   JobsNode node_;
   Drive drive_;

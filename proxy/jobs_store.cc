@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/cluster/keys.h"
 #include "proxy/jobs.h"
 
@@ -55,6 +56,7 @@ Task<Result<Revision>> Jobs::cluster_revision() {
 }
 
 Task<Status> Jobs::catch_up() {
+  for (std::string& id : ending()) CO_TRY_OK(co_await fetch(std::move(id)));
   cluster::RangeRequest key{std::string(cluster::keys::kLastJob), "", 0};
   CO_TRY(const auto found, co_await node_.store.range(std::move(key)));
   if (found.items.empty()) co_return Status();
@@ -71,7 +73,8 @@ Task<Result<Job>> Jobs::look_up(std::string id) {
   {
     const std::lock_guard lock(mutex_);
     const auto known = jobs_.find(id);
-    newest = known != jobs_.end() && (known->second.driven || !known->second.job.is_running());
+    newest = known != jobs_.end() &&
+             ((known->second.driven && !known->second.ending) || !known->second.job.is_running());
   }
   Status fetched;
   if (!newest) fetched = co_await fetch(id);
@@ -93,6 +96,7 @@ Task<Result<bool>> Jobs::write(Job next, Revision revision, std::string gone) {
     transaction.compare.push_back({cluster::keys::live(gone), Compare::What::create_revision, 0});
   transaction.puts.push_back({cluster::keys::job(id), std::move(text), 0});
   CO_TRY(const auto done, co_await node_.store.commit(std::move(transaction)));
+  CO_FAIL_POINT("jobs.after_write");
   if (!done.succeeded) co_return false;
   const std::lock_guard lock(mutex_);
   Held& held = jobs_[id];
