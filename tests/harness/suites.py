@@ -1,5 +1,6 @@
 """The suites that tests/run runs, and what it counts. Standard library only."""
 
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -7,8 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
+from pathlib import Path
 
 from harness import runner
 
@@ -16,6 +17,7 @@ OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
 TIDY_MOST = 8  # files in the gate; each takes some 20 s
 SLOWEST = 15  # tests shown at the end
 SECONDS = runner.BUILD / "test-seconds.json"
+UNIT_SHARES = runner.PROCESSORS  # runs of tarn-unit-tests side by side
 
 
 class Totals:
@@ -145,13 +147,43 @@ def run_unit(totals, arguments):
     hidden = subprocess.run([str(program), "--list-test-names-only", "[.]"], env=environment, capture_output=True, text=True)
     for name in hidden.stdout.splitlines():
         totals.left_out[f"unit: {name.strip()}"] = "hidden by its tag"
-    # Two things at a time: most unit tests keep one processor busy, and so do schedules.
-    beside = threading.Thread(target=run_simulation, args=(totals, arguments))
-    beside.start()
-    result = subprocess.run([str(program), "--durations", "yes"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, errors="replace", cwd=runner.REPOSITORY)
-    beside.join()
-    output = re.sub(r"^\d+\.\d+ s: .*\n", "", result.stdout, flags=re.MULTILINE)
+    listed = subprocess.run([str(program), "--list-test-names-only"], env=environment, capture_output=True, text=True)
+    names = [name.strip() for name in listed.stdout.splitlines() if name.strip()]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor() as pool:
+        # Some cases keep a processor busy, others wait.
+        runs = []
+        for number, share in enumerate(shares_of(names, UNIT_SHARES)):
+            file = Path(folder) / f"{number}.txt"
+            # Catch2 takes a comma for the end of a name.
+            file.write_text("".join(f"{name}\n" for name in share).replace(",", "\\,"))
+            command = [str(program), "--durations", "yes", "--input-file", str(file)]
+            runs.append(pool.submit(subprocess.run, command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                    errors="replace", cwd=runner.REPOSITORY))
+        beside = pool.submit(run_simulation, totals, arguments)
+        counts = [take_unit_results(totals, each.result()) for each in runs]
+        beside.result()
+    passed, failed = (sum(each) for each in zip(*counts))
+    if passed + failed != len(names):
+        totals.failed.append(f"unit: {len(names)} cases are there, {passed + failed} were run")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    totals.passed += passed
+    totals.failed += [f"unit: {failed} of the cases above"] if failed else []
+
+
+def shares_of(names, count):
+    """Names in `count` lists that took about as long when they were run before, the slow ones first."""
+    before = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    shares, loads = [[] for _ in range(count)], [0.0] * count
+    for name in sorted(names, key=lambda name: -before.get(f"unit: {name}", 0)):
+        least = loads.index(min(loads))
+        shares[least].append(name)
+        loads[least] += before.get(f"unit: {name}", 0) + 0.01
+    return [share for share in shares if share]
+
+
+def take_unit_results(totals, result):
+    """(passed, failed) of a run of tarn-unit-tests, which is printed."""
+    output = re.sub(r"^(\d+\.\d+ s: |Filters: ).*\n", "", result.stdout, flags=re.MULTILINE)
     print("".join(output.splitlines(keepends=True)[:2000]), end="", flush=True)
     for seconds, name in re.findall(r"^(\d+\.\d+) s: (.*)$", result.stdout, re.MULTILINE):
         totals.seconds[f"unit: {name}"] = max(float(seconds), totals.seconds.get(f"unit: {name}", 0))
@@ -159,9 +191,7 @@ def run_unit(totals, arguments):
     if result.returncode != 0 and not failed:
         print(f"tarn-unit-tests ended with code {result.returncode}", flush=True)
         failed = 1
-    print(f"{passed} passed, {failed} failed", flush=True)
-    totals.passed += passed
-    totals.failed += [f"unit: {failed} of the cases above"] if failed else []
+    return passed, failed
 
 
 def run_simulation(totals, arguments):
