@@ -32,6 +32,10 @@ void Options::bind(Settings& settings) {
   settings.duration(
       "target.out_after", out_after, std::chrono::seconds(1), std::chrono::hours(24 * 365),
       "how long a target may be down before what it holds is to be made again elsewhere");
+  settings.duration("proxy.out_after", proxy_out_after, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 365),
+                    "how long a proxy may be down before it is taken out of the cluster; it joins "
+                    "again when it is back");
   settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
                     std::chrono::hours(24 * 365),
                     "how long a target may be down before it is taken out of the cluster: it may "

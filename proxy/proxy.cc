@@ -216,7 +216,9 @@ Status Proxy::join() {
   keeper_->spawn(loop, cluster::obey_dismissal(*view_, *membership_, nullptr));
   const auto leader = embedded_ == nullptr ? cluster::Leader::primary : cluster::Leader::this_proxy;
   keeper_->spawn(loop, cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
-                                           {options_.out_after, options_.tombstone_keep}));
+                                           {.out_after = options_.out_after,
+                                            .proxy_out_after = options_.proxy_out_after,
+                                            .tombstone_keep = options_.tombstone_keep}));
   return {};
 }
 

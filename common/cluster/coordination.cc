@@ -130,13 +130,15 @@ class Coordinator {
 
   /// Takes one step if there is one. True: there may be another.
   Task<bool> look();
-  /// Takes proxies that left out of the map.
+  /// Takes proxies that left, or have been down for long, out of the map.
   Task<void> release_proxies();
 
  private:
   [[nodiscard]] bool leads(const ClusterState& state) const;
   void note_live(const OwnershipState& state);
   void note_absences(const OwnershipState& state);
+  void note_absent_proxies(const ClusterState& state);
+  [[nodiscard]] std::chrono::nanoseconds absent_for(const std::string& id) const;
   [[nodiscard]] std::optional<CoordinatorStep> step_for(const OwnershipState& state);
 
   MetaStore& store_;
@@ -146,7 +148,7 @@ class Coordinator {
   Leader leader_;
   AbsenceLimits limits_;
   std::optional<BootTime> leads_since_;
-  std::map<std::string, BootTime> absent_since_;
+  std::map<std::string, BootTime> absent_since_;  // targets and proxies
   std::set<std::string> seen_;  // targets that had a lease since this proxy has had its own
 };
 
@@ -160,10 +162,8 @@ void Coordinator::note_live(const OwnershipState& state) {
 }
 
 void Coordinator::note_absences(const OwnershipState& state) {
-  std::erase_if(absent_since_, [&](const auto& entry) {
-    return state.find(entry.first) != nullptr || state.map->find(entry.first) == nullptr;
-  });
   note_live(state);
+  for (const TargetWord& word : state.live) absent_since_.erase(word.id);
   for (const Member& member : state.map->members)
     if (state.find(member.id) == nullptr) absent_since_.try_emplace(member.id, clock_.boot_time());
 }
@@ -177,11 +177,25 @@ std::optional<CoordinatorStep> Coordinator::step_for(const OwnershipState& state
                !seen_.contains(member.id);
       });
   if (new_absence && now - *leads_since_ < membership_.lease().term().term) return std::nullopt;
-  const auto absent_for = [&](const std::string& id) {
-    const auto found = absent_since_.find(id);
-    return found == absent_since_.end() ? std::chrono::nanoseconds(0) : now - found->second;
-  };
-  return next_step(state, absent_for, limits_);
+  return next_step(state, [this](const std::string& id) { return absent_for(id); }, limits_);
+}
+
+std::chrono::nanoseconds Coordinator::absent_for(const std::string& id) const {
+  const auto found = absent_since_.find(id);
+  return found == absent_since_.end() ? std::chrono::nanoseconds(0)
+                                      : clock_.boot_time() - found->second;
+}
+
+void Coordinator::note_absent_proxies(const ClusterState& state) {
+  for (const auto& [id, node] : state.map.nodes) {
+    if (node.role != Role::proxy) continue;
+    if (state.live.contains(id))
+      absent_since_.erase(id);
+    else
+      absent_since_.try_emplace(id, clock_.boot_time());
+  }
+  std::erase_if(absent_since_,
+                [&](const auto& entry) { return !state.map.nodes.contains(entry.first); });
 }
 
 Task<bool> Coordinator::look() {
@@ -213,10 +227,13 @@ Task<bool> Coordinator::look() {
 
 Task<void> Coordinator::release_proxies() {
   const auto known = view_.state();
-  if (!leads(*known) || proxies_that_left(known->map, {}).empty()) co_return;
+  if (!leads(*known)) co_return;
+  note_absent_proxies(*known);
+  const AbsentFor absent = [this](const std::string& id) { return absent_for(id); };
+  if (proxies_that_left(known->map, {}, absent, limits_).empty()) co_return;
   const auto read = co_await read_now(store_);
   if (!read) co_return;
-  const auto left = proxies_that_left(read->map, read->proxies);
+  const auto left = proxies_that_left(read->map, read->proxies, absent, limits_);
   if (left.empty()) co_return;
   Transaction transaction = removal_of(left, *read);
   const auto done = co_await store_.commit(std::move(transaction));

@@ -135,12 +135,19 @@ std::optional<CoordinatorStep> next_step(const OwnershipState& state, const Abse
   return forget_sets(state);
 }
 
-std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live) {
+std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live,
+                                           const AbsentFor& absent_for,
+                                           const AbsenceLimits& limits) {
   std::vector<std::string> out;
   for (const auto& [id, node] : map.nodes) {
-    if (node.role != Role::proxy || (node.flags & kDecommission) == 0) continue;
+    if (node.role != Role::proxy) continue;
     const auto word = live.find(id);
-    if (word == live.end() || word->second >= map.version) out.push_back(id);
+    const bool down = word == live.end();
+    const bool dismissed =
+        (node.flags & kDecommission) != 0 && (down || word->second >= map.version);
+    const bool lost =
+        down && (node.flags & kMaintenance) == 0 && absent_for(id) >= limits.proxy_out_after;
+    if (dismissed || lost) out.push_back(id);
   }
   return out;
 }

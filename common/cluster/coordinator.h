@@ -12,9 +12,10 @@
 
 namespace tarn::cluster {
 
-/// When a target that is away counts as what.
+/// When a node that is away counts as what.
 struct AbsenceLimits {
-  std::chrono::nanoseconds out_after = std::chrono::minutes(15);
+  std::chrono::nanoseconds out_after = std::chrono::minutes(15);  ///< of a target
+  std::chrono::nanoseconds proxy_out_after = std::chrono::minutes(15);
   std::chrono::nanoseconds tombstone_keep = std::chrono::hours(24 * 7);
 };
 
@@ -30,7 +31,7 @@ struct CoordinatorStep {
   std::vector<std::string> present;
 };
 
-/// How long a target has had no lease, as far as who asks has seen.
+/// How long a node has had no lease, as far as who asks has seen.
 using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>;
 
 /// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
@@ -45,9 +46,12 @@ using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>
 
 /// What a live proxy has in force, by its id.
 using ProxyWords = std::map<std::string, std::uint64_t>;
-/// Proxies that are decommissioned and may be taken out of the map: who is down, and who knows that
-/// it is to leave, so that it acts upon it. Pure; whoever publishes compares the map, and that who
-/// was down still is.
-[[nodiscard]] std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live);
+/// Proxies that may be taken out of the map: decommissioned ones that are down, or know that they
+/// are to leave and act upon it; and those that have been down for `limits.proxy_out_after`, unless
+/// they are in maintenance. A proxy holds no data, and joins again when it is back. Pure; the
+/// caller compares the map, and the leases of those that are down.
+[[nodiscard]] std::vector<std::string> proxies_that_left(const Smap& map, const ProxyWords& live,
+                                                         const AbsentFor& absent_for,
+                                                         const AbsenceLimits& limits);
 
 }  // namespace tarn::cluster

@@ -130,6 +130,25 @@ def test_another_proxy_becomes_primary_when_it_is_killed(make_cluster):
     wait_until(lambda: primary(other) == other, 3, f"{other} is primary")  # less than a lease lasts
 
 
+def test_a_proxy_that_stays_away_is_taken_out_and_joins_again(make_cluster):
+    """One that was killed, then one that does not run for a while: nobody has to clear up after them."""
+    cluster = make_cluster(meta="etcd", proxies=2, targets=1, drives=1, settings={"proxy.out_after": "1s"})
+    assert cluster.put("data", "a", b"one").status == 200
+    away = cluster.nodes["p2"]["id"]
+
+    def is_member():
+        return away in smap(cluster, "p1")["pmap"]
+
+    for leave, come in ((cluster.kill, cluster.start), (cluster.stop, cluster.cont)):
+        leave("p2")
+        wait_until(lambda: not is_member(), 60, "it is taken out")
+        Cli(cluster.endpoint).ok("cluster", "wait", "--timeout", "60s")
+        come("p2")
+        wait_until(is_member, 60, "it is a member again")
+        wait_until(lambda: client.request("GET", cluster.url("data", "a", cluster.url_of("p2")), expect=False).status == 200, 60, "it serves")
+        assert away in smap(cluster, "p2")["pmap"]
+
+
 def test_a_proxy_can_be_added(make_cluster):
     cluster = make_cluster(meta="etcd", proxies=1, targets=1, drives=1)
     assert cluster.put("data", "a", b"one").status == 200

@@ -180,6 +180,13 @@ TEST_CASE("A target that was to end in maintenance goes on when it is started ag
   CHECK(ended->find("t1")->flags == (kMaintenance | kDown));
 }
 
+/// As proxies_that_left(), where all have been without a lease for `absent` unless they are in
+/// `live`.
+std::vector<std::string> left_proxies(const Smap& map, const ProxyWords& live,
+                                      std::chrono::nanoseconds absent = {}) {
+  return proxies_that_left(map, live, [&](const std::string&) { return absent; }, AbsenceLimits());
+}
+
 TEST_CASE("Proxies leave when they know it, or are down", "[cluster][members]") {
   MemberChange wanted = change(Action::decommission, {"p2"});
   const auto map = with_member_change(some_map(), kAll, wanted);
@@ -187,10 +194,23 @@ TEST_CASE("Proxies leave when they know it, or are down", "[cluster][members]") 
   CHECK(map->past.empty());
   CHECK(map->rebalance == RebalanceOrder());
   CHECK_FALSE(moves_names(*map, wanted));
-  CHECK(proxies_that_left(*map, {{"p1", 11}, {"p2", 10}}).empty());
-  CHECK(proxies_that_left(*map, {{"p1", 10}, {"p2", 11}}) == std::vector<std::string>{"p2"});
-  CHECK(proxies_that_left(*map, {{"p1", 11}}) == std::vector<std::string>{"p2"});
-  CHECK(proxies_that_left(some_map(), {}).empty());
+  const std::vector<std::string> second{"p2"};
+  CHECK(left_proxies(*map, {{"p1", 11}, {"p2", 10}}).empty());
+  CHECK(left_proxies(*map, {{"p1", 10}, {"p2", 11}}) == second);
+  CHECK(left_proxies(*map, {{"p1", 11}}) == second);
+  CHECK(left_proxies(some_map(), {}).empty());
+}
+
+TEST_CASE("Proxies that have been down for long are taken out, but for those in maintenance",
+          "[cluster][members]") {
+  using namespace std::chrono_literals;
+  const std::vector<std::string> second{"p2"};
+  CHECK(left_proxies(some_map(), {{"p1", 1}}, 899s).empty());
+  CHECK(left_proxies(some_map(), {{"p1", 1}}, 900s) == second);
+  CHECK(left_proxies(some_map(), {{"p1", 1}, {"p2", 1}}, 900s).empty());
+  const auto kept = with_member_change(some_map(), kAll, change(Action::start_maintenance, {"p2"}));
+  REQUIRE(kept);
+  CHECK(left_proxies(*kept, {{"p1", 1}}, 900s).empty());
 }
 
 TEST_CASE("A rebalance is started, and stopped until somebody wants one", "[cluster][members]") {
