@@ -5,6 +5,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
+#include "common/cluster/client_addresses.h"
 #include "common/cluster/hand_over.h"
 #include "proxy/one_meaning.h"
 #include "proxy/upstream.h"
@@ -93,6 +94,14 @@ Status check_known_words(const http::Request& request) {
   return {};
 }
 
+/// The address of `target` for the one that will call it: the client, or this proxy.
+const std::string& origin_of(const Services& services, const http::Request& request,
+                             const cluster::Node& target, Passage passage) {
+  return passage == Passage::redirected
+             ? cluster::url_for_client(target, request.exchange.remote_address())
+             : cluster::url_for_node(target, services.membership.self());
+}
+
 std::string signed_url(const Services& services, const http::Request& request,
                        const cluster::ClusterState& state, const cluster::Node& target,
                        const Wanted& wanted, Passage passage) {
@@ -116,7 +125,7 @@ std::string signed_url(const Services& services, const http::Request& request,
     query.set("default_bucket", "true");
   std::string url;
   url.reserve(kUrlBytes);
-  url += target.public_url;
+  url += origin_of(services, request, target, passage);
   api::append_object_path(url, wanted.bucket.name, wanted.object);
   url += '?';
   services.signer.append_signed(url, claim, query);

@@ -68,10 +68,6 @@ struct Assignment {
   const cluster::Node* target = nullptr;  ///< within `state`
   /// "http://TARGET/v1/objects/B/O?provider=ais&...&u=SIGNATURE"
   std::string url;
-
-  [[nodiscard]] std::string_view path_and_query() const {
-    return std::string_view(url).substr(target->public_url.size());
-  }
 };
 /// Finds bucket and owner, or for a GET the home that has least to do, and signs. Errors:
 /// bucket_not_found, object_not_found, unavailable.

@@ -21,6 +21,7 @@ struct Words {
   std::string secret;
   std::string meta;
   std::vector<std::string> assignments;
+  std::vector<std::string> advertise;
   bool help_settings = false;
 };
 
@@ -32,7 +33,10 @@ void declare(CLI::App& app, Options& options, Words& words) {
                  "give up the old drive at this path for lost and use the empty one there");
   app.add_option("--listen", options.listen, "IP:port for clients");
   app.add_option("--internal", options.internal, "IP:port for other nodes");
-  app.add_option("--advertise", options.advertise, "URL by which clients reach --listen");
+  app.add_option("--advertise", words.advertise,
+                 "URL by which clients reach --listen; NETWORK=URL for those of one network, as in "
+                 "10.244.0.0/16=http://name:8080")
+      ->allow_extra_args(false);
   app.add_option("--join", options.join, "internal URL of the proxy, http://IP:port");
   app.add_option("--meta", words.meta,
                  "instead of --join: etcd's URLs, http://a:2379,http://b:2379");
@@ -57,6 +61,7 @@ Status complete(Options& options, const Words& words) {
     if (!endpoints) return fail(Errc::invalid_argument, "--meta: {}", endpoints.error().message);
     options.etcd.endpoints = std::move(*endpoints);
   }
+  TRY(options.advertise, cluster::parse_advertised(words.advertise));
   options.dir = std::filesystem::absolute(words.dir);
   options.secret_file = std::filesystem::absolute(words.secret);
   for (std::string& drive : options.drives)

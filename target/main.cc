@@ -208,7 +208,9 @@ cluster::Node Target::self(const std::string& own_address) const {
   cluster::Node node;
   node.id = id_;
   node.role = cluster::Role::target;
-  node.public_url = options_.advertise.empty() ? public_->url(own_address) : options_.advertise;
+  const cluster::Advertised& advertised = options_.advertise;
+  node.public_url = advertised.url.empty() ? public_->url(own_address) : advertised.url;
+  node.client_addresses = advertised.networks;
   node.internal_url = internal_->url(own_address);
   node.digest = cluster::placement_digest(id_);
   node.weight = static_cast<double>(options_.weight);

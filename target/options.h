@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/settings.h"
+#include "common/cluster/client_addresses.h"
 #include "common/cluster/etcd_options.h"
 #include "common/cluster/rhythm.h"
 #include "common/http/service_settings.h"
@@ -23,9 +24,9 @@ struct Options {
   std::vector<std::string> replace_drives;  ///< whose old drive is given up for lost
   std::string listen = "127.0.0.1:8200";
   std::string internal = "127.0.0.1:8201";
-  std::string advertise;      ///< URL that clients reach `listen` by; empty: what is bound
-  std::string join;           ///< "http://127.0.0.1:8180": the proxy's internal listener
-  cluster::EtcdOptions etcd;  ///< instead of `join`: where the cluster's state lives
+  cluster::Advertised advertise;  ///< URLs that clients reach `listen` by; none: what is bound
+  std::string join;               ///< "http://127.0.0.1:8180": the proxy's internal listener
+  cluster::EtcdOptions etcd;      ///< instead of `join`: where the cluster's state lives
   /// URLs from which this target reads the cluster's state.
   [[nodiscard]] std::vector<std::string> peers() const {
     return etcd.endpoints.empty() ? std::vector{join} : etcd.endpoints;

@@ -13,6 +13,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/cluster/client_addresses.h"
 #include "target/away_drive.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
@@ -69,6 +70,11 @@ http::ClientRequest put_request(const TargetNode& node, const std::string& reque
   return out;
 }
 
+/// The listener that takes objects, as this node reaches it.
+Result<http::Url> address_of(const TargetNode& node, const cluster::Node& other) {
+  return http::parse_url(cluster::url_for_node(other, node.membership.self()));
+}
+
 Error peer_lost(const Destination& to, const Error& cause) {
   return {Errc::unavailable, fmt::format("target t[{}], which owns {}, did not answer: {}",
                                          to.owner->id, to.object.display(), cause.message)};
@@ -97,7 +103,7 @@ Task<Status> send_bytes(http::ClientStream& stream, ObjectBytes& bytes, std::sto
 
 Task<Status> copy_to_peer(TargetNode& node, const std::string& request_id, const ObjectName& name,
                           OpenObject& from, const Destination& to, CopyTerms terms) {
-  CO_TRY(http::Url address, http::parse_url(to.owner->public_url));
+  CO_TRY(http::Url address, address_of(node, *to.owner));
   auto opened = co_await node.client.open(
       std::move(address), put_request(node, request_id, from.record(), to, terms.conditions),
       from.record().size, transfer_limits(from.record().size));
@@ -161,7 +167,7 @@ Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) 
 Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
                                                           const std::string& request_id,
                                                           const Destination& object) {
-  CO_TRY(http::Url address, http::parse_url(object.owner->public_url));
+  CO_TRY(http::Url address, address_of(node, *object.owner));
   auto answer = co_await node.client.call(
       std::move(address), signed_request(node, request_id, http::Method::head, "", object));
   if (!answer) co_return fail(peer_lost(object, answer.error()));

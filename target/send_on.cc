@@ -4,6 +4,7 @@
 
 #include "common/api/request_path.h"
 #include "common/base/encoding.h"
+#include "common/cluster/client_addresses.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {
@@ -34,7 +35,7 @@ Task<Status> send_to(TargetNode& node, http::Request& request, const ObjectReque
   api::Query query = request.query();
   query.set(kHops, std::to_string(hops + 1));
   query.set(kFromOwner, to_holder ? "1" : "");
-  std::string url = other.public_url;
+  std::string url = cluster::url_for_client(other, request.exchange.remote_address());
   url += request.target.path;
   url += '?';
   node.signer.append_signed(url, claim, query);

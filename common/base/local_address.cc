@@ -13,23 +13,6 @@
 namespace tarn {
 namespace {
 
-/// The address without port, brackets and scope; an IPv4 address mapped into IPv6 as IPv4.
-std::string host_of(std::string_view address) {
-  if (address.starts_with('[')) {
-    const auto end = address.find(']');
-    if (end == std::string_view::npos) return {};
-    address = address.substr(1, end - 1);
-  } else if (const auto colon = address.find(':');
-             colon != std::string_view::npos &&
-             address.find(':', colon + 1) == std::string_view::npos) {
-    address = address.substr(0, colon);
-  }
-  address = address.substr(0, address.find('%'));
-  if (address.starts_with("::ffff:") && address.find('.') != std::string_view::npos)
-    address.remove_prefix(7);
-  return std::string(address);
-}
-
 bool has_address(const ifaddrs& interface, const in_addr& v4) {
   if (interface.ifa_addr == nullptr || interface.ifa_addr->sa_family != AF_INET) return false;
   sockaddr_in own{};
@@ -61,8 +44,24 @@ std::string authority_text(std::string_view host, std::uint16_t port) {
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+std::string address_without_port(std::string_view address) {
+  if (address.starts_with('[')) {
+    const auto end = address.find(']');
+    if (end == std::string_view::npos) return {};
+    address = address.substr(1, end - 1);
+  } else if (const auto colon = address.find(':');
+             colon != std::string_view::npos &&
+             address.find(':', colon + 1) == std::string_view::npos) {
+    address = address.substr(0, colon);
+  }
+  address = address.substr(0, address.find('%'));
+  if (address.starts_with("::ffff:") && address.find('.') != std::string_view::npos)
+    address.remove_prefix(7);
+  return std::string(address);
+}
+
 bool is_local_address(std::string_view address) {
-  const std::string host = host_of(address);
+  const std::string host = address_without_port(address);
   in_addr v4{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1)
     return host.starts_with("127.") || on_an_interface(v4);

@@ -10,6 +10,10 @@ namespace tarn {
 /// section 3.2.2).
 [[nodiscard]] std::string authority_text(std::string_view host, std::uint16_t port);
 
+/// The address in "127.0.0.1:51234", "[::1]:80", "::1%eth0" without port, brackets and scope; an
+/// IPv4 address mapped into IPv6 as IPv4.
+[[nodiscard]] std::string address_without_port(std::string_view address);
+
 /// Whether `address` ("127.0.0.1:51234", "[::1]:80", with or without port) is one of this machine:
 /// loopback, or of one of its interfaces now. False for what is no IP address.
 [[nodiscard]] bool is_local_address(std::string_view address);

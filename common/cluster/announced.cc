@@ -67,8 +67,9 @@ RemotePeer find_remote_peer(const std::vector<std::string>& peers) {
 }
 
 Status check_announced(const Node& node, const RemotePeer& remote) {
-  const std::array<std::pair<std::string_view, const std::string*>, 3> all{
-      {{"public", &node.public_url}, {"relay", &node.relay_url}, {"internal", &node.internal_url}}};
+  std::vector<std::pair<std::string_view, const std::string*>> all{
+      {"public", &node.public_url}, {"relay", &node.relay_url}, {"internal", &node.internal_url}};
+  for (const ClientAddress& each : node.client_addresses) all.emplace_back("public", &each.url);
   for (const auto& [name, text] : all) {
     if (text->empty()) continue;
     const auto url = http::parse_http_or_https(*text);

@@ -50,8 +50,9 @@ bool admit(Smap& map, const Node& node) {
     if (have.drive_set != 0) wanted.drive_set = have.drive_set;
     changed = have.weight != wanted.weight || have.drive_set != wanted.drive_set ||
               have.flags != wanted.flags || have.role != wanted.role ||
-              have.public_url != wanted.public_url || have.relay_url != wanted.relay_url ||
-              have.internal_url != wanted.internal_url;
+              have.public_url != wanted.public_url ||
+              have.client_addresses != wanted.client_addresses ||
+              have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
   }
   // A target that joins, or gets another share, moves names, whatever was said before.
   const bool moves = found == map.nodes.end() || found->second.weight != wanted.weight;

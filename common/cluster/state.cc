@@ -37,6 +37,8 @@ json state_node_json(const Node& node) {
            {"flags", node.flags},
            {"weight", node.weight}};
   if (!node.relay_url.empty()) out["relay_url"] = node.relay_url;
+  for (const ClientAddress& each : node.client_addresses)
+    out["client_addresses"].push_back({{"network", each.network.text()}, {"url", each.url}});
   if (node.drives != 1) out["drives"] = node.drives;
   if (node.drive_set != 0) out["drive_set"] = node.drive_set;
   return out;
@@ -49,6 +51,11 @@ Node node_from(const json& in) {
   in.at("public_url").get_to(node.public_url);
   in.at("internal_url").get_to(node.internal_url);
   node.relay_url = in.value("relay_url", "");
+  for (const json& each : in.value("client_addresses", json::array())) {
+    auto network = IpNetwork::parse(each.at("network").get<std::string>());
+    if (!network) throw std::invalid_argument(network.error().message);
+    node.client_addresses.push_back({*network, each.at("url").get<std::string>()});
+  }
   node.flags = in.value("flags", std::uint64_t{0});
   node.weight = in.value("weight", 1.0);
   if (!(node.weight > 0))

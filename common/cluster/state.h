@@ -15,6 +15,7 @@
 #include "common/api/bucket_props.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/base/ip_network.h"
 #include "common/cluster/cluster_config.h"
 #include "common/cluster/ownership.h"
 
@@ -24,14 +25,23 @@ struct OwnershipState;  // hand_over.h
 
 enum class Role : std::uint8_t { proxy, target };
 
+/// Another address of a node, for the clients of one network.
+struct ClientAddress {
+  IpNetwork network;
+  std::string url;  ///< as public_url
+
+  bool operator==(const ClientAddress&) const = default;
+};
+
 /// A member of the cluster map, up or not. AIStore's "Snode".
 struct Node {
   std::string id;
   Role role = Role::target;
-  std::string public_url;    ///< "http://10.0.0.6:8081": what clients are redirected to
-  std::string relay_url;     ///< proxies only
-  std::string internal_url;  ///< node to node
-  std::uint64_t flags = 0;   ///< those of a Member (ownership.h)
+  std::string public_url;  ///< "http://10.0.0.6:8081": what clients are redirected to
+  std::vector<ClientAddress> client_addresses;  ///< in place of public_url (client_addresses.h)
+  std::string relay_url;                        ///< proxies only
+  std::string internal_url;                     ///< node to node
+  std::uint64_t flags = 0;                      ///< those of a Member (ownership.h)
   double weight = 1.0;
   std::uint32_t drives = 1;     ///< between how many drives pieces of one object may be spread
   std::uint64_t digest = 0;     ///< placement_digest(id)

@@ -72,11 +72,15 @@ def _options(inventory, host, role, settings):
         listeners = {"--listen": "target", "--internal": "target_internal"}
     for option, port in listeners.items():
         # Clients that come by another address than the machines' own need a listener there.
-        everywhere = host.public and option != "--internal"
+        everywhere = (host.public or host.networks) and option != "--internal"
         address = ("::" if ":" in host.address else "0.0.0.0") if everywhere else host.address
         words += [option, with_port(address, inventory.ports[port])]
     if host.public:
         words += ["--advertise", f"http://{with_port(host.public, inventory.ports[role])}"]
+    elif host.networks:
+        words += ["--advertise", f"http://{with_port(host.address, inventory.ports[role])}"]
+    for network, place in host.networks if role == "target" else ():
+        words += ["--advertise", f"{network}=http://{with_port(place, inventory.ports[role])}"]
     if meta:
         words += ["--meta", ",".join(meta)]
     elif role == "target":

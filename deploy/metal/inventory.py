@@ -33,6 +33,7 @@ class Host:
     roles: tuple  # in the order of ROLES
     drives: tuple = ()  # mount points
     public: str = ""  # what clients are told in place of the address
+    networks: tuple = ()  # (network, name or address) for the clients of some networks
     settings: dict = dataclasses.field(default_factory=dict)
     ssh_host: str = ""
     ssh_user: str = ""
@@ -170,7 +171,7 @@ class _Reader:
     def host(self, table, number, ssh):
         name = table.get("name", "")
         where = f"host {name}: " if isinstance(name, str) and name else f"host {number}: "
-        self.known(table, where, ("name", "address", "roles", "drives", "public", "settings", "ssh"))
+        self.known(table, where, ("name", "address", "roles", "drives", "public", "networks", "settings", "ssh"))
         if not isinstance(name, str) or not NAME.fullmatch(name):
             self.wrong(f"{where}name", "want a name of letters, digits, dots and dashes")
         roles = table.get("roles", [])
@@ -179,13 +180,35 @@ class _Reader:
             roles = [role for role in roles if role in ROLES] if isinstance(roles, list) else []
         own = ssh | self.ssh(self.table(table, "ssh", where), f"{where}ssh.")
         public = table.get("public", "")
-        if not isinstance(public, str) or (public and not re.fullmatch(r"[A-Za-z0-9.:-]+", public)):
-            self.wrong(f"{where}public", f"{public!r}: want a name or an address, without a port")
+        if public != "":
+            self.is_place(public, f"{where}public")
         address = self.address(table.get("address"), where)
         return Host(name=str(name), address=address, roles=tuple(role for role in ROLES if role in roles),
                     drives=self.drives(table, roles, where), public=str(public),
+                    networks=self.networks(table, roles, where),
                     settings=self.settings(self.table(table, "settings", where), f"{where}settings."),
                     ssh_host=own.get("host", address), ssh_user=own.get("user", ""), ssh_port=own.get("port", 0), ssh_key=own.get("key", ""))
+
+    def is_place(self, text, key):
+        if not isinstance(text, str) or not re.fullmatch(r"[A-Za-z0-9.:-]+", text):
+            self.wrong(key, f"{text!r}: want a name or an address, without a port")
+            return False
+        return True
+
+    def networks(self, table, roles, where):
+        found = []
+        for network, place in self.table(table, "networks", where).items():
+            key = f"{where}networks.{network}"
+            try:
+                network = str(ipaddress.ip_network(network))
+            except ValueError as problem:
+                self.wrong(key, f"{problem}: want a network such as 10.1.0.0/16")
+                continue
+            if self.is_place(place, key):
+                found.append((network, place))
+        if found and "target" not in roles:
+            self.wrong(f"{where}networks", "only a target has addresses by network: add the role target, or remove them")
+        return tuple(found)
 
     def address(self, text, where):
         try:

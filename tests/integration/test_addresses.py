@@ -65,6 +65,33 @@ def test_an_address_that_nobody_can_call_is_refused(cluster, tmp_path, words, sa
         process.kill()
 
 
+def test_clients_of_a_network_are_redirected_to_its_address(make_cluster, tmp_path):
+    """The narrowest network that a client is in decides."""
+    cluster = make_cluster(targets=1, drives=1)
+    process, log = start_target(
+        cluster, tmp_path / "t", "--join", cluster.url_of("p1", "internal"), "--secret-file", cluster.directory / "p1" / "cluster.secret",
+        "--listen", "0.0.0.0:0", "--internal", "127.0.0.1:0", "--advertise", "http://127.0.0.1:1", "--advertise", "127.0.0.2=http://127.0.0.9:2",
+        "--advertise", "127.0.0.0/30=http://127.0.0.8:2")
+    try:
+        wait_until(lambda: "target ready" in log.read_text() or process.poll() is not None, 60, "it is ready")
+        assert process.poll() is None, log.read_text()
+
+        def sent_to(source):
+            """Where a client at `source` is sent for the names of that target."""
+            command = ["curl", "-sS", "--interface", source, "-o", "/dev/null", "-w", "%{redirect_url}\n"]
+            names = [f"{cluster.endpoint}/data/n-{number}" for number in range(32)]
+            lines = subprocess.run([*command, *(word for name in names for word in ("-o", "/dev/null", name))],
+                                   capture_output=True, text=True, timeout=guarded(60), check=True).stdout.split()
+            return {line.split("/v1/")[0] for line in lines} - {cluster.url_of("t1")}
+
+        assert sent_to("127.0.0.2") == {"http://127.0.0.9:2"}
+        assert sent_to("127.0.0.3") == {"http://127.0.0.8:2"}
+        assert sent_to("127.0.0.4") == {"http://127.0.0.1:1"}
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_listener_at_all_addresses_tells_the_one_that_others_reach(make_cluster, tmp_path):
     """Beside etcd on another machine: not 127.0.0.1, which each of the others would take for itself."""
     cluster = make_cluster(apart=True, targets=1, drives=1)

@@ -164,6 +164,19 @@ def test_a_public_name_is_advertised_and_listened_for():
     assert "--listen 0.0.0.0:8090 --internal 10.0.0.1:8190 --advertise http://s1.example.com:8090" in options
 
 
+def test_clients_of_some_networks_are_sent_to_an_address_of_their_own():
+    table = three()
+    table["hosts"][0]["networks"] = {"10.1.0.0/16": "10.1.0.1", "fd00::/8": "fd00::1"}
+    own = wanted(table)[2].files
+    assert ("--listen 0.0.0.0:8090 --internal 10.0.0.1:8190 --advertise http://10.0.0.1:8090 "
+            "--advertise 10.1.0.0/16=http://10.1.0.1:8090 --advertise fd00::/8=http://[fd00::1]:8090") in own["/etc/tarn/target.conf"][1]
+    assert "=http" not in own["/etc/tarn/proxy.conf"][1]
+    for networks in ({"10.1.0.1/16": "a"}, {"pods": "a"}, {"10.1.0.0/16": "http://a"}, {"10.1.0.0/16": 7}, "10.1.0.0/16"):
+        table["hosts"][0]["networks"] = networks
+        with pytest.raises(Wrong, match="host s1: networks"):
+            parse(table)
+
+
 # --- units -----------------------------------------------------------------------------------------------------------
 
 def unit_folder(tmp_path, found):

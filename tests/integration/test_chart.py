@@ -376,10 +376,16 @@ def test_scripts_are_sound():
 
 # --- addresses of targets -------------------------------------------------------------------------------------------
 
-def advertised(helm, *words):
+def addresses(helm, *words):
+    """The container of a target, and all addresses that its arguments advertise."""
     container = pod_of(find(helm.objects(*words), "StatefulSet", "-target"))[1]["containers"][0]
     arguments = container["args"]
-    return container, arguments[arguments.index("--advertise") + 1] if "--advertise" in arguments else None
+    return container, [after for word, after in zip(arguments, arguments[1:]) if word == "--advertise"]
+
+
+def advertised(helm, *words):
+    container, all_of_them = addresses(helm, *words)
+    return container, all_of_them[0] if all_of_them else None
 
 
 MODE = "targets.publicAddress."
@@ -395,6 +401,14 @@ MODE = "targets.publicAddress."
 ])
 def test_targets_advertise_the_address_of_their_mode(helm, words, expected):
     assert advertised(helm, *words)[1] == expected
+
+
+def test_clients_of_some_networks_have_addresses_of_their_own(helm):
+    networks = f"{MODE}networks[0].cidr=10.244.0.0/16,{MODE}networks[1].cidr=fd00::/8,{MODE}networks[1].url=http://$(NODE_NAME):8080"
+    pod = "http://$(POD_NAME).tarn-target.demo.svc.cluster.local:8080"
+    own = [f"10.244.0.0/16={pod}", "fd00::/8=http://$(NODE_NAME):8080"]
+    assert addresses(helm, "--set", f"{MODE}mode=hostPort,{networks}")[1] == ["http://$(HOST_IP):8080", *own]
+    assert addresses(helm, "--set", f"{MODE}mode=nodePort,{networks}")[1] == own
 
 
 @pytest.mark.parametrize("family, address, expected", [("IPv4", "10.1.2.3", "http://10.1.2.3:31011"), ("IPv6", "fd00::7", "http://[fd00::7]:31011")])

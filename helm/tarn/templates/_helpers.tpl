@@ -60,13 +60,18 @@ http://{{ include "tarn.fullname" . }}-relay.{{ include "tarn.domain" . }}:{{ .V
 {{ ternary "http://[$(HOST_IP)]" "http://$(HOST_IP)" (eq .Values.ipFamily "IPv6") }}
 {{- end }}
 
+{{/* URL of a target by the name of its pod. */}}
+{{- define "tarn.podUrl" -}}
+http://$(POD_NAME).{{ include "tarn.fullname" . }}-target.{{ include "tarn.domain" . }}:{{ .Values.targets.publicAddress.port }}
+{{- end }}
+
 {{/* URL by which clients reach a target; Kubernetes expands $(..). nodePort is left to the shell of the pod. */}}
 {{- define "tarn.targetUrl" -}}
 {{- $public := .Values.targets.publicAddress -}}
 {{- if $public.url -}}
 {{ $public.url }}
 {{- else if eq $public.mode "podDNS" -}}
-http://$(POD_NAME).{{ include "tarn.fullname" . }}-target.{{ include "tarn.domain" . }}:{{ $public.port }}
+{{ include "tarn.podUrl" . }}
 {{- else if eq $public.mode "hostPort" -}}
 {{ include "tarn.hostUrl" . }}:{{ $public.port }}
 {{- else if ne $public.mode "nodePort" -}}
