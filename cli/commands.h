@@ -38,10 +38,11 @@ void add_rebuild_commands(const CommandLine& line);   ///< rebuild plan, start, 
 void add_scrub_commands(const CommandLine& line);     ///< scrub start, status, stop
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
-void add_export_command(const CommandLine& line);  ///< export
-void add_shards_command(const CommandLine& line);  ///< shards
-void add_plan_command(const CommandLine& line);    ///< plan
-void add_bench_command(const CommandLine& line);   ///< bench
+void add_support_commands(const CommandLine& line);  ///< support bundle
+void add_export_command(const CommandLine& line);    ///< export
+void add_shards_command(const CommandLine& line);    ///< shards
+void add_plan_command(const CommandLine& line);      ///< plan
+void add_bench_command(const CommandLine& line);     ///< bench
 void add_completion_command(
     const CommandLine& line);                      ///< completion; the last: it walks the others
 void add_later_commands(const CommandLine& line);  ///< words that are refused, with a line

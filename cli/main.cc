@@ -71,6 +71,7 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_member_commands(line);
   add_job_commands(line);
   add_drive_commands(line);
+  add_support_commands(line);
   add_export_command(line);
   add_shards_command(line);
   add_plan_command(line);

@@ -18,7 +18,8 @@ void put(std::string& header, std::size_t offset, std::string_view text) {
 
 }  // namespace
 
-std::string tar_of(std::string_view name, std::string_view content, std::int64_t modified_s) {
+void append_to_tar(std::string& archive, std::string_view name, std::string_view content,
+                   std::int64_t modified_s) {
   TARN_CHECK(name.size() <= 100);
   std::string header(kBlock, '\0');
   put(header, 0, name);
@@ -36,10 +37,17 @@ std::string tar_of(std::string_view name, std::string_view content, std::int64_t
   unsigned sum = 0;
   for (const char c : header) sum += static_cast<unsigned char>(c);
   put(header, 148, fmt::format("{:06o}", sum) + std::string(1, '\0'));
-  std::string out = std::move(header);
-  out += content;
-  out.resize((out.size() + kBlock - 1) / kBlock * kBlock);
-  out.resize(out.size() + 2 * kBlock);  // two empty blocks end an archive
+  archive += header;
+  archive += content;
+  archive.append((kBlock - content.size() % kBlock) % kBlock, '\0');
+}
+
+void end_tar(std::string& archive) { archive.append(2 * kBlock, '\0'); }
+
+std::string tar_of(std::string_view name, std::string_view content, std::int64_t modified_s) {
+  std::string out;
+  append_to_tar(out, name, content, modified_s);
+  end_tar(out);
   return out;
 }
 
