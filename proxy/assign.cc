@@ -153,8 +153,8 @@ Status check_write_through(const http::Request& request, const cluster::BucketRe
   if (access_of(method) == Access::write && method != http::Method::del && !writes && !copies)
     return fail(no_write_through(bucket.name));
   TRY(const bool latest, request.query().flag("latest-ver"));
-  if (!latest || method == http::Method::get) return {};
-  return fail(Errc::unsupported, "latest-ver: this version of Tarn has it for GET only");
+  if (!latest || access_of(method) == Access::read) return {};
+  return fail(Errc::unsupported, "latest-ver: this version of Tarn has it for GET and HEAD only");
 }
 
 /// The end of assign(), when the bucket is known.

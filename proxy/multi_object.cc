@@ -60,14 +60,12 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
   }
   if (bucket.provider == "ht" && action.action == api::kDeleteObjects)
     co_return fail(no_write_through(bucket));
-  if (action.action == api::kPrefetchObjects && action.value.is_object() &&
-      action.value.value("latest-ver", json(false)) == true)
-    co_return fail(Errc::unsupported,
-                   "prefetch-listrange: latest-ver belongs to later work: evict objects that have "
-                   "changed upstream");
   CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
-  if (what.how.dry_run && (action.action == api::kPrefetchObjects || has_upstream))
-    co_return fail(Errc::unsupported, "{}: a dry run of it belongs to later work", action.action);
+  if (what.how.dry_run && what.how.latest && has_upstream)
+    co_return fail(Errc::invalid_argument,
+                   "{}: a dry run changes nothing, but latest-ver evicts what has changed "
+                   "upstream: send one of them",
+                   action.action);
   BucketId to{};
   if (what.to) {
     if (*what.to == bucket && !what.how.dry_run)

@@ -23,6 +23,8 @@ class ColdObjects {
   /// Fetches an object that no drive of the cluster has, and stores it; its bytes. Returns when it
   /// is stored, or is known not to be.
   virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) = 0;
+  /// Number of bytes that upstream has of it. bad_upstream if it does not say.
+  virtual Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) = 0;
   /// True if upstream still has this version: serve the stored object. False: upstream has another
   /// version, and the stored one was evicted: call get(). object_not_found when the object is gone
   /// there; it stays here unless the bucket's freshness is changed_gone. Errors of Upstream when it
@@ -33,5 +35,9 @@ class ColdObjects {
   virtual Task<Status> head(http::Request& request, const ObjectRequest& wanted,
                             bool status_only) = 0;
 };
+
+/// True if upstream is to be asked before what is stored is served: by the properties of the
+/// bucket, or by the request.
+[[nodiscard]] bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request);
 
 }  // namespace tarn::target

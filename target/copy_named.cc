@@ -1,5 +1,6 @@
 #include "target/copy_named.h"
 
+#include "common/api/upstream_props.h"
 #include "target/newest.h"
 
 namespace tarn::target {
@@ -31,6 +32,20 @@ Task<Result<ObjectRequest>> find_own(TargetNode& node, BucketId bucket, std::str
   co_return std::move(place.object);
 }
 
+namespace {
+
+/// Evicts what is stored of an object when upstream has another version. False if it is gone there.
+Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source) {
+  CO_TRY(const Newest newest, co_await find_settled(node, source));
+  if (!newest.exists()) co_return true;
+  const auto confirmed = co_await node.cold->confirm(source, *newest.record);
+  if (!confirmed && confirmed.error().code == Errc::object_not_found) co_return false;
+  if (!confirmed) co_return fail(confirmed.error());
+  co_return true;
+}
+
+}  // namespace
+
 Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std::string& job,
                                                      BucketId from, BucketId to, std::string object,
                                                      const api::BucketCopy& how, bool again,
@@ -38,6 +53,10 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
   std::string new_name = how.name_of_copy(object);
   CO_TRY_OK(api::check_object_name(new_name));
   CO_TRY(const ObjectRequest source, co_await find_own(node, from, std::move(object)));
+  if (how.latest && api::has_upstream(source.bucket.name)) {
+    CO_TRY(const bool is_there, co_await confirm_source(node, source));
+    if (!is_there) co_return std::optional<CopiedObject>();
+  }
   CO_TRY(const auto opened, co_await open_source(node, source));
   if (!opened) co_return std::optional<CopiedObject>();
   CO_TRY(const Destination goal, co_await find_in_bucket(node, to, std::move(new_name)));

@@ -131,13 +131,6 @@ Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& 
   co_return nullptr;
 }
 
-/// True if upstream is to be asked before what is stored is served.
-bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request) {
-  if (!api::has_upstream(wanted.bucket.name)) return false;
-  return api::freshness_of(wanted.bucket.props) != api::Freshness::never ||
-         request.query().flag("latest-ver").value_or(false);
-}
-
 /// `overtaken`: the object has come meanwhile.
 Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                       bool& overtaken) {

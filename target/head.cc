@@ -89,6 +89,10 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   }
   const Newest& newest = *found;
   if (!newest.exists()) co_return fail(object_missing(wanted));
+  if (asks_upstream && wants_confirmed(wanted, request)) {
+    CO_TRY(const bool current, co_await node.cold->confirm(wanted, *newest.record));
+    if (!current) co_return co_await node.cold->head(request, wanted, asked.status_only);
+  }
   if (asked.outside_only)
     co_return fail(Errc::invalid_argument,
                    "{} is in the cluster; presence=5 asks for objects that are not",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/multi_object.h"
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
@@ -171,8 +172,17 @@ Task<Status> BatchRun::count(const std::string& name) {
   if (batch_.copies) CO_TRY_OK(api::check_object_name(batch_.how.name_of_copy(name)));
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
   CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
-  if (!newest.exists()) co_return fail(object_missing(wanted));
-  progress_.counts.add(newest.record->size);
+  if (batch_.fetches && newest.exists()) co_return Status();  // nothing would be done
+  if (newest.exists()) {
+    progress_.counts.add(newest.record->size);
+    co_return Status();
+  }
+  // An eviction concerns the cluster alone.
+  const bool concerns_upstream = batch_.fetches || batch_.copies || batch_.upstream;
+  if (!concerns_upstream || !api::has_upstream(wanted.bucket.name))
+    co_return fail(object_missing(wanted));
+  CO_TRY(const std::uint64_t bytes, co_await node_.cold->size(wanted));
+  progress_.counts.add(bytes);
   co_return Status();
 }
 
@@ -188,7 +198,11 @@ Task<Status> BatchRun::copy(const std::string& name) {
 Task<Status> BatchRun::fetch(const std::string& name) {
   CO_TRY(const ObjectRequest wanted, co_await find_own(node_, BucketId(batch_.bucket), name));
   CO_TRY(const Newest newest, co_await find_settled(node_, wanted));
-  if (newest.exists()) co_return Status();  // it is here, and is not counted
+  if (newest.exists()) {
+    if (!batch_.how.latest) co_return Status();  // it is here, and is not counted
+    CO_TRY(const bool current, co_await node_.cold->confirm(wanted, *newest.record));
+    if (current) co_return Status();
+  }
   CO_TRY(const std::uint64_t bytes, co_await node_.cold->fetch(wanted));
   progress_.counts.add(bytes);
   co_return Status();

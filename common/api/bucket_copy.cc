@@ -22,11 +22,10 @@ Status bucket_copy_take(std::string_view key, const json& value, BucketCopy& cop
       if (!value.is_string()) return fail(bucket_copy_wrong(key, "is no string"));
       *text = value.get<std::string>();
     }
-  bool ignored = false;  // a plain bucket has nothing newer upstream
   bool not_recursive = !copy.recursive;
   for (auto& [name, flag] :
        {std::pair{"dry_run", &copy.dry_run}, std::pair{"force", &copy.force},
-        std::pair{"latest-ver", &ignored}, std::pair{"synchronize", &copy.synchronize},
+        std::pair{"latest-ver", &copy.latest}, std::pair{"synchronize", &copy.synchronize},
         std::pair{"coer", &copy.continue_on_error}, std::pair{"non-recurs", &not_recursive}})
     if (iequals(key, name)) {
       if (!value.is_boolean()) return fail(bucket_copy_wrong(key, "is neither true nor false"));
@@ -99,6 +98,7 @@ void to_json(json& out, const BucketCopy& copy) {
          {"force", copy.force},
          {"synchronize", copy.synchronize},
          {"coer", copy.continue_on_error},
+         {"latest", copy.latest},
          {"recursive", copy.recursive},
          {"workers", copy.workers}};
 }
@@ -111,6 +111,7 @@ void from_json(const json& in, BucketCopy& copy) {
   in.at("force").get_to(copy.force);
   in.at("synchronize").get_to(copy.synchronize);
   in.at("coer").get_to(copy.continue_on_error);
+  copy.latest = in.value("latest", false);
   in.at("recursive").get_to(copy.recursive);
   in.at("workers").get_to(copy.workers);
 }

@@ -22,6 +22,7 @@ struct BucketCopy {
   bool force = false;                      ///< although such a copy runs already
   bool synchronize = false;  ///< what the source does not have is deleted from the destination
   bool continue_on_error = false;
+  bool latest = false;       ///< upstream is asked for another version of what is stored
   bool recursive = true;     ///< false: nothing below a further '/' behind the prefix
   std::int64_t workers = 0;  ///< objects at a time on each target; 0: Tarn chooses, -1: one
 

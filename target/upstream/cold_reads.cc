@@ -205,6 +205,14 @@ Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {
   co_return stored;
 }
 
+Task<Result<std::uint64_t>> ColdReads::size(const ObjectRequest& wanted) {
+  CO_TRY(const UpstreamObject object, co_await upstream_.head(upstream_name(wanted)));
+  if (!object.size)
+    co_return fail(Errc::bad_upstream, "{}: upstream does not say how long it is (Content-Length)",
+                   wanted.display());
+  co_return *object.size;
+}
+
 /// Takes a version out of the cluster, unless it has been replaced meanwhile.
 Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));

@@ -20,6 +20,7 @@ class ColdReads final : public ColdObjects {
   Task<Status> get(http::Request& request, const ObjectRequest& wanted) override;
   Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) override;
   Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
+  Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) override;
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
 

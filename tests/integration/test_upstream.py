@@ -354,9 +354,58 @@ def test_prefetch_and_evict(upstream_cluster, s3, rng):
     absent = act("POST", "prefetch-listrange", {"objnames": ["p/000.tar", "nothing"]})
     with pytest.raises(AssertionError, match="nothing"):
         finished(cluster, absent)
-    for value in ({"template": "", "dry_run": True}, {"template": "", "latest-ver": True}):
-        refused = act("POST", "prefetch-listrange", value)
-        assert refused.status == 501, refused
+
+
+def test_dry_runs_say_what_would_be_done(upstream_cluster, s3, rng):
+    bodies = {f"d/{i:03}.tar": rng.randbytes(3000 + i) for i in range(12)}
+    s3.client.create_bucket(Bucket="rehearsed")
+    for name, body in bodies.items():
+        s3.client.put_object(Bucket="rehearsed", Key=name, Body=body)
+    cluster = upstream_cluster(s3)
+    make_bucket(cluster, "s3://rehearsed", s3.url)
+    cluster.create_bucket("goal-of-copy")
+    bucket, stored = "s3://rehearsed", sorted(bodies)[:5]
+    assert finished(cluster, cluster.bucket_action("POST", bucket, "prefetch-listrange", {"objnames": stored}))[0] == 5
+
+    def dry(method, action, **value):
+        return finished(cluster, cluster.bucket_action(method, bucket, action, {"template": "d/", "dry_run": True} | value))
+
+    whole, cold = sum(map(len, bodies.values())), sum(len(body) for name, body in bodies.items() if name not in stored)
+    assert dry("POST", "prefetch-listrange") == (7, cold)
+    assert dry("DELETE", "evict-listrange") == (5, whole - cold)
+    assert dry("DELETE", "delete-listrange") == (12, whole)
+    assert dry("POST", "copy-listrange", tobck={"name": "goal-of-copy", "provider": "ais"}) == (12, whole)
+    assert cluster.names(bucket, flags="1") == stored and cluster.names(bucket) == sorted(bodies) and cluster.names("goal-of-copy") == []
+    assert len(s3.client.list_objects_v2(Bucket="rehearsed")["Contents"]) == 12
+    refused = cluster.bucket_action("POST", bucket, "prefetch-listrange", {"template": "", "dry_run": True, "latest-ver": True})
+    assert refused.status == 400 and b"send one of them" in refused.body, refused
+
+
+def test_the_latest_version_is_fetched_told_and_copied(upstream_cluster, s3, rng):
+    cluster = upstream_cluster(s3)
+    s3.client.create_bucket(Bucket="renewed")
+    make_bucket(cluster, "s3://renewed", s3.url)
+    cluster.create_bucket("goal-of-renewed")
+    bucket, names = "s3://renewed", ["a", "b", "c", "gone"]
+    old, new = ({name: rng.randbytes(1000 + extra) for name in names} for extra in (0, 7))
+    for name in names:
+        s3.client.put_object(Bucket="renewed", Key=name, Body=old[name])
+    assert finished(cluster, cluster.bucket_action("POST", bucket, "prefetch-listrange", {"template": ""})) == (4, 4000)
+    for name in ("a", "b", "c"):
+        s3.client.put_object(Bucket="renewed", Key=name, Body=new[name])
+    s3.client.delete_object(Bucket="renewed", Key="gone")
+    assert cluster.head(bucket, "a").headers["Content-Length"] == "1000"
+
+    def head(name):
+        return client.request("HEAD", cluster.url(bucket, name) + "&latest-ver=true", expect=False)
+
+    assert head("a").headers["Content-Length"] == "1007" and head("gone").status == 404
+    assert finished(cluster, cluster.bucket_action("POST", bucket, "prefetch-listrange", {"objnames": ["a", "b"]})) == (1, 1007)  # "a" is cold since
+    assert finished(cluster, cluster.bucket_action("POST", bucket, "prefetch-listrange", {"objnames": ["a", "b"], "latest-ver": True})) == (1, 1007)
+    assert [cluster.get(bucket, name).body for name in ("a", "b", "c")] == [new["a"], new["b"], old["c"]]
+    copy = {"template": "", "latest-ver": True, "tobck": {"name": "goal-of-renewed", "provider": "ais"}}
+    assert finished(cluster, cluster.bucket_action("POST", bucket, "copy-listrange", copy)) == (3, 3021)
+    cluster.assert_bodies("goal-of-renewed", {name: new[name] for name in ("a", "b", "c")})
 
 
 def test_the_command_line(upstream_cluster, web, rng, tmp_path):
