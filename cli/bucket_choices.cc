@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 
 namespace tarn::cli {
@@ -55,13 +56,12 @@ Status set_coding(ordered_json& tree, const BucketChoices& choices) {
 Result<ordered_json> props_of(const BucketChoices& choices, const std::string& provider) {
   ordered_json tree;
   if (!choices.upstream.empty()) {
-    if (provider == "ais")
+    const auto kind = api::upstream_kind({provider, "", "", ""});
+    if (!kind)
       return fail(Errc::invalid_argument,
-                  "--upstream is for buckets of another provider: s3://BUCKET or ht://BUCKET");
-    if (provider == "ht")
-      tree["extra"]["http"]["url"] = choices.upstream;
-    else
-      tree["extra"]["aws"]["endpoint"] = choices.upstream;
+                  "--upstream is for buckets of another provider: s3://BUCKET, gs://BUCKET or "
+                  "ht://BUCKET");
+    tree = ordered_json(api::server_props(*kind, choices.upstream));
   }
   if (!choices.ec.empty()) TRY_OK(set_coding(tree, choices));
   if (choices.copies != 0) {

@@ -11,11 +11,11 @@ namespace tarn::cli {
 
 /// A user's choices for a bucket; empty is the cluster's default.
 struct BucketChoices {
-  std::string ec;                ///< "4+2": data slices and parity slices
-  std::string layout;            ///< of `ec`: "whole" or "striped"
-  int copies = 0;                ///< of each object
-  std::string domain;            ///< of `copies`: "drive" or "node"
-  std::string upstream;          ///< URL of the server that has the objects of s3:// or ht://
+  std::string ec;        ///< "4+2": data slices and parity slices
+  std::string layout;    ///< of `ec`: "whole" or "striped"
+  int copies = 0;        ///< of each object
+  std::string domain;    ///< of `copies`: "drive" or "node"
+  std::string upstream;  ///< URL of the server that has the objects of a bucket with an upstream
   std::vector<std::string> set;  ///< "durability=strict": any property by its path
 };
 

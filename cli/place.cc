@@ -2,6 +2,7 @@
 
 #include "common/api/bucket.h"
 #include "common/api/request_path.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 
 namespace tarn::cli {
@@ -33,10 +34,10 @@ Result<Place> parse_place(std::string_view text) {
   if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
     const auto scheme = text.substr(0, scheme_end);
     const auto provider = api::canonical_provider(scheme == "tarn" ? "ais" : scheme);
-    if (!provider || (*provider != "ais" && *provider != "aws" && *provider != "ht"))
+    if (!provider || (*provider != "ais" && !api::has_upstream({*provider, "", "", ""})))
       return fail(Errc::unsupported,
-                  "'{}': {}:// belongs to later work; write BUCKET/OBJECT, s3://BUCKET/OBJECT or "
-                  "ht://BUCKET/OBJECT",
+                  "'{}': {}:// belongs to later work; write BUCKET/OBJECT, s3://BUCKET/OBJECT, "
+                  "gs://BUCKET/OBJECT or ht://BUCKET/OBJECT",
                   text, scheme);
     place.provider = *provider;
     rest = text.substr(scheme_end + 3);

@@ -4,6 +4,7 @@
 
 #include "common/api/eviction_props.h"
 #include "common/api/status.h"
+#include "common/api/upstream_props.h"
 #include "common/base/random.h"
 #include "common/cluster/membership.h"
 #include "common/obs/log.h"
@@ -61,8 +62,7 @@ Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& con
 Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name) {
   auto found = co_await find_bucket(services, name);
   const bool is_unknown = !found && found.error().code == Errc::bucket_not_found;
-  if (!is_unknown || name.provider != "aws" || !name.ns_uuid.empty() || !name.ns_name.empty())
-    co_return found;
+  if (!is_unknown || !api::is_found_by_name(name)) co_return found;
   CO_TRY(auto props, upstream_defaults(services.view.state()->config));
   auto there = co_await check_upstream_bucket(services, name, std::move(props), Server::configured);
   if (!there && there.error().code == Errc::bucket_not_found) co_return found;

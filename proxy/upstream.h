@@ -12,7 +12,7 @@ namespace tarn::proxy {
 /// with the server that was asked, so that all targets ask that one. Errors are the target's:
 /// bucket_not_found, forbidden for a server that the operator did not list or that refuses,
 /// unavailable when it or all targets do not answer.
-/// With Server::configured only when targets were started with a server or credentials for S3.
+/// With Server::configured only when targets were started with a server or credentials for it.
 enum class Server : std::uint8_t { any, configured };
 Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, api::Bucket name,
                                                      api::BucketProps props,
@@ -22,9 +22,9 @@ Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, a
 /// slices, which are meant for objects that are nowhere else, and with eviction.
 [[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
 
-/// As find_bucket(). A bucket of S3 that the cluster does not know, and upstream has, becomes known
-/// to it, as in AIStore: of the server and with the credentials that targets were started with.
-/// Where they were started with none, nothing is asked, and it is bucket_not_found.
+/// As find_bucket(). A bucket that the cluster does not know, and the cloud of its provider has,
+/// becomes known to it, as in AIStore: of the server and with the credentials that targets were
+/// started with. Where they were started with none, nothing is asked, and it is bucket_not_found.
 Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name);
 
 /// The target that is asked about upstream next: any one that answers. unavailable without one.

@@ -85,8 +85,9 @@ void Options::bind(Settings& settings) {
         upstream_endpoints = text;
         return {};
       },
-      "servers of upstream buckets that this target may ask, with commas between them; AWS itself "
-      "need not be listed");
+      "servers of upstream buckets that this target may ask, with commas between them; AWS and "
+      "Google "
+      "themselves need not be listed");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

@@ -64,6 +64,8 @@ constexpr std::array kLeaves{
     Leaf{"extra.aws.max_pagesize", "0"},
     Leaf{"extra.aws.multipart_size", R"("0B")"},
     Leaf{"extra.gcp.application_creds", R"("")"},
+    Leaf{"extra.gcp.endpoint", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"extra.gcp.profile", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.oci.region", R"("")"},
     Leaf{"extra.http.url", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.custom", R"("")", Kind::text, 0, kTextBytesMax},
@@ -108,13 +110,15 @@ constexpr std::array kLeaves{
 };
 
 /// AIStore leaves these out where they have nothing to say.
-constexpr std::array<std::string_view, 12> kLeftOutWhenDefault{
+constexpr std::array<std::string_view, 14> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
     "extra.aws.max_pagesize",
     "extra.aws.multipart_size",
     "extra.gcp.application_creds",
+    "extra.gcp.endpoint",
+    "extra.gcp.profile",
     "extra.oci.region",
     "extra.http.url",
     "extra.custom",
@@ -454,8 +458,7 @@ BucketProps reset_props(const BucketProps& props, BucketProps defaults) {
       defaults.others[key] = found->second;
   // The server of a bucket's objects stays.
   for (const auto& [key, value] : props.others)
-    if (key.starts_with("extra.aws.") || key.starts_with("extra.http."))
-      defaults.others[key] = value;
+    if (key.starts_with("extra.") && key != "extra.custom") defaults.others[key] = value;
   return defaults;
 }
 

@@ -8,11 +8,19 @@
 namespace tarn::api {
 namespace {
 
-constexpr const char* kEndpoint = "extra.aws.endpoint";
-constexpr const char* kRegion = "extra.aws.cloud_region";
-constexpr const char* kProfile = "extra.aws.profile";
-constexpr const char* kUrl = "extra.http.url";
-constexpr std::array kS3Only{kEndpoint, kRegion, kProfile};
+/// A provider with an upstream, and the properties of its own; "" where it has none.
+struct KindRow {
+  std::string_view provider;
+  UpstreamKind kind;
+  const char* server;
+  const char* region;
+  const char* profile;
+};
+constexpr std::array kKinds{
+    KindRow{"aws", UpstreamKind::s3, "extra.aws.endpoint", "extra.aws.cloud_region",
+            "extra.aws.profile"},
+    KindRow{"gcp", UpstreamKind::gcs, "extra.gcp.endpoint", "", "extra.gcp.profile"},
+    KindRow{"ht", UpstreamKind::web, "extra.http.url", "", ""}};
 constexpr const char* kValidate = "versioning.validate_warm_get";
 constexpr const char* kSynchronize = "versioning.synchronize";
 
@@ -22,6 +30,13 @@ std::string text_at(const BucketProps& props, const char* path) {
   if (found == props.others.end()) return "";
   const auto value = nlohmann::json::parse(found->second, nullptr, false);
   return value.is_string() ? value.get<std::string>() : "";
+}
+
+const KindRow* row_of(const Bucket& bucket) {
+  const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const KindRow& each) {
+    return each.provider == bucket.provider;
+  });
+  return row == kKinds.end() ? nullptr : &*row;
 }
 
 Status check_url(const char* path, const std::string& text) {
@@ -34,14 +49,14 @@ Status check_url(const char* path, const std::string& text) {
 }
 
 /// The region becomes part of a host name.
-Status check_region(const std::string& text) {
+Status check_region(const char* path, const std::string& text) {
   const bool is_word = std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   });
   if (is_word) return {};
   return fail(Errc::invalid_argument,
               "bucket property '{}' cannot be \"{}\": a region such as \"us-east-1\" is allowed",
-              kRegion, text);
+              path, text);
 }
 
 Status check_not_set(const Bucket& bucket, const BucketProps& props, const char* path) {
@@ -52,14 +67,36 @@ Status check_not_set(const Bucket& bucket, const BucketProps& props, const char*
 
 }  // namespace
 
-bool has_upstream(const Bucket& bucket) {
-  return bucket.provider == "aws" || bucket.provider == "ht";
+std::optional<UpstreamKind> upstream_kind(const Bucket& bucket) {
+  const KindRow* row = row_of(bucket);
+  if (row == nullptr) return std::nullopt;
+  return row->kind;
+}
+
+bool has_upstream(const Bucket& bucket) { return row_of(bucket) != nullptr; }
+
+bool is_found_by_name(const Bucket& bucket) {
+  const KindRow* row = row_of(bucket);
+  return row != nullptr && row->kind != UpstreamKind::web && bucket.ns_uuid.empty() &&
+         bucket.ns_name.empty();
+}
+
+nlohmann::json server_props(UpstreamKind kind, std::string_view url) {
+  const auto row = std::find_if(kKinds.begin(), kKinds.end(),
+                                [&](const KindRow& each) { return each.kind == kind; });
+  const std::string_view path = row->server;
+  const auto first = path.find('.');
+  const auto last = path.rfind('.');
+  const std::string group(path.substr(first + 1, last - first - 1));
+  const std::string key(path.substr(last + 1));
+  return {{"extra", {{group, {{key, url}}}}}};
 }
 
 UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props) {
-  if (bucket.provider == "ht") return {UpstreamKind::web, text_at(props, kUrl), "", ""};
-  return {UpstreamKind::s3, text_at(props, kEndpoint), text_at(props, kRegion),
-          text_at(props, kProfile)};
+  const KindRow* row = row_of(bucket);
+  if (row == nullptr) return {};
+  return {row->kind, text_at(props, row->server), text_at(props, row->region),
+          text_at(props, row->profile)};
 }
 
 Freshness freshness_of(const BucketProps& props) {
@@ -68,26 +105,26 @@ Freshness freshness_of(const BucketProps& props) {
 }
 
 Status check_upstream(const Bucket& bucket, const BucketProps& props) {
-  const bool is_web = bucket.provider == "ht";
-  if (bucket.provider != "aws")
-    for (const char* path : kS3Only) TRY_OK(check_not_set(bucket, props, path));
-  if (!is_web) TRY_OK(check_not_set(bucket, props, kUrl));
+  const KindRow* own = row_of(bucket);
+  for (const KindRow& row : kKinds)
+    for (const char* path : {row.server, row.region, row.profile})
+      if (&row != own && *path != '\0') TRY_OK(check_not_set(bucket, props, path));
   for (const char* path : {kValidate, kSynchronize})
     if (bucket.provider == "ais" && props.others.contains(path))
       return fail(Errc::invalid_argument,
                   "bucket property '{}' cannot be true for {}: it has nothing upstream", path,
                   bucket.display());
   if (bucket.provider == "ais") return {};
-  if (!has_upstream(bucket))
+  if (own == nullptr)
     return fail(Errc::unsupported, "bucket \"{}\": buckets of this provider belong to later work",
                 bucket.display());
   const UpstreamProps upstream = upstream_of(bucket, props);
-  if (is_web && upstream.url.empty())
+  if (own->kind == UpstreamKind::web && upstream.url.empty())
     return fail(Errc::invalid_argument,
                 "bucket \"{}\" needs the property '{}': the URL that its objects lie below",
-                bucket.display(), kUrl);
-  if (!upstream.url.empty()) TRY_OK(check_url(is_web ? kUrl : kEndpoint, upstream.url));
-  TRY_OK(check_region(upstream.region));
+                bucket.display(), own->server);
+  if (!upstream.url.empty()) TRY_OK(check_url(own->server, upstream.url));
+  TRY_OK(check_region(own->region, upstream.region));
   for (const char* path : {"mirror.enabled", "ec.enabled"})
     if (props.others.contains(path))
       return fail(Errc::invalid_argument,

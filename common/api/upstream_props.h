@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "common/api/bucket.h"
 #include "common/api/bucket_props.h"
@@ -11,22 +15,32 @@ namespace tarn::api {
 
 /// How to speak to an upstream server.
 enum class UpstreamKind : std::uint8_t {
-  s3,  ///< provider "aws": AWS, or any server that speaks S3
-  web  ///< provider "ht": files below a URL of a web server
+  s3,   ///< provider "aws": AWS, or any server that speaks S3
+  gcs,  ///< provider "gcp": Google Cloud Storage, by its XML API
+  web   ///< provider "ht": files below a URL of a web server
 };
 
 /// Where the objects of a bucket come from (docs/decisions/021).
 struct UpstreamProps {
   UpstreamKind kind = UpstreamKind::s3;
-  std::string url;      ///< http(s); of S3 empty for AWS itself
+  std::string url;      ///< http(s); empty: the server that targets were started with
   std::string region;   ///< of S3: empty for the default
-  std::string profile;  ///< of S3: whose credentials; empty for the default
+  std::string profile;  ///< of S3 and Google: whose credentials; empty for the default
 
   bool operator==(const UpstreamProps&) const = default;
 };
 
+/// The kind of server that a bucket of this provider has upstream; nothing for a bucket that has no
+/// upstream.
+[[nodiscard]] std::optional<UpstreamKind> upstream_kind(const Bucket& bucket);
 /// True for a bucket whose objects come from upstream, and can be fetched again.
 [[nodiscard]] bool has_upstream(const Bucket& bucket);
+/// True for a bucket that can be found upstream by its name alone, and so becomes known by its
+/// first use. A web server's needs its URL.
+[[nodiscard]] bool is_found_by_name(const Bucket& bucket);
+/// Properties that name the server: {"extra":{"aws":{"endpoint":URL}}}, as with_changes() takes
+/// them.
+[[nodiscard]] nlohmann::json server_props(UpstreamKind kind, std::string_view url);
 /// Where they come from. Only for a bucket that has_upstream() and passed check_upstream().
 [[nodiscard]] UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props);
 

@@ -14,18 +14,19 @@ bool is_complete(const AwsCredentials& credentials) {
   return !credentials.access_key.empty() && !credentials.secret_key.empty();
 }
 
-Result<std::map<std::string, AwsCredentials>> read_profiles(const Environment& environment) {
-  const auto named = environment("AWS_SHARED_CREDENTIALS_FILE");
-  const auto home = environment("HOME");
+Result<std::map<std::string, AwsCredentials>> read_profiles(const Environment& environment,
+                                                            const IdentityNames& names) {
+  const auto named = environment(names.file);
+  const auto home = *names.home_file == '\0' ? std::nullopt : environment("HOME");
   if (!named && !home) return std::map<std::string, AwsCredentials>();
-  const std::string path = named ? *named : *home + "/.aws/credentials";
+  const std::string path = named ? *named : *home + names.home_file;
   std::ifstream file(path);
   if (!file && !named) return std::map<std::string, AwsCredentials>();
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || file.bad())
-    return fail(Errc::invalid_argument, "AWS_SHARED_CREDENTIALS_FILE: {} cannot be read", path);
-  auto profiles = parse_credentials_file(text.str());
+    return fail(Errc::invalid_argument, "{}: {} cannot be read", names.file, path);
+  auto profiles = parse_credentials_file(text.str(), names);
   if (!profiles) return fail(Errc::invalid_argument, "{}: {}", path, profiles.error().message);
   return profiles;
 }
@@ -40,7 +41,8 @@ Environment process_environment() {
   };
 }
 
-Result<std::map<std::string, AwsCredentials>> parse_credentials_file(std::string_view text) {
+Result<std::map<std::string, AwsCredentials>> parse_credentials_file(std::string_view text,
+                                                                     const IdentityNames& names) {
   std::map<std::string, AwsCredentials> out;
   AwsCredentials* profile = nullptr;
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -62,34 +64,36 @@ Result<std::map<std::string, AwsCredentials>> parse_credentials_file(std::string
       return fail(Errc::invalid_argument, "line {}: stands before the first '[profile]'", number);
     const auto key = to_lower(trim(line.substr(0, equals)));
     const auto value = std::string(trim(line.substr(equals + 1)));
-    if (key == "aws_access_key_id") profile->access_key = value;
-    if (key == "aws_secret_access_key") profile->secret_key = value;
-    if (key == "aws_session_token") profile->session_token = value;
+    if (key == names.access_entry) profile->access_key = value;
+    if (key == names.secret_entry) profile->secret_key = value;
+    if (!key.empty() && key == names.token_entry) profile->session_token = value;
   }
   return out;
 }
 
-Result<AwsIdentities> AwsIdentities::load(const Environment& environment) {
+Result<AwsIdentities> AwsIdentities::load(const Environment& environment,
+                                          const IdentityNames& names) {
   AwsIdentities out;
-  TRY(out.profiles_, read_profiles(environment));
-  const auto access_key = environment("AWS_ACCESS_KEY_ID");
-  const auto secret_key = environment("AWS_SECRET_ACCESS_KEY");
+  out.names_ = names;
+  TRY(out.profiles_, read_profiles(environment, names));
+  const auto access_key = environment(names.access_key);
+  const auto secret_key = environment(names.secret_key);
   if (access_key.has_value() != secret_key.has_value())
-    return fail(
-        Errc::invalid_argument,
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: one of them is set and the other not");
+    return fail(Errc::invalid_argument, "{} and {}: one of them is set and the other not",
+                names.access_key, names.secret_key);
   if (access_key) {
-    out.usual_ =
-        AwsCredentials{*access_key, *secret_key, environment("AWS_SESSION_TOKEN").value_or("")};
+    out.usual_ = AwsCredentials{*access_key, *secret_key, ""};
+    if (*names.session_token != '\0')
+      out.usual_->session_token = environment(names.session_token).value_or("");
     return out;
   }
-  const auto named = environment("AWS_PROFILE");
+  const auto named = environment(names.profile);
   const auto found = out.profiles_.find(named.value_or("default"));
   if (found != out.profiles_.end() && is_complete(found->second)) {
     out.usual_ = found->second;
   } else if (named) {
-    return fail(Errc::invalid_argument, "AWS_PROFILE: no profile '{}' with both keys is there",
-                *named);
+    return fail(Errc::invalid_argument, "{}: no profile '{}' with both keys is there",
+                names.profile, *named);
   }
   return out;
 }
@@ -99,8 +103,8 @@ Result<std::optional<AwsCredentials>> AwsIdentities::find(const std::string& pro
   const auto found = profiles_.find(profile);
   if (found == profiles_.end() || !is_complete(found->second))
     return fail(Errc::invalid_argument,
-                "extra.aws.profile: this target's credentials have no profile '{}' with both keys",
-                profile);
+                "{}: this target's credentials have no profile '{}' with both keys",
+                names_.property, profile);
   return std::optional(found->second);
 }
 

@@ -28,8 +28,8 @@ bool has_memory_for_parts() {
 /// True if parts of the version can be asked for one by one.
 bool is_certain_version(const UpstreamObject& object) { return object.is_same_version(object); }
 
-/// Returns the checksums of the whole object, whose first part `object` describes. Where its entity
-/// tag is none, S3 is asked by a HEAD.
+/// Returns the checksums of the whole object, whose first part `object` describes. S3 is asked by a
+/// HEAD where the part's head says none.
 Task<http::Fields> checksums_of_whole(Upstream& upstream, const UpstreamName& name,
                                       const UpstreamObject& object) {
   if (!object.checksums.empty() || name.props.kind == api::UpstreamKind::web)

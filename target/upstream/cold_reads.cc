@@ -99,6 +99,12 @@ http::Fields passed_fields(const http::Request& request) {
   return out;
 }
 
+/// Range and If-Match of a part, for a server that does not understand more.
+http::Fields plain_part(ByteRange range, const std::string& etag) {
+  return {{"Range", fmt::format("bytes={}-{}", range.offset, range.offset + range.length - 1)},
+          {"If-Match", etag}};
+}
+
 bool has_several_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos;
 }
@@ -178,7 +184,16 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
                      "one range a request, please: several in one are not served");
     fields.clear();
   }
-  auto download = co_await upstream_.get(upstream_name(wanted), std::move(fields));
+  const UpstreamName name = upstream_name(wanted);
+  CO_TRY(const UpstreamServer server, upstream_.server_of(name));
+  if (!dialect_of(server).understands_part(fields)) {
+    CO_TRY(const UpstreamObject object, co_await upstream_.head(name));
+    RangeAnswer chosen = choose_range(request, wanted, record_of(object, wanted));
+    if (chosen.refused) co_return co_await request.exchange.respond(std::move(chosen.response));
+    fields.clear();
+    if (chosen.response.status == 206) fields = plain_part(chosen.range, object.etag);
+  }
+  auto download = co_await upstream_.get(name, std::move(fields));
   if (!download) co_return fail(download.error());
   CO_TRY(auto unchanged,
          judge_conditions(request.head(), wanted, record_of(download->object, wanted)));

@@ -36,71 +36,144 @@ struct UpstreamPage {
     std::string etag;
     std::optional<std::int64_t> modified;
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries;  ///< sorted by the bytes of their names
   bool more = false;
+  std::string marker;  ///< with `more`: the server's own word for where the next page begins
 };
 
-/// How one kind of server is spoken to: requests, and the meaning of answers. Pure: no I/O, no
-/// state. Thread-safe.
-///
-/// S3 as in AWS's "Amazon S3 API Reference" (GetObject, HeadObject, HeadBucket, ListObjectsV2);
-/// signatures by common/security/sigv4.h. Of web servers only RFC 9110 is expected.
+/// A page to ask for: names greater than `after` that begin with `prefix`.
+struct UpstreamListOrder {
+  std::string prefix;
+  std::string after;
+  std::size_t limit = 1000;
+  bool by_directory = false;
+  std::string marker = {};  ///< of the page before; empty for the first one
+};
 
-/// GET or HEAD of an object. `more`: further fields, such as Range. `now`: seconds since the epoch,
-/// for the signature. Nothing but the server's own credentials goes into it.
-[[nodiscard]] http::ClientRequest object_request(const UpstreamServer& server, http::Method method,
-                                                 std::string_view object, http::Fields more,
-                                                 std::int64_t now);
-/// A request that changes an object of S3.
+/// A request that changes an object.
 struct UpstreamChange {
   http::Method method = http::Method::put;
   security::RequestToSign::Pairs query = {};  ///< of an upload in parts
   http::Fields fields = {};
-  std::string body = {};           ///< a small one, which is signed
-  bool has_streamed_body = false;  ///< its bytes are not signed: a field says their checksum
+  std::string body = {};  ///< a small one, which S3 has signed
+  /// Length of a body that is not in `body`. A field says its checksum, and no signature covers it.
+  std::optional<std::uint64_t> streamed_bytes = std::nullopt;
 };
-/// unsupported for a web server, which takes no writes.
-[[nodiscard]] Result<http::ClientRequest> change_request(const UpstreamServer& server,
-                                                         std::string_view object,
-                                                         UpstreamChange change, std::int64_t now);
-/// The id of an upload in parts, in the answer to POST ?uploads. bad_upstream without one.
-[[nodiscard]] Result<std::string> upload_id_in(const UpstreamServer& server, std::string_view body);
-/// The body of CompleteMultipartUpload. `tags`: the entity tags of the parts, the first one first.
-[[nodiscard]] std::string complete_body(const std::vector<std::string>& tags);
-/// The entity tag that CompleteMultipartUpload answers with. Its status is 200 also where it has
-/// failed: the body then has an error (bad_upstream, or unavailable for what may pass).
-[[nodiscard]] Result<std::string> completed_tag_in(const UpstreamServer& server,
-                                                   std::string_view body);
-/// The MD5 of the body that an answer of S3 says by its entity tag, in base64; empty: it says none.
-/// It does not for uploads in parts, whose tag has a dash, and for objects that are encrypted with
-/// a customer's or a KMS key ("Checking object integrity", AWS).
-[[nodiscard]] std::string md5_in(const http::ClientResponse& answer);
-/// A request that succeeds if the bucket is there and may be read.
-[[nodiscard]] http::ClientRequest bucket_request(const UpstreamServer& server, std::int64_t now);
-/// One page: names greater than `after` that begin with `prefix`. unsupported for a web server,
-/// which has no lists.
-[[nodiscard]] Result<http::ClientRequest> list_request(const UpstreamServer& server,
-                                                       std::string_view prefix,
-                                                       std::string_view after, std::size_t limit,
-                                                       bool by_directory, std::int64_t now);
 
-/// The object that the head of a 200 or 206 describes. bad_upstream for an answer that cannot be
-/// used: S3's without entity tag, a 206 whose Content-Range cannot be read.
-[[nodiscard]] Result<UpstreamObject> object_in(const UpstreamServer& server,
-                                               const http::ClientResponse& answer);
-/// bad_upstream for what is no list.
-[[nodiscard]] Result<UpstreamPage> page_in(const UpstreamServer& server, std::string_view body);
-
-/// What an answer that is no success means.
+/// Meaning of an answer that is no success.
 struct Refusal {
   Error error;                ///< names the server and what it said
-  bool may_pass = false;      ///< the same request may succeed a moment later: 429, 5xx
+  bool may_pass = false;      ///< the same request may succeed a moment later: 408, 429, 5xx
   bool is_absent = false;     ///< 404: the object, or the bucket, which `names_object` tells apart
-  bool names_object = false;  ///< S3's NoSuchKey: it is the object that is absent
-  bool names_bucket = false;  ///< S3's NoSuchBucket
+  bool names_object = false;  ///< the server's code says that the object is absent (NoSuchKey)
+  bool names_bucket = false;  ///< the server's code says that the bucket is absent (NoSuchBucket)
 };
-/// `about`: "GET ais://..", for the message. `body` may be cut.
-[[nodiscard]] Refusal refusal_in(const UpstreamServer& server, std::string_view about,
-                                 const http::ClientResponse& answer);
+
+/// Requests to one kind of server, and the meaning of its answers. Pure: no I/O, no state.
+/// Thread-safe. One object a kind, see dialect_of().
+///
+/// `now`: seconds since the epoch, for signatures. Nothing but the server's own credentials goes
+/// into a request.
+class Dialect {
+ public:
+  Dialect() = default;
+  virtual ~Dialect() = default;
+  Dialect(const Dialect&) = delete;
+  Dialect& operator=(const Dialect&) = delete;
+
+  /// GET or HEAD of an object. `more`: further fields, such as Range.
+  [[nodiscard]] virtual http::ClientRequest object_request(const UpstreamServer& server,
+                                                           http::Method method,
+                                                           std::string_view object,
+                                                           http::Fields more,
+                                                           std::int64_t now) const = 0;
+  /// True if this kind of server does what `fields` (Range, If-Range) say, as RFC 9110 has it. If
+  /// false, ask by HEAD first, and then for "bytes=A-B" with If-Match.
+  [[nodiscard]] virtual bool understands_part(const http::Fields& fields) const;
+  /// A request that succeeds if the bucket is there and may be read.
+  [[nodiscard]] virtual http::ClientRequest bucket_request(const UpstreamServer& server,
+                                                           std::int64_t now) const = 0;
+  /// unsupported for a server that has no lists.
+  [[nodiscard]] virtual Result<http::ClientRequest> list_request(const UpstreamServer& server,
+                                                                 const UpstreamListOrder& order,
+                                                                 std::int64_t now) const = 0;
+  /// The object that the head of a 200 or 206 describes. bad_upstream for an answer that cannot be
+  /// used: S3's without entity tag, a 206 whose Content-Range cannot be read.
+  [[nodiscard]] virtual Result<UpstreamObject> object_in(
+      const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
+  /// The page in the answer to `order`, without names up to `order.after`. It may be empty and yet
+  /// have more: ask again with its marker. bad_upstream for what is no list.
+  [[nodiscard]] virtual Result<UpstreamPage> page_in(const UpstreamServer& server,
+                                                     const UpstreamListOrder& order,
+                                                     std::string_view body) const = 0;
+  /// `about`: "GET s3://..", for the message. The body of `answer` may be cut.
+  [[nodiscard]] Refusal refusal_in(const UpstreamServer& server, std::string_view about,
+                                   const http::ClientResponse& answer) const;
+
+ protected:
+  /// Code and message of a refusal; empty where the server has none.
+  struct Said {
+    std::string code;
+    std::string message;
+  };
+  [[nodiscard]] virtual Said said_in(const http::ClientResponse& answer) const = 0;
+};
+
+/// A kind of server that takes writes. Changes are described here and signed by change_request().
+/// Large objects go in parts: begin_upload(), put_part() in any order, complete_upload().
+class WritableDialect : public Dialect {
+ public:
+  /// The request of a change, signed.
+  [[nodiscard]] virtual http::ClientRequest change_request(const UpstreamServer& server,
+                                                           std::string_view object,
+                                                           UpstreamChange change,
+                                                           std::int64_t now) const = 0;
+  /// PUT of a small object. `fields`: its Content-Type and Content-Encoding; `md5`: of its bytes,
+  /// in base64.
+  [[nodiscard]] virtual UpstreamChange put_whole(const http::Fields& fields,
+                                                 const std::string& md5) const = 0;
+  /// Nothing for a server that needs no beginning: the caller chooses an id of letters and digits.
+  [[nodiscard]] virtual std::optional<UpstreamChange> begin_upload(
+      const http::Fields& fields) const = 0;
+  /// The id of an upload in parts, in the answer to begin_upload(). bad_upstream without one.
+  [[nodiscard]] virtual Result<std::string> upload_id_in(const UpstreamServer& server,
+                                                         std::string_view body) const = 0;
+  /// `number`: of the part, from 1.
+  [[nodiscard]] virtual UpstreamChange put_part(const std::string& id, std::uint64_t number,
+                                                const std::string& md5) const = 0;
+  /// The tag by which complete_upload() names a part that was accepted. bad_upstream without one.
+  [[nodiscard]] virtual Result<std::string> part_tag_in(const http::ClientResponse& answer,
+                                                        const std::string& id,
+                                                        std::uint64_t number) const = 0;
+  /// `tags`: of the parts, the first one first.
+  [[nodiscard]] virtual UpstreamChange complete_upload(const std::string& id,
+                                                       const std::vector<std::string>& tags,
+                                                       const http::Fields& fields) const = 0;
+  /// The entity tag in the answer to complete_upload(). S3 answers 200 also where it has failed:
+  /// the body then has an error (bad_upstream, or unavailable for what may pass).
+  [[nodiscard]] virtual Result<std::string> completed_tag_in(
+      const UpstreamServer& server, const http::ClientResponse& answer) const = 0;
+  /// Removes the parts of an upload. Nothing where the server does that by itself.
+  [[nodiscard]] virtual std::optional<UpstreamChange> abort_upload(const std::string& id) const = 0;
+  /// The MD5 of the body that an answer to put_whole(), put_part() or a GET says, in base64; empty:
+  /// it says none.
+  [[nodiscard]] virtual std::string md5_in(const http::ClientResponse& answer) const = 0;
+};
+
+[[nodiscard]] const Dialect& dialect_of(const UpstreamServer& server);
+/// unsupported for a web server, which takes no writes.
+[[nodiscard]] Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server);
+
+// Parts of all dialects.
+
+/// "/base/name": `object` below the path of the server's URL, percent-encoded.
+[[nodiscard]] std::string upstream_path(const UpstreamServer& server, std::string_view object);
+/// Size, version and type in an answer: all of object_in() but checksums.
+[[nodiscard]] Result<UpstreamObject> described_object(const UpstreamServer& server,
+                                                      const http::ClientResponse& answer);
+/// True if the body of an answer that describes `object` is not the whole of it.
+[[nodiscard]] bool is_part_of(const UpstreamObject& object, const http::ClientResponse& answer);
+/// Sorts entries, and removes those up to `after`.
+void tidy_page(UpstreamPage& page, std::string_view after);
 
 }  // namespace tarn::target

@@ -27,17 +27,18 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
   } catch (const json::exception& problem) {
     co_return fail(Errc::invalid_argument, "upstream: {}", problem.what());
   }
-  if (asked.value("configured", false) && !upstream.is_configured())
-    co_return fail(Errc::bucket_not_found, "{}: this target was started without a server of S3",
-                   bucket.display());
   CO_TRY(const auto props, api::with_changes(api::BucketProps(), asked["props"]));
   CO_TRY_OK(api::check_upstream(bucket, props));
   const api::UpstreamProps wanted = api::upstream_of(bucket, props);
+  const UpstreamServers& servers = upstream.servers();
+  if (asked.value("configured", false) && !servers.is_configured(wanted.kind))
+    co_return fail(Errc::bucket_not_found,
+                   "{}: this target was started without a server or credentials for \"{}\"",
+                   bucket.display(), bucket.provider);
   CO_TRY_OK(co_await upstream.check_bucket(bucket, wanted));
-  json extra = json::object();
-  if (wanted.kind == api::UpstreamKind::s3 && wanted.url.empty())
-    extra["aws"]["endpoint"] = upstream.endpoint();
-  http::Response answer(200, http::kJson, json{{"extra", extra}}.dump());
+  json server{{"extra", json::object()}};
+  if (wanted.url.empty()) server = api::server_props(wanted.kind, servers.endpoint(wanted.kind));
+  http::Response answer(200, http::kJson, server.dump());
   co_return co_await request.exchange.respond(std::move(answer));
 }
 
@@ -83,8 +84,8 @@ Task<Status> list_upstream(TargetNode& node, Upstream& upstream, http::Request& 
   CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
   const auto* bucket = state->bmd.find(BucketId(*id));
   if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
-  Upstream::ListOrder order{std::string(query.get("prefix")), std::string(query.get("after")),
-                            *limit, query.get("delimiter") == "/"};
+  UpstreamListOrder order{std::string(query.get("prefix")), std::string(query.get("after")), *limit,
+                          query.get("delimiter") == "/"};
   UpstreamPage page;
   do {
     CO_TRY(page, co_await upstream.list(bucket->name, api::upstream_of(bucket->name, bucket->props),

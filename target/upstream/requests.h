@@ -15,7 +15,8 @@ struct TargetNode;
 ///
 ///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there,
 ///                                     with the properties that say which server was asked.
-///                                     "configured": 404 unless this target has S3 of its own
+///                                     "configured": 404 unless this target was started with a
+///                                     server or credentials for it
 ///   GET  /v1/internal/upstream/list   the query of /v1/internal/list: a page of upstream's names
 [[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);
 

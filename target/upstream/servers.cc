@@ -4,11 +4,14 @@
 
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
+#include "common/obs/log.h"
 
 namespace tarn::target {
 namespace {
 
 constexpr const char* kDefaultRegion = "us-east-1";
+constexpr const char* kGoogleHost = "storage.googleapis.com";
+constexpr const char* kGoogleRegion = "auto";
 
 std::string origin_of(const http::Url& url) {
   return fmt::format("{}://{}", url.tls ? "https" : "http", to_lower(url.authority()));
@@ -43,63 +46,109 @@ http::Url aws_url(const std::string& bucket, const std::string& region) {
   return url;
 }
 
+/// Google's host for the XML API. A bucket is a part of the path.
+http::Url google_url() {
+  http::Url url;
+  url.tls = true;
+  url.port = 443;
+  url.host = kGoogleHost;
+  return url;
+}
+
+bool is_google_host(const http::Url& url) {
+  return url.tls && url.port == 443 && iequals(url.host, kGoogleHost);
+}
+
+bool is_own_host(api::UpstreamKind kind, const http::Url& url) {
+  switch (kind) {
+    case api::UpstreamKind::s3: return is_aws_host(url);
+    case api::UpstreamKind::gcs: return is_google_host(url);
+    case api::UpstreamKind::web: break;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string UpstreamServer::display() const { return origin_of(url) + url.path; }
 
+Status UpstreamServers::list(std::string_view setting, std::string_view urls) {
+  while (!urls.empty()) {
+    const auto comma = urls.find(',');
+    const auto url = server_url(trim(urls.substr(0, comma)));
+    if (!url)
+      return fail(Errc::invalid_argument,
+                  "{}: {}: URLs such as http://host:9000 are wanted, with commas between them",
+                  setting, url.error().message);
+    listed_.insert(origin_of(*url));
+    urls = comma == std::string_view::npos ? std::string_view() : urls.substr(comma + 1);
+  }
+  return {};
+}
+
 Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
                                               const security::Environment& environment) {
   UpstreamServers out;
-  std::string all(listed);
-  if (const auto endpoint = environment("AWS_ENDPOINT_URL")) {
-    out.endpoint_ = *endpoint;
-    all += (all.empty() ? "" : ",") + *endpoint;
-  }
-  std::string_view rest = all;
-  while (!rest.empty()) {
-    const auto comma = rest.find(',');
-    const auto text = trim(rest.substr(0, comma));
-    const auto url = server_url(text);
-    if (!url)
-      return fail(Errc::invalid_argument,
-                  "upstream.endpoints: {}: URLs such as http://host:9000 {}", url.error().message,
-                  "are wanted, with commas between them");
-    out.listed_.insert(origin_of(*url));
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  TRY_OK(out.list("upstream.endpoints", listed));
+  for (const auto& [kind, variable] : {std::pair(api::UpstreamKind::s3, "AWS_ENDPOINT_URL"),
+                                       std::pair(api::UpstreamKind::gcs, "GCS_ENDPOINT_URL")}) {
+    out.endpoints_[kind] = environment(variable).value_or("");
+    TRY_OK(out.list(variable, out.endpoints_[kind]));
   }
   out.region_ = environment("AWS_REGION").value_or(kDefaultRegion);
-  TRY(out.identities_, security::AwsIdentities::load(environment));
+  TRY(out.aws_, security::AwsIdentities::load(environment));
+  TRY(out.google_, security::AwsIdentities::load(environment, security::kGoogleNames));
+  if (environment("GOOGLE_APPLICATION_CREDENTIALS") && !out.google_.find("").value())
+    obs::log("target").warn(
+        "GOOGLE_APPLICATION_CREDENTIALS is not used: buckets of gs:// need an HMAC key in {} and "
+        "{}",
+        security::kGoogleNames.access_key, security::kGoogleNames.secret_key);
   return out;
 }
 
-bool UpstreamServers::is_configured() const {
-  const auto usual = identities_.find("");
-  return !endpoint_.empty() || (usual && usual->has_value());
+const security::AwsIdentities& UpstreamServers::identities(api::UpstreamKind kind) const {
+  return kind == api::UpstreamKind::gcs ? google_ : aws_;
+}
+
+bool UpstreamServers::is_configured(api::UpstreamKind kind) const {
+  if (kind == api::UpstreamKind::web) return false;
+  const auto usual = identities(kind).find("");
+  return !endpoint(kind).empty() || (usual && usual->has_value());
+}
+
+std::string UpstreamServers::endpoint(api::UpstreamKind kind) const {
+  const auto found = endpoints_.find(kind);
+  return found == endpoints_.end() ? "" : found->second;
 }
 
 Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
                                                   const api::UpstreamProps& props) const {
+  using api::UpstreamKind;
   UpstreamServer out;
   out.kind = props.kind;
   out.bucket = bucket.name;
-  const bool is_s3 = props.kind == api::UpstreamKind::s3;
-  if (is_s3) {
-    out.region = props.region.empty() ? region_ : props.region;
-    TRY(out.credentials, identities_.find(props.profile));
+  if (props.kind == UpstreamKind::s3) out.region = props.region.empty() ? region_ : props.region;
+  if (props.kind == UpstreamKind::gcs) out.region = kGoogleRegion;
+  if (props.kind != UpstreamKind::web) {
+    TRY(out.credentials, identities(props.kind).find(props.profile));
   }
-  const std::string& named = props.url.empty() ? endpoint_ : props.url;
-  if (named.empty()) {
+  const std::string named = props.url.empty() ? endpoint(props.kind) : props.url;
+  if (named.empty() && props.kind == UpstreamKind::s3) {
     out.url = aws_url(bucket.name, out.region);
     return out;
   }
-  TRY(out.url, server_url(named));
-  const bool is_allowed = listed_.contains(origin_of(out.url)) || (is_s3 && is_aws_host(out.url));
+  if (named.empty()) {
+    out.url = google_url();
+  } else {
+    TRY(out.url, server_url(named));
+  }
+  const bool is_allowed = listed_.contains(origin_of(out.url)) || is_own_host(props.kind, out.url);
   if (!is_allowed && SAFETY("safety.upstream_listed"))
     return fail(Errc::forbidden,
                 "bucket \"{}\": targets may not ask {}: the operator allows it with the setting "
                 "upstream.endpoints of each target",
                 bucket.display(), origin_of(out.url));
-  if (is_s3) out.url.path += "/" + bucket.name;
+  if (props.kind != UpstreamKind::web) out.url.path += "/" + bucket.name;
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,42 +17,47 @@ namespace tarn::target {
 struct UpstreamServer {
   api::UpstreamKind kind = api::UpstreamKind::s3;
   http::Url url;       ///< its path, without a slash at the end, goes before each name
-  std::string bucket;  ///< of S3: as it is called there, for messages
-  std::string region;  ///< of S3
+  std::string bucket;  ///< as it is called there, for messages
+  std::string region;  ///< of S3 and Google
   std::optional<security::AwsCredentials> credentials;  ///< nothing: requests are not signed
 
+  [[nodiscard]] bool is_signed() const { return credentials.has_value(); }
   /// "https://host:443/path", for messages: without credentials.
   [[nodiscard]] std::string display() const;
 };
 
-/// The servers that this target may ask. Requests go to AWS's own hosts by https, to the URLs that
-/// the operator listed, and nowhere else: the right to make a bucket is not the right to have a
-/// target speak with any host that it can reach. Immutable; thread-safe.
+/// The servers that this target may ask. Requests go to the clouds' own hosts by https, to the URLs
+/// that the operator listed, and nowhere else: the right to make a bucket is not the right to have
+/// a target speak with any host that it can reach. Immutable; thread-safe.
 class UpstreamServers {
  public:
   UpstreamServers() = default;
-  /// `listed`: the setting upstream.endpoints, URLs with commas between them. AWS_ENDPOINT_URL
-  /// counts as listed, and is the server of S3 buckets that name none; AWS_REGION is the region of
-  /// those that name none. Reads the credentials: blocking, at the start. invalid_argument for what
-  /// is no URL, and as AwsIdentities::load().
+  /// `listed`: the setting upstream.endpoints, URLs with commas between them. AWS_ENDPOINT_URL and
+  /// GCS_ENDPOINT_URL count as listed, and are the servers of buckets of their kind that name none;
+  /// AWS_REGION is the region of S3 buckets that name none. Reads the credentials: blocking, at the
+  /// start. invalid_argument for a text that is no URL, and as AwsIdentities::load().
   [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
                                                     const security::Environment& environment);
 
-  /// True if this target was started with a server or credentials for S3. Only then buckets of S3
+  /// True if this target was started with a server or credentials for this kind. Only then buckets
   /// that the cluster does not know are looked for.
-  [[nodiscard]] bool is_configured() const;
-  /// The server of S3 buckets that name none; empty: AWS.
-  [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
+  [[nodiscard]] bool is_configured(api::UpstreamKind kind) const;
+  /// The server of buckets of this kind that name none; empty: the cloud's own.
+  [[nodiscard]] std::string endpoint(api::UpstreamKind kind) const;
   /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
   /// that is none and for a profile that does not exist.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;
 
  private:
+  Status list(std::string_view setting, std::string_view urls);
+  [[nodiscard]] const security::AwsIdentities& identities(api::UpstreamKind kind) const;
+
   std::set<std::string> listed_;  // "https://host:443"
-  std::string endpoint_;          // of S3 buckets that name none; empty: AWS
+  std::map<api::UpstreamKind, std::string> endpoints_;
   std::string region_;
-  security::AwsIdentities identities_;
+  security::AwsIdentities aws_;
+  security::AwsIdentities google_;
 };
 
 }  // namespace tarn::target

@@ -7,6 +7,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
+#include "common/base/random.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {
@@ -17,6 +18,7 @@ constexpr std::uint64_t kPartsAtOnce = 4;
 constexpr std::uint64_t kPartUnit = 1U << 20U;
 constexpr std::chrono::seconds kPartPatience{600};
 constexpr std::chrono::seconds kLookEvery{60};  // a ring comes earlier
+constexpr std::size_t kOwnIdLength = 16;
 
 /// MD5 of a part of a file, in base64.
 Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::uint64_t length) {
@@ -38,16 +40,24 @@ Task<Result<std::string>> md5_of(FollowedFile& file, std::uint64_t offset, std::
   co_return base64(out);
 }
 
-/// The entity tag of an accepted body. bad_upstream when it is the MD5 of other bytes.
-Result<std::string> tag_in(const UpstreamName& name, const http::ClientResponse& answer,
-                           const std::string& md5) {
+/// bad_upstream when upstream says that it has accepted other bytes than were sent.
+Status check_same_bytes(const UpstreamName& name, const WritableDialect& dialect,
+                        const http::ClientResponse& answer, const std::string& md5) {
+  const std::string its = dialect.md5_in(answer);
+  if (its.empty() || its == md5) return {};
+  return fail(Errc::bad_upstream,
+              "{}: upstream has other bytes than were sent: their MD5 is {} in base64",
+              name.display(), its);
+}
+
+/// The entity tag of an object that was accepted whole.
+Result<std::string> tag_in(const UpstreamName& name, const WritableDialect& dialect,
+                           const http::ClientResponse& answer, const std::string& md5) {
   std::string tag(answer.field("ETag"));
   if (tag.empty())
     return fail(Errc::bad_upstream, "{}: upstream accepted a body and answered without ETag",
                 name.display());
-  if (const std::string its = md5_in(answer); !its.empty() && its != md5)
-    return fail(Errc::bad_upstream, "{}: upstream has other bytes than were sent: their MD5 is {}",
-                name.display(), tag);
+  TRY_OK(check_same_bytes(name, dialect, answer, md5));
   return tag;
 }
 
@@ -78,11 +88,16 @@ void Upload::stop() {
 
 Task<Status> Upload::begin() {
   if (!has_parts()) co_return Status();
-  UpstreamChange begin{http::Method::post, {{"uploads", ""}}, fields_};
-  const auto begun = co_await upstream_.change(name_, std::move(begin), {}, kPartPatience);
-  if (!begun.answer) co_return fail(begun.answer.error());
   CO_TRY(const UpstreamServer server, upstream_.server_of(name_));
-  CO_TRY(id_, upload_id_in(server, begun.answer->body));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
+  auto begin = dialect->begin_upload(fields_);
+  if (begin) {
+    const auto begun = co_await upstream_.change(name_, std::move(*begin), {}, kPartPatience);
+    if (!begun.answer) co_return fail(begun.answer.error());
+    CO_TRY(id_, dialect->upload_id_in(server, begun.answer->body));
+  } else {
+    id_ = random_id(kOwnIdLength);
+  }
   tags_.resize((size_ + part_bytes() - 1) / part_bytes());
   co_return Status();
 }
@@ -126,35 +141,34 @@ Task<Status> Upload::send_part(std::uint64_t number) {
   const std::uint64_t length = std::min(part_bytes(), size_ - offset);
   CO_TRY_OK(co_await wait_written(offset + length));
   CO_TRY(const std::string md5, co_await md5_of(*file_, offset, length));
-  UpstreamChange part{http::Method::put,
-                      {{"partNumber", std::to_string(number + 1)}, {"uploadId", id_}},
-                      {{"Content-MD5", md5}}};
-  part.has_streamed_body = true;
-  const auto sent = co_await upstream_.change(name_, std::move(part), {file_.get(), offset, length},
-                                              kPartPatience);
+  CO_TRY(const UpstreamServer server, upstream_.server_of(name_));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
+  const auto sent = co_await upstream_.change(name_, dialect->put_part(id_, number + 1, md5),
+                                              {file_.get(), offset, length}, kPartPatience);
   if (!sent.answer) co_return fail(sent.answer.error());
-  CO_TRY(tags_[number], tag_in(name_, *sent.answer, md5));
+  CO_TRY_OK(check_same_bytes(name_, *dialect, *sent.answer, md5));
+  CO_TRY(tags_[number], dialect->part_tag_in(*sent.answer, id_, number + 1));
   co_return Status();
 }
 
 Task<Upload::Committed> Upload::commit() {
+  const auto server = upstream_.server_of(name_);
+  if (!server) co_return Committed{fail(server.error()), false};
+  const auto writable = writable_dialect_of(*server);
+  if (!writable) co_return Committed{fail(writable.error()), false};
+  const WritableDialect& dialect = **writable;
   UpstreamChange change;
   Upstream::FilePart part;
   if (has_parts()) {
-    change = {http::Method::post, {{"uploadId", id_}}, {{"Content-Type", "application/xml"}}};
-    change.body = complete_body(tags_);
+    change = dialect.complete_upload(id_, tags_, fields_);
   } else {
-    change = {http::Method::put, {}, fields_};
-    change.fields.push_back({"Content-MD5", md5_});
-    change.has_streamed_body = true;
+    change = dialect.put_whole(fields_, md5_);
     part = {file_.get(), 0, size_};
   }
   const auto done = co_await upstream_.change(name_, std::move(change), part, kPatience);
   if (!done.answer) co_return Committed{fail(done.answer.error()), done.may_have_happened};
-  const auto server = upstream_.server_of(name_);
-  auto tag = !has_parts() ? tag_in(name_, *done.answer, md5_)
-             : server     ? completed_tag_in(*server, done.answer->body)
-                          : Result<std::string>(fail(server.error()));
+  auto tag = has_parts() ? dialect.completed_tag_in(*server, *done.answer)
+                         : tag_in(name_, dialect, *done.answer, md5_);
   // A tag of other bytes: they are the object now, whatever they are.
   const bool may_have_happened = !tag && (!has_parts() || tag.error().code == Errc::unavailable);
   co_return Committed{std::move(tag), may_have_happened};
@@ -162,8 +176,13 @@ Task<Upload::Committed> Upload::commit() {
 
 Task<void> Upload::abandon() {
   if (id_.empty()) co_return;
-  UpstreamChange abort{http::Method::del, {{"uploadId", id_}}};
-  const auto done = co_await upstream_.change(name_, std::move(abort), {}, kPatience);
+  const auto server = upstream_.server_of(name_);
+  if (!server) co_return;
+  const auto dialect = writable_dialect_of(*server);
+  if (!dialect) co_return;
+  auto abort = (*dialect)->abort_upload(id_);
+  if (!abort) co_return;
+  const auto done = co_await upstream_.change(name_, std::move(*abort), {}, kPatience);
   if (!done.answer)
     obs::log("target").warn("parts of an upload stay upstream object={} upload={} err={}",
                             name_.display(), id_, done.answer.error().message);

@@ -12,9 +12,8 @@
 
 namespace tarn::target {
 
-/// One object on its way to a server of S3, from a file that may still be written. Small objects go
-/// in one request, larger ones in parts, several at a time ("Uploading and copying objects using
-/// multipart upload", AWS). All that does not change the object upstream is done in prepare().
+/// One object on its way upstream, from a file that may still be written. Small objects go in one
+/// request, larger ones in parts, several at a time. commit() alone changes the object upstream.
 /// Every request carries the MD5 of its bytes, which the server compares. On one loop.
 class Upload final : public EarlyUpload {
  public:

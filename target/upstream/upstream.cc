@@ -64,7 +64,7 @@ Task<Result<http::ClientResponse>> Upstream::try_change(
     std::chrono::steady_clock::time_point until) {
   ++counts_.requests;
   http::CallLimits limits = kUpstreamLimits;
-  // S3 may take minutes to put parts together.
+  // A server may take minutes to put parts together.
   if (part.file == nullptr)
     limits.stall =
         std::chrono::ceil<std::chrono::milliseconds>(std::max<std::chrono::steady_clock::duration>(
@@ -99,16 +99,15 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
   Changed out{fail(Errc::unavailable, "nothing was tried"), false};
   const auto server = servers_.server_of(name.bucket, name.props);
   const std::string about = fmt::format("{} {}", http::to_string(change.method), name.display());
-  if (!server) out.answer = fail(server.error());
-  for (int attempt = 0; server && attempt < kTriesMax; ++attempt) {
+  const auto dialect =
+      server ? writable_dialect_of(*server) : Result<const WritableDialect*>(fail(server.error()));
+  if (!dialect) out.answer = fail(dialect.error());
+  if (part.file != nullptr) change.streamed_bytes = part.length;
+  for (int attempt = 0; dialect && attempt < kTriesMax; ++attempt) {
     if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
     if (attempt > 0 && std::chrono::steady_clock::now() > until) break;
-    auto request = change_request(*server, name.object, change, now());
-    if (!request) {
-      out.answer = fail(request.error());
-      break;
-    }
-    auto answer = co_await try_change(*server, std::move(*request), part, until);
+    auto request = (*dialect)->change_request(*server, name.object, change, now());
+    auto answer = co_await try_change(*server, std::move(request), part, until);
     if (answer && answer->status / 100 == 2) {
       out.answer = std::move(*answer);
       out.may_have_happened = false;
@@ -123,7 +122,7 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
       if (why == Errc::invalid_argument || why == Errc::cancelled) break;
       continue;
     }
-    Refusal refusal = refusal_in(*server, about, *answer);
+    Refusal refusal = (*dialect)->refusal_in(*server, about, *answer);
     if (refusal.is_absent && !refusal.names_object)
       refusal.error.code = refusal.names_bucket ? Errc::bucket_not_found : Errc::bad_upstream;
     out.answer = fail(std::move(refusal.error));
@@ -136,6 +135,7 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
 
 template <class Make>
 Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string about, Make make) {
+  const Dialect& dialect = dialect_of(server);
   Error last;
   for (int attempt = 0; attempt < kTriesMax; ++attempt) {
     if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
@@ -151,11 +151,11 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
     if (answer->first.status / 100 == 2) co_return std::move(*answer);
     if (auto body = co_await read_rest(answer->second, kRefusalBytesMax))
       answer->first.body = std::move(*body);
-    const Refusal refusal = refusal_in(server, about, answer->first);
+    const Refusal refusal = dialect.refusal_in(server, about, answer->first);
     last = refusal.error;
-    if (refusal.is_absent && !refusal.names_object && server.kind == api::UpstreamKind::s3) {
+    if (refusal.is_absent && !refusal.names_object && server.kind != api::UpstreamKind::web) {
       // The bucket may be what is absent, or something between here and the server.
-      const auto bucket = co_await try_once(server, bucket_request(server, now()));
+      const auto bucket = co_await try_once(server, dialect.bucket_request(server, now()));
       if (!bucket)
         co_return fail(Errc::unavailable, "{}; whether the bucket is there cannot be told: {}",
                        last.message, bucket.error().message);
@@ -178,10 +178,10 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
 Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields more) {
   CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
   const auto make = [&] {
-    return object_request(server, http::Method::get, name.object, more, now());
+    return dialect_of(server).object_request(server, http::Method::get, name.object, more, now());
   };
   CO_TRY(Answer answer, co_await send(server, "GET " + name.display(), make));
-  CO_TRY(UpstreamObject object, object_in(server, answer.first));
+  CO_TRY(UpstreamObject object, dialect_of(server).object_in(server, answer.first));
   if (!object.size) object.size = answer.second.content_length();
   co_return Download{std::move(object), answer.first.status, std::move(answer.second)};
 }
@@ -189,15 +189,15 @@ Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields m
 Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
   CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
   const auto make = [&] {
-    return object_request(server, http::Method::head, name.object, {}, now());
+    return dialect_of(server).object_request(server, http::Method::head, name.object, {}, now());
   };
   CO_TRY(const Answer answer, co_await send(server, "HEAD " + name.display(), make));
-  co_return object_in(server, answer.first);
+  co_return dialect_of(server).object_in(server, answer.first);
 }
 
 Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props) {
   CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
-  const auto make = [&] { return bucket_request(server, now()); };
+  const auto make = [&] { return dialect_of(server).bucket_request(server, now()); };
   const auto answer = co_await send(server, "HEAD " + bucket.display(), make);
   if (answer) co_return Status();
   const Errc why = answer.error().code;
@@ -208,16 +208,21 @@ Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props
 }
 
 Task<Result<UpstreamPage>> Upstream::list(api::Bucket bucket, api::UpstreamProps props,
-                                          ListOrder order) {
+                                          UpstreamListOrder order) {
   CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));
-  CO_TRY_OK(
-      list_request(server, order.prefix, order.after, order.limit, order.by_directory, now()));
-  const auto make = [&] {
-    return *list_request(server, order.prefix, order.after, order.limit, order.by_directory, now());
-  };
-  CO_TRY(Answer answer, co_await send(server, "list of " + bucket.display(), make));
-  CO_TRY(const std::string body, co_await read_rest(answer.second, kListBytesMax));
-  co_return page_in(server, body);
+  const Dialect& dialect = dialect_of(server);
+  while (true) {
+    CO_TRY_OK(dialect.list_request(server, order, now()));
+    const auto make = [&] { return *dialect.list_request(server, order, now()); };
+    CO_TRY(Answer answer, co_await send(server, "list of " + bucket.display(), make));
+    CO_TRY(const std::string body, co_await read_rest(answer.second, kListBytesMax));
+    CO_TRY(UpstreamPage page, dialect.page_in(server, order, body));
+    if (!page.entries.empty() || !page.more) co_return page;
+    if (page.marker.empty() || page.marker == order.marker)
+      co_return fail(Errc::bad_upstream, "{} answered a list with no names and yet more of them",
+                     server.display());
+    order.marker = std::move(page.marker);
+  }
 }
 
 }  // namespace tarn::target

@@ -68,18 +68,12 @@ class Upstream {
   [[nodiscard]] Result<UpstreamServer> server_of(const UpstreamName& name) const {
     return servers_.server_of(name.bucket, name.props);
   }
-  [[nodiscard]] bool is_configured() const { return servers_.is_configured(); }
-  /// As UpstreamServers::endpoint().
-  [[nodiscard]] const std::string& endpoint() const { return servers_.endpoint(); }
+  [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
   /// Success when the bucket is there and these credentials may read it.
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
-  struct ListOrder {
-    std::string prefix;
-    std::string after;
-    std::size_t limit = 1000;
-    bool by_directory = false;
-  };
-  Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props, ListOrder order);
+  /// One page, which has an entry unless it is the last one.
+  Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props,
+                                  UpstreamListOrder order);
 
   // Counted since the start.
   struct Counts {

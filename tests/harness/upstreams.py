@@ -21,7 +21,10 @@ from harness.go_programs import go_program
 from harness.waiting import wait_until
 
 ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+GOOGLE_CREDENTIALS = {"GCS_ACCESS_KEY_ID": ACCESS_KEY, "GCS_SECRET_ACCESS_KEY": SECRET_KEY}
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY} | GOOGLE_CREDENTIALS
+# The property of a bucket that names its server.
+SERVER_PROPERTY = {"s3": ("aws", "endpoint"), "gs": ("gcp", "endpoint"), "ht": ("http", "url")}
 
 NGINX = """
 {user}worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error.log;
@@ -256,7 +259,7 @@ def evict(cluster, bucket, name):
 
 
 def upstream_cluster(make_cluster, *servers, targets=3, settings=None, environment=None, **options):
-    """A cluster whose targets may ask these servers, and have the credentials for S3."""
+    """A cluster whose targets may ask these servers, and have the credentials for S3, by AWS's names and by Google's."""
     listed = {"upstream.endpoints": ",".join(server.url for server in servers)}
     each = CREDENTIALS | (environment or {})
     return make_cluster(targets=targets, settings=listed | (settings or {}),
@@ -265,5 +268,5 @@ def upstream_cluster(make_cluster, *servers, targets=3, settings=None, environme
 
 def make_bucket(cluster, bucket, url, props=None, query=""):
     """Makes a bucket with an upstream, "ht://web" or "s3://data", known to the cluster. The answer."""
-    where = {"http": {"url": url}} if bucket.startswith("ht:") else {"aws": {"endpoint": url}}
-    return cluster.bucket_action("POST", bucket, "create-bck", {"extra": where} | (props or {}), query=query)
+    group, key = SERVER_PROPERTY[bucket.partition("://")[0]]
+    return cluster.bucket_action("POST", bucket, "create-bck", {"extra": {group: {key: url}}} | (props or {}), query=query)

@@ -122,7 +122,7 @@ def test_rm_takes_many_names_and_says_which_failed(cli, cluster, bucket):
 
 
 def test_names_that_cannot_be_are_usage_errors(cli, bucket, data_file):
-    for name in ("", "/x", f"{bucket}/../x", f"{bucket}//x", "gs://b/x", "..", "a b/x", bucket):
+    for name in ("", "/x", f"{bucket}/../x", f"{bucket}//x", "oc://b/x", "..", "a b/x", bucket):
         cli.refuses(2, "cat", name)
     cli.refuses(2, "put", data_file, f"{bucket}/~/../x")
     cli.refuses(2, "get", f"{bucket}/x", "/nonexistent-dir/")

@@ -295,7 +295,9 @@ def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
             "cloud_region")
     refused(400, make_bucket(cluster, "s3://data", s3.url, {"extra": {"aws": {"endpoint": s3.url, "profile": "nobody"}}}), "nobody")
     refused(400, cluster.bucket_action("POST", "own", "create-bck", {"extra": {"aws": {"endpoint": s3.url}}}), "extra.aws.endpoint")
-    refused(501, cluster.bucket_action("POST", "gs://data", "create-bck", {}), "gs://data")
+    refused(501, cluster.bucket_action("POST", "oc://data", "create-bck", {}), "oci://data")
+    refused(501, cluster.bucket_action("POST", "gs://data", "create-bck", {"extra": {"gcp": {"application_creds": "/x.json"}}}),
+            "application_creds")
     assert flawed.seen == []
     assert make_bucket(cluster, "ht://web", web.url).status == 200
     refused(409, make_bucket(cluster, "ht://web", web.url), "already exists")

@@ -69,6 +69,10 @@ TEST_CASE("places of buckets with an upstream say which kind", "[cli]") {
     CHECK(place->with("q").display() == "s3://b/q");
   }
   CHECK(parse_place("ht://web")->display() == "ht://web");
+  for (const char* text : {"gs://b/o", "gcp://b/o"}) {
+    CHECK(parse_object(text)->display() == "gs://b/o");
+    CHECK(parse_object(text)->request_target() == "/v1/objects/b/o?provider=gcp");
+  }
 }
 
 TEST_CASE("places that cannot be are refused", "[cli]") {
@@ -79,7 +83,7 @@ TEST_CASE("places that cannot be are refused", "[cli]") {
     REQUIRE_FALSE(place.has_value());
     CHECK(exit_for(place.error().code) == Exit::usage);
   }
-  CHECK(parse_object("gs://b/o").error().code == Errc::unsupported);
+  CHECK(parse_object("oc://b/o").error().code == Errc::unsupported);
   CHECK_FALSE(parse_bucket("b/o").has_value());
 }
 

@@ -196,7 +196,7 @@ TEST_CASE("multi-object: a message says which objects", "[api][multi]") {
   }
   for (const auto& [text, says] :
        {std::pair{R"({"template":"a"})", "tobck"},
-        {R"({"template":"a","tobck":{"name":"b","provider":"gs"}})", "later work"},
+        {R"({"template":"a","tobck":{"name":"b","provider":"oc"}})", "later work"},
         {R"({"template":"a","tobck":{"name":"b"},"prefix":"x"})", "prefix"},
         {R"({"template":"a","tobck":{"name":"b"},"synchronize":true})", "synchronize"}}) {
     const auto refused = read(kCopyObjects, text);

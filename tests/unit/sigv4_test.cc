@@ -113,6 +113,21 @@ TEST_CASE("credentials of AWS: a file with profiles", "[security][sigv4]") {
         std::string::npos);
 }
 
+TEST_CASE("credentials of Google: its own names, never those of AWS", "[security][sigv4]") {
+  const auto profiles = parse_credentials_file(
+      "[Credentials]\ngs_access_key_id = G\ngs_secret_access_key = S\naws_access_key_id = A\n",
+      kGoogleNames);
+  REQUIRE(profiles);
+  CHECK(profiles->at("Credentials").access_key == "G");
+  CHECK(profiles->at("Credentials").secret_key == "S");
+  const auto none = AwsIdentities::load(
+      environment_of({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}}), kGoogleNames);
+  REQUIRE(none);
+  CHECK_FALSE(none->find("").value());
+  CHECK(none->find("x").error().message.find("extra.gcp.profile") == 0);
+  CHECK_FALSE(AwsIdentities::load(environment_of({{"GCS_ACCESS_KEY_ID", "A"}}), kGoogleNames));
+}
+
 TEST_CASE("credentials of AWS: the environment comes first, then a profile", "[security][sigv4]") {
   const auto plain = AwsIdentities::load(
       environment_of({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}}));

@@ -66,6 +66,11 @@ const http::Field* field_of(const http::Fields& fields, std::string_view name) {
   return nullptr;
 }
 
+Result<UpstreamObject> described(const UpstreamServer& server,
+                                 const http::ClientResponse& its_answer) {
+  return dialect_of(server).object_in(server, its_answer);
+}
+
 api::BucketProps props_with(const char* text) {
   return api::with_changes({}, nlohmann::json::parse(text)).value();
 }
@@ -130,8 +135,9 @@ TEST_CASE("upstream: the field Host has no port that the scheme has anyway", "[u
 
 TEST_CASE("upstream: requests to S3 are signed, those to web servers carry no secret",
           "[upstream]") {
-  const auto request =
-      object_request(s3_server(), http::Method::get, "a b/c+d.tar", {{"Range", "bytes=5-"}}, kNow);
+  const auto request = dialect_of(s3_server())
+                           .object_request(s3_server(), http::Method::get, "a b/c+d.tar",
+                                           {{"Range", "bytes=5-"}}, kNow);
   CHECK(request.target == "/data/a%20b/c%2Bd.tar");
   const auto* authorization = field_of(request.fields, "Authorization");
   REQUIRE(authorization != nullptr);
@@ -139,36 +145,41 @@ TEST_CASE("upstream: requests to S3 are signed, those to web servers carry no se
   CHECK(authorization->value.find("SK") == std::string::npos);
   CHECK(field_of(request.fields, "Range")->value == "bytes=5-");
 
-  const auto plain = object_request(web_server(), http::Method::get, "x.tar", {}, kNow);
+  const auto plain =
+      dialect_of(web_server()).object_request(web_server(), http::Method::get, "x.tar", {}, kNow);
   CHECK(plain.target == "/a/x.tar");
   CHECK(field_of(plain.fields, "Authorization") == nullptr);
   CHECK(field_of(plain.fields, "Accept-Encoding")->value == "identity");
 }
 
 TEST_CASE("upstream: changes are signed, small bodies with their hash", "[upstream]") {
-  UpstreamChange put;
-  put.fields = {{"Content-MD5", "q"}};
-  put.has_streamed_body = true;
-  const auto streamed = change_request(s3_server(), "a b/c", put, kNow).value();
+  const UpstreamServer server = s3_server();
+  const WritableDialect& dialect = *writable_dialect_of(server).value();
+  UpstreamChange put = dialect.put_whole({}, "q");
+  put.streamed_bytes = 7;
+  const auto streamed = dialect.change_request(server, "a b/c", put, kNow);
   CHECK(streamed.target == "/data/a%20b/c");
   CHECK(field_of(streamed.fields, "x-amz-content-sha256")->value == security::kUnsignedPayload);
   CHECK(field_of(streamed.fields, "Content-MD5")->value == "q");
   CHECK(field_of(streamed.fields, "Authorization")->value.starts_with("AWS4-HMAC-SHA256 "));
-  UpstreamChange complete{http::Method::post, {{"uploadId", "x/y"}}};
-  complete.body = complete_body({"\"a\"", "\"b\""});
-  const auto small = change_request(s3_server(), "o", complete, kNow).value();
+  const auto small = dialect.change_request(
+      server, "o", dialect.complete_upload("x/y", {"\"a\"", "\"b\""}, {}), kNow);
   CHECK(small.target == "/data/o?uploadId=x%2Fy");
   CHECK(small.body.find("<PartNumber>2</PartNumber><ETag>\"b\"</ETag>") != std::string::npos);
   CHECK(field_of(small.fields, "x-amz-content-sha256")->value == security::sha256_hex(small.body));
-  CHECK(change_request(web_server(), "o", put, kNow).error().code == Errc::unsupported);
+  CHECK(writable_dialect_of(web_server()).error().code == Errc::unsupported);
 }
 
 TEST_CASE("upstream: the end of an upload in parts may be an error with status 200", "[upstream]") {
-  const auto begun = [](const char* body) { return upload_id_in(s3_server(), body); };
+  const UpstreamServer server = s3_server();
+  const WritableDialect& dialect = *writable_dialect_of(server).value();
+  const auto begun = [&](const char* body) { return dialect.upload_id_in(server, body); };
   CHECK(begun("<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
               "</InitiateMultipartUploadResult>") == "u1");
   CHECK(begun("<html>").error().code == Errc::bad_upstream);
-  const auto ended = [](const char* body) { return completed_tag_in(s3_server(), body); };
+  const auto ended = [&](const char* body) {
+    return dialect.completed_tag_in(server, answer(200, {}, body));
+  };
   CHECK(
       ended(
           "<CompleteMultipartUploadResult><ETag>\"t-2\"</ETag></CompleteMultipartUploadResult>") ==
@@ -201,18 +212,23 @@ TEST_CASE("upstream: the mark of a write is open for a while, and survives the i
 
 TEST_CASE("upstream: pages are asked for behind a name, and behind a whole directory",
           "[upstream]") {
-  const auto flat = list_request(s3_server(), "p/", "p/x", 5000, false, kNow);
+  const auto list_request = [](const UpstreamServer& server, const UpstreamListOrder& order) {
+    return dialect_of(server).list_request(server, order, kNow);
+  };
+  const auto flat = list_request(s3_server(), {"p/", "p/x", 5000, false});
   CHECK(flat->target == "/data?list-type=2&max-keys=1000&prefix=p%2F&start-after=p%2Fx");
-  const auto folded = list_request(s3_server(), "", "dir/", 10, true, kNow);
+  const auto folded = list_request(s3_server(), {"", "dir/", 10, true});
   CHECK(folded->target ==
         "/data?delimiter=%2F&list-type=2&max-keys=10&start-after=dir%2F%F4%8F%BF%BF");
-  CHECK(list_request(web_server(), "", "", 10, false, kNow).error().code == Errc::unsupported);
+  CHECK(list_request(s3_server(), {"", "a", 10, false, "m=/"})->target ==
+        "/data?continuation-token=m%3D%2F&list-type=2&max-keys=10&start-after=a");
+  CHECK(list_request(web_server(), {}).error().code == Errc::unsupported);
 }
 
 TEST_CASE("upstream: an answer says size, version and checksums of an object", "[upstream]") {
   const std::string tag = "\"900150983cd24fb0d6963f7d28e17f72\"";
   const auto whole =
-      object_in(s3_server(), answer(200, {{"ETag", tag},
+      described(s3_server(), answer(200, {{"ETag", tag},
                                           {"Content-Length", "3"},
                                           {"Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"},
                                           {"x-amz-checksum-crc32c", "NksttQ=="}}));
@@ -223,7 +239,7 @@ TEST_CASE("upstream: an answer says size, version and checksums of an object", "
   CHECK(whole->checksums[0].value == "kAFQmDzST7DWlj99KOF/cg==");
 
   const auto checksums = [](http::Fields fields) {
-    return object_in(s3_server(), answer(200, std::move(fields)))->checksums.size();
+    return described(s3_server(), answer(200, std::move(fields)))->checksums.size();
   };
   CHECK(checksums({{"ETag", "\"900150983cd24fb0d6963f7d28e17f72-2\""}}) == 0);  // of parts
   CHECK(checksums({{"ETag", tag}, {"x-amz-server-side-encryption", "aws:kms"}}) == 0);
@@ -233,23 +249,23 @@ TEST_CASE("upstream: an answer says size, version and checksums of an object", "
                    {"x-amz-checksum-type", "COMPOSITE"}}) == 0);
 
   const auto part =
-      object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", "bytes 5-9/100"}}));
+      described(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", "bytes 5-9/100"}}));
   CHECK(part->part_at == 5);
   CHECK(part->size == 100);
   REQUIRE(part->checksums.size() == 1);  // the entity tag is of the whole
   CHECK(part->checksums[0].value == whole->checksums[0].value);
-  const auto others = object_in(s3_server(), answer(206, {{"ETag", "\"1-2\""},
+  const auto others = described(s3_server(), answer(206, {{"ETag", "\"1-2\""},
                                                           {"Content-Range", "bytes 5-9/100"},
                                                           {"Content-MD5", "x"},
                                                           {"x-amz-checksum-crc32", "q6k="}}));
   CHECK(others->checksums.empty());
   for (const char* range : {"", "bytes */100", "bytes 5-9/*", "items 5-9/100", "bytes x-9/100"}) {
     INFO(range);
-    const auto bad = object_in(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", range}}));
+    const auto bad = described(s3_server(), answer(206, {{"ETag", tag}, {"Content-Range", range}}));
     CHECK(bad.error().code == Errc::bad_upstream);
   }
-  CHECK(object_in(s3_server(), answer(200, {})).error().code == Errc::bad_upstream);
-  CHECK(object_in(web_server(), answer(200, {})).has_value());
+  CHECK(described(s3_server(), answer(200, {})).error().code == Errc::bad_upstream);
+  CHECK(described(web_server(), answer(200, {})).has_value());
 }
 
 TEST_CASE("upstream: only strong tags tell that a version is the same", "[upstream]") {
@@ -270,7 +286,7 @@ TEST_CASE("upstream: only strong tags tell that a version is the same", "[upstre
 }
 
 TEST_CASE("upstream: a list of S3 becomes a page in order", "[upstream]") {
-  const auto page = page_in(s3_server(), R"(<?xml version="1.0"?>
+  const auto page = dialect_of(s3_server()).page_in(s3_server(), {}, R"(<?xml version="1.0"?>
     <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>true</IsTruncated>
     <Contents><Key>a&amp;b</Key><Size>7</Size><ETag>"t"</ETag>
       <LastModified>2026-11-26T10:11:12.000Z</LastModified></Contents>
@@ -285,13 +301,15 @@ TEST_CASE("upstream: a list of S3 becomes a page in order", "[upstream]") {
   CHECK(page->entries[2].name == "z");
   for (const char* text : {"", "<a/>", "<ListBucketResult>", "not XML"}) {
     INFO(text);
-    CHECK(page_in(s3_server(), text).error().code == Errc::bad_upstream);
+    CHECK(dialect_of(s3_server()).page_in(s3_server(), {}, text).error().code ==
+          Errc::bad_upstream);
   }
 }
 
 TEST_CASE("upstream: what a refusal means", "[upstream]") {
   const auto meaning = [](unsigned status, std::string body = "") {
-    return refusal_in(s3_server(), "GET s3://data/x", answer(status, {}, std::move(body)));
+    return dialect_of(s3_server())
+        .refusal_in(s3_server(), "GET s3://data/x", answer(status, {}, std::move(body)));
   };
   const auto absent = meaning(404, "<Error><Code>NoSuchKey</Code><Message>m</Message></Error>");
   CHECK(absent.is_absent);
@@ -300,7 +318,9 @@ TEST_CASE("upstream: what a refusal means", "[upstream]") {
   CHECK(absent.error.message ==
         "GET s3://data/x: http://127.0.0.1:9000/data answered 404 NoSuchKey: m");
   CHECK_FALSE(meaning(404, "<Error><Code>NoSuchBucket</Code></Error>").names_object);
-  for (const unsigned status : {429U, 500U, 502U, 503U, 504U}) CHECK(meaning(status).may_pass);
+  CHECK(meaning(404, "<Error><Code>NoSuchBucket</Code></Error>").names_bucket);
+  for (const unsigned status : {408U, 429U, 500U, 502U, 503U, 504U})
+    CHECK(meaning(status).may_pass);
   for (const unsigned status : {301U, 400U, 403U, 404U, 501U})
     CHECK_FALSE(meaning(status).may_pass);
   CHECK(meaning(403).error.code == Errc::forbidden);
@@ -317,6 +337,14 @@ TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]
   const char* const url = R"({"extra":{"http":{"url":"http://h/x"}}})";
   CHECK(says(web_bucket(), url).empty());
   CHECK(says(s3_bucket(), "{}").empty());
+  const api::Bucket google{"gcp", "", "", "data"};
+  CHECK(says(google, R"({"extra":{"gcp":{"endpoint":"https://h","profile":"p"}}})").empty());
+  CHECK(says(google, R"({"extra":{"aws":{"profile":"p"}}})").find("extra.aws.profile") !=
+        std::string::npos);
+  CHECK(says(s3_bucket(), R"({"extra":{"gcp":{"endpoint":"h"}}})").find("extra.gcp.endpoint") !=
+        std::string::npos);
+  CHECK(api::server_props(api::UpstreamKind::gcs, "http://h").dump() ==
+        R"({"extra":{"gcp":{"endpoint":"http://h"}}})");
   CHECK(says({}, "{}").empty());
   CHECK(says(web_bucket(), "{}").find("extra.http.url") != std::string::npos);
   CHECK(says(web_bucket(), R"({"extra":{"http":{"url":"http://u:p@h/"}}})").find("user name") !=
