@@ -59,8 +59,8 @@ Result<ordered_json> props_of(const BucketChoices& choices, const std::string& p
     const auto kind = api::upstream_kind({provider, "", "", ""});
     if (!kind)
       return fail(Errc::invalid_argument,
-                  "--upstream is for buckets of another provider: s3://BUCKET, gs://BUCKET or "
-                  "ht://BUCKET");
+                  "--upstream is for buckets of another provider: s3://BUCKET, gs://BUCKET, "
+                  "az://BUCKET or ht://BUCKET");
     tree = ordered_json(api::server_props(*kind, choices.upstream));
   }
   if (!choices.ec.empty()) TRY_OK(set_coding(tree, choices));

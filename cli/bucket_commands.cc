@@ -211,7 +211,7 @@ void add_bucket_commands(const CommandLine& line) {
       ->needs(copies);
   create
       ->add_option("--upstream", choices->upstream,
-                   "of s3://, gs:// and ht://: the server that has the objects")
+                   "of s3://, gs://, az:// and ht://: the server that has the objects")
       ->type_name("URL")
       ->excludes(ec)
       ->excludes(copies);

@@ -80,10 +80,9 @@ Exit list_buckets(Session& session, std::string_view command, bool json_wanted) 
   }
   for (const auto& each : buckets) {
     const auto bucket = json(each).get<api::Bucket>();
-    fmt::print("{}\n", printable(bucket.provider == "ais" && bucket.ns_name.empty() &&
-                                         bucket.ns_uuid.empty()
-                                     ? bucket.name
-                                     : bucket.display()));
+    const bool is_plain = bucket.ns_name.empty() && bucket.ns_uuid.empty();
+    fmt::print("{}\n", printable(is_plain ? Place{bucket.name, "", bucket.provider}.bucket_display()
+                                          : bucket.display()));
   }
   return Exit::ok;
 }

@@ -13,7 +13,10 @@ std::string Place::display() const {
 }
 
 std::string Place::bucket_display() const {
-  return provider == "ais" ? bucket : api::Bucket{provider, "", "", bucket}.display();
+  if (provider == "ais") return bucket;
+  // The API says azure://, which AIStore's clients look for in its messages.
+  if (provider == "azure") return "az://" + bucket;
+  return api::Bucket{provider, "", "", bucket}.display();
 }
 
 std::string Place::bucket_uname() const { return api::Bucket{provider, "", "", bucket}.uname(); }
@@ -37,7 +40,7 @@ Result<Place> parse_place(std::string_view text) {
     if (!provider || (*provider != "ais" && !api::has_upstream({*provider, "", "", ""})))
       return fail(Errc::unsupported,
                   "'{}': {}:// belongs to later work; write BUCKET/OBJECT, s3://BUCKET/OBJECT, "
-                  "gs://BUCKET/OBJECT or ht://BUCKET/OBJECT",
+                  "gs://BUCKET/OBJECT, az://BUCKET/OBJECT or ht://BUCKET/OBJECT",
                   text, scheme);
     place.provider = *provider;
     rest = text.substr(scheme_end + 3);

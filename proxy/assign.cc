@@ -186,8 +186,8 @@ Error bucket_not_found(const api::Bucket& name) {
   if (name.provider != "ais")
     return {Errc::bucket_not_found,
             fmt::format("bucket \"{}\" does not exist: this version of Tarn has buckets of its own "
-                        "(ais://), of S3 (s3://), of Google (gs://) and of web servers (ht://) "
-                        "only",
+                        "(ais://), of S3 (s3://), of Google (gs://), of Azure (az://) and of web "
+                        "servers (ht://) only",
                         name.display())};
   return {Errc::bucket_not_found,
           fmt::format("bucket \"{}\" does not exist; see which there are with GET /v1/buckets, or "

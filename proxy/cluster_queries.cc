@@ -111,7 +111,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
     if (what == same) co_return cluster::answer_daemon(services.node, request.query());
   if (what == "cluster_config")
     co_return cluster::json_response(cluster::cluster_config_json(*state, state->config.values));
-  if (what == "backends") co_return cluster::json_response(json{"aws", "gcp", "ht"});
+  if (what == "backends") co_return cluster::json_response(json{"aws", "azure", "gcp", "ht"});
   if (what == "target_ips") co_return http::Response(200, http::kText, target_addresses(*state));
   if (what == "mountpaths") {
     CO_TRY(const bool partial, request.query().flag("partial"));

@@ -85,8 +85,7 @@ void Options::bind(Settings& settings) {
         upstream_endpoints = text;
         return {};
       },
-      "servers of upstream buckets that this target may ask, with commas between them; AWS and "
-      "Google "
+      "servers of upstream buckets that this target may ask, with commas between them; the clouds "
       "themselves need not be listed");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }

@@ -66,6 +66,7 @@ constexpr std::array kLeaves{
     Leaf{"extra.gcp.application_creds", R"("")"},
     Leaf{"extra.gcp.endpoint", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.gcp.profile", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"extra.azure.endpoint", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.oci.region", R"("")"},
     Leaf{"extra.http.url", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"extra.custom", R"("")", Kind::text, 0, kTextBytesMax},
@@ -110,7 +111,7 @@ constexpr std::array kLeaves{
 };
 
 /// AIStore leaves these out where they have nothing to say.
-constexpr std::array<std::string_view, 14> kLeftOutWhenDefault{
+constexpr std::array<std::string_view, 15> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
@@ -119,6 +120,7 @@ constexpr std::array<std::string_view, 14> kLeftOutWhenDefault{
     "extra.gcp.application_creds",
     "extra.gcp.endpoint",
     "extra.gcp.profile",
+    "extra.azure.endpoint",
     "extra.oci.region",
     "extra.http.url",
     "extra.custom",

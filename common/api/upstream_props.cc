@@ -20,6 +20,7 @@ constexpr std::array kKinds{
     KindRow{"aws", UpstreamKind::s3, "extra.aws.endpoint", "extra.aws.cloud_region",
             "extra.aws.profile"},
     KindRow{"gcp", UpstreamKind::gcs, "extra.gcp.endpoint", "", "extra.gcp.profile"},
+    KindRow{"azure", UpstreamKind::azure, "extra.azure.endpoint", "", ""},
     KindRow{"ht", UpstreamKind::web, "extra.http.url", "", ""}};
 constexpr const char* kValidate = "versioning.validate_warm_get";
 constexpr const char* kSynchronize = "versioning.synchronize";

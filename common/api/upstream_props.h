@@ -15,9 +15,10 @@ namespace tarn::api {
 
 /// How to speak to an upstream server.
 enum class UpstreamKind : std::uint8_t {
-  s3,   ///< provider "aws": AWS, or any server that speaks S3
-  gcs,  ///< provider "gcp": Google Cloud Storage, by its XML API
-  web   ///< provider "ht": files below a URL of a web server
+  s3,     ///< provider "aws": AWS, or any server that speaks S3
+  gcs,    ///< provider "gcp": Google Cloud Storage, by its XML API
+  azure,  ///< provider "azure": Azure's Blob service
+  web     ///< provider "ht": files below a URL of a web server
 };
 
 /// Where the objects of a bucket come from (docs/decisions/021).

@@ -32,8 +32,9 @@ bool is_certain_version(const UpstreamObject& object) { return object.is_same_ve
 /// HEAD where the part's head says none.
 Task<http::Fields> checksums_of_whole(Upstream& upstream, const UpstreamName& name,
                                       const UpstreamObject& object) {
-  if (!object.checksums.empty() || name.props.kind == api::UpstreamKind::web)
-    co_return object.checksums;
+  const api::UpstreamKind kind = name.props.kind;
+  const bool says_more = kind == api::UpstreamKind::s3 || kind == api::UpstreamKind::gcs;
+  if (!object.checksums.empty() || !says_more) co_return object.checksums;
   auto whole = co_await upstream.head(name);
   if (whole && whole->is_same_version(object)) co_return std::move(whole->checksums);
   co_return http::Fields();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/encoding.h"
+#include "target/upstream/dialect_azure.h"
 #include "target/upstream/dialect_s3.h"
 #include "target/upstream/dialect_web.h"
 
@@ -51,8 +52,8 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
   out.may_pass =
       status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
   out.is_absent = status == 404 || status == 410;
-  out.names_object = code == "NoSuchKey";
-  out.names_bucket = code == "NoSuchBucket";
+  out.names_object = code == "NoSuchKey" || code == "BlobNotFound";
+  out.names_bucket = code == "NoSuchBucket" || code == "ContainerNotFound";
   out.error.code = Errc::bad_upstream;
   if (out.may_pass) out.error.code = Errc::unavailable;
   if (out.is_absent) out.error.code = Errc::object_not_found;
@@ -63,6 +64,12 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
       server.kind != api::UpstreamKind::web)
     out.error.message +=
         "; it was asked without credentials, since this target has none for it (docs/upstream.md)";
+  if (code == "InvalidBlockList") {
+    out.error.code = Errc::unavailable;
+    out.error.message +=
+        "; another write of the object has taken its place meanwhile, and nothing was changed by "
+        "this one: send it again";
+  }
   if (status / 100 == 3)
     out.error.message +=
         fmt::format("; redirects are not followed: name the server that has the objects{}",
@@ -82,9 +89,11 @@ const Dialect& dialect_of(const UpstreamServer& server) {
 Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server) {
   static const S3Dialect s3;
   static const GcsDialect gcs;
+  static const AzureDialect azure;
   switch (server.kind) {
     case api::UpstreamKind::s3: return &s3;
     case api::UpstreamKind::gcs: return &gcs;
+    case api::UpstreamKind::azure: return &azure;
     case api::UpstreamKind::web: break;
   }
   return fail(Errc::unsupported, "{} is a web server, which takes no writes", server.display());

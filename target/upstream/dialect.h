@@ -65,8 +65,8 @@ struct Refusal {
   Error error;                ///< names the server and what it said
   bool may_pass = false;      ///< the same request may succeed a moment later: 408, 429, 5xx
   bool is_absent = false;     ///< 404: the object, or the bucket, which `names_object` tells apart
-  bool names_object = false;  ///< the server's code says that the object is absent (NoSuchKey)
-  bool names_bucket = false;  ///< the server's code says that the bucket is absent (NoSuchBucket)
+  bool names_object = false;  ///< the server's code says that the object is absent
+  bool names_bucket = false;  ///< the server's code says that the bucket is absent
 };
 
 /// Requests to one kind of server, and the meaning of its answers. Pure: no I/O, no state.

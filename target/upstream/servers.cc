@@ -59,10 +59,17 @@ bool is_google_host(const http::Url& url) {
   return url.tls && url.port == 443 && iequals(url.host, kGoogleHost);
 }
 
+bool is_same_url(std::string_view a, std::string_view b) {
+  const auto one = server_url(a);
+  const auto other = server_url(b);
+  return one && other && origin_of(*one) == origin_of(*other) && one->path == other->path;
+}
+
 bool is_own_host(api::UpstreamKind kind, const http::Url& url) {
   switch (kind) {
     case api::UpstreamKind::s3: return is_aws_host(url);
     case api::UpstreamKind::gcs: return is_google_host(url);
+    case api::UpstreamKind::azure:  // the account's, which server_of() knows
     case api::UpstreamKind::web: break;
   }
   return false;
@@ -103,6 +110,9 @@ Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
         "GOOGLE_APPLICATION_CREDENTIALS is not used: buckets of gs:// need an HMAC key in {} and "
         "{}",
         security::kGoogleNames.access_key, security::kGoogleNames.secret_key);
+  TRY(security::AzureAccount account, security::load_azure_account(environment));
+  out.endpoints_[api::UpstreamKind::azure] = std::move(account.endpoint);
+  out.azure_ = std::move(account.credentials);
   return out;
 }
 
@@ -111,9 +121,10 @@ const security::AwsIdentities& UpstreamServers::identities(api::UpstreamKind kin
 }
 
 bool UpstreamServers::is_configured(api::UpstreamKind kind) const {
-  if (kind == api::UpstreamKind::web) return false;
+  if (!endpoint(kind).empty()) return true;
+  if (kind != api::UpstreamKind::s3 && kind != api::UpstreamKind::gcs) return false;
   const auto usual = identities(kind).find("");
-  return !endpoint(kind).empty() || (usual && usual->has_value());
+  return usual && usual->has_value();
 }
 
 std::string UpstreamServers::endpoint(api::UpstreamKind kind) const {
@@ -129,7 +140,7 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
   out.bucket = bucket.name;
   if (props.kind == UpstreamKind::s3) out.region = props.region.empty() ? region_ : props.region;
   if (props.kind == UpstreamKind::gcs) out.region = kGoogleRegion;
-  if (props.kind != UpstreamKind::web) {
+  if (props.kind == UpstreamKind::s3 || props.kind == UpstreamKind::gcs) {
     TRY(out.credentials, identities(props.kind).find(props.profile));
   }
   const std::string named = props.url.empty() ? endpoint(props.kind) : props.url;
@@ -137,12 +148,22 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
     out.url = aws_url(bucket.name, out.region);
     return out;
   }
+  if (named.empty() && props.kind == UpstreamKind::azure)
+    return fail(Errc::invalid_argument,
+                "bucket \"{}\": this target was started without an account of Azure: set "
+                "AZURE_STORAGE_ACCOUNT for it (docs/upstream.md), or name the server in "
+                "extra.azure.endpoint",
+                bucket.display());
   if (named.empty()) {
     out.url = google_url();
   } else {
     TRY(out.url, server_url(named));
   }
-  const bool is_allowed = listed_.contains(origin_of(out.url)) || is_own_host(props.kind, out.url);
+  const bool is_account =
+      props.kind == UpstreamKind::azure && is_same_url(named, endpoint(UpstreamKind::azure));
+  if (is_account) out.azure = azure_;
+  const bool is_allowed =
+      is_account || listed_.contains(origin_of(out.url)) || is_own_host(props.kind, out.url);
   if (!is_allowed && SAFETY("safety.upstream_listed"))
     return fail(Errc::forbidden,
                 "bucket \"{}\": targets may not ask {}: the operator allows it with the setting "

@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/http/client.h"
 #include "common/security/aws_credentials.h"
+#include "common/security/azure_account.h"
 
 namespace tarn::target {
 
@@ -21,7 +22,11 @@ struct UpstreamServer {
   std::string region;  ///< of S3 and Google
   std::optional<security::AwsCredentials> credentials;  ///< nothing: requests are not signed
 
-  [[nodiscard]] bool is_signed() const { return credentials.has_value(); }
+  /// Of Azure: nothing for a server that is not the configured account's.
+  std::optional<security::AzureCredentials> azure;
+
+  /// True if requests carry credentials.
+  [[nodiscard]] bool is_signed() const { return credentials || azure; }
   /// "https://host:443/path", for messages: without credentials.
   [[nodiscard]] std::string display() const;
 };
@@ -34,18 +39,21 @@ class UpstreamServers {
   UpstreamServers() = default;
   /// `listed`: the setting upstream.endpoints, URLs with commas between them. AWS_ENDPOINT_URL and
   /// GCS_ENDPOINT_URL count as listed, and are the servers of buckets of their kind that name none;
-  /// AWS_REGION is the region of S3 buckets that name none. Reads the credentials: blocking, at the
-  /// start. invalid_argument for a text that is no URL, and as AwsIdentities::load().
+  /// AWS_REGION is the region of S3 buckets that name none. The account of Azure is that of
+  /// load_azure_account(). Reads the credentials: blocking, at the start. invalid_argument for a
+  /// text that is no URL, and as AwsIdentities::load() and load_azure_account().
   [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
                                                     const security::Environment& environment);
 
   /// True if this target was started with a server or credentials for this kind. Only then buckets
   /// that the cluster does not know are looked for.
   [[nodiscard]] bool is_configured(api::UpstreamKind kind) const;
-  /// The server of buckets of this kind that name none; empty: the cloud's own.
+  /// The server of buckets of this kind that name none; empty: the cloud's own, and of Azure none.
   [[nodiscard]] std::string endpoint(api::UpstreamKind kind) const;
   /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
-  /// that is none and for a profile that does not exist.
+  /// that is none, for a profile that does not exist, and for Azure without server or account. A
+  /// shared access signature is a secret that its receiver can use, so Azure's credentials go to
+  /// the account's own URL alone, and not to others that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;
 
@@ -58,6 +66,7 @@ class UpstreamServers {
   std::string region_;
   security::AwsIdentities aws_;
   security::AwsIdentities google_;
+  std::optional<security::AzureCredentials> azure_;
 };
 
 }  // namespace tarn::target

@@ -1,11 +1,13 @@
 """Targets that die while an object is written through to its upstream server."""
 
+import concurrent.futures
 import contextlib
 import threading
 
 import pytest
 from harness import client
-from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, is_stored, make_bucket, upstream_cluster
+from harness.azurite import AzureServer
+from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
 
 STEPS = ["write_through.before_mark", "write_through.after_mark", "write_through.after_upstream", "put.before_index"]
@@ -14,6 +16,12 @@ STEPS = ["write_through.before_mark", "write_through.after_mark", "write_through
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory):
     with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory):
+    with AzureServer(tmp_path_factory.mktemp("azure")) as server:
         yield server
 
 
@@ -30,34 +38,71 @@ def upstream_body(s3, bucket, name):
         return None
 
 
-@pytest.mark.gate("A1, of a write through")
-@pytest.mark.parametrize("verb", ["PUT", "DELETE"])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_target_that_dies_in_a_write_serves_what_upstream_has(make_cluster, s3, rng, step, verb):
-    if verb == "DELETE" and step == "put.before_index":
-        return  # a delete publishes nothing
-    bucket = f"dies-{STEPS.index(step)}-{verb.lower()}"
-    s3.client.create_bucket(Bucket=bucket)
+def check_a_death_in_a_write(cluster, environment, uri, upstream, rng, step, verb):
+    """A target that dies at `step` serves what upstream has, which `upstream()` reads."""
     old, new, newer = (rng.randbytes(100_000) for _ in range(3))
-    cluster = upstream_cluster(make_cluster, s3, targets=1)
-    make_bucket(cluster, f"s3://{bucket}", s3.url)
-    assert cluster.put(f"s3://{bucket}", "a", old).status == 200 and is_stored(cluster, f"s3://{bucket}", "a")
+    assert cluster.put(uri, "a", old).status == 200 and is_stored(cluster, uri, "a")
     cluster.kill("t1")
-    cluster.start("t1", fail_points=f"{step}=kill@1", environment=CREDENTIALS)
+    cluster.start("t1", fail_points=f"{step}=kill@1", environment=environment)
     with contextlib.suppress(client.ProtocolError, OSError):
-        answer = client.request(verb, cluster.url(f"s3://{bucket}", "a"), new if verb == "PUT" else None)
+        answer = client.request(verb, cluster.url(uri, "a"), new if verb == "PUT" else None)
         raise AssertionError(f"it was answered: {answer}")
     cluster.wait_exit("t1")
-    cluster.start("t1", environment=CREDENTIALS)
-    now = upstream_body(s3, bucket, "a")
+    cluster.start("t1", environment=environment)
+    now = upstream()
     changed = step not in STEPS[:2]
     assert now == ((new if verb == "PUT" else None) if changed else old)
     for _ in range(2):
-        answer = cluster.get(f"s3://{bucket}", "a")
+        answer = cluster.get(uri, "a")
         assert answer.status == (200 if now else 404) and (now is None or answer.body == now), answer
     # The client sends it again, as it should.
-    assert cluster.put(f"s3://{bucket}", "a", newer).status == 200
-    assert upstream_body(s3, bucket, "a") == newer == cluster.get(f"s3://{bucket}", "a").body
+    assert cluster.put(uri, "a", newer).status == 200
+    assert upstream() == newer == cluster.get(uri, "a").body
+
+
+# A delete publishes nothing.
+DEATHS = [(step, verb) for step in STEPS for verb in ("PUT", "DELETE") if (step, verb) != ("put.before_index", "DELETE")]
+
+
+@pytest.mark.gate("A1, of a write through")
+@pytest.mark.parametrize("step, verb", DEATHS)
+def test_a_target_that_dies_in_a_write_serves_what_upstream_has(make_cluster, s3, rng, step, verb):
+    bucket = f"dies-{STEPS.index(step)}-{verb.lower()}"
+    s3.client.create_bucket(Bucket=bucket)
+    cluster = upstream_cluster(make_cluster, s3, targets=1)
+    make_bucket(cluster, f"s3://{bucket}", s3.url)
+    check_a_death_in_a_write(cluster, CREDENTIALS, f"s3://{bucket}", lambda: upstream_body(s3, bucket, "a"), rng, step, verb)
+
+
+@pytest.mark.parametrize("step, verb", DEATHS)
+def test_a_target_that_dies_in_a_write_serves_what_azure_has(make_cluster, azure, rng, step, verb):
+    container = f"dies-{STEPS.index(step)}-{verb.lower()}"
+    azure.make(container)
+    cluster = make_cluster(targets=1, environment={"t1": azure.environment})
+    assert make_bucket(cluster, f"az://{container}", azure.url).status == 200
+    check_a_death_in_a_write(cluster, azure.environment, f"az://{container}", lambda: azure.get(container, "a")[0], rng, step, verb)
+
+
+def test_azure_that_dies_in_a_large_write_has_the_old_version(make_cluster, azure, rng):
+    old, new = rng.randbytes(100_000), rng.randbytes(1 << 20) * 200
+    azure.make("server-dies")
+    cluster = make_cluster(targets=1, environment={"t1": azure.environment})
+    assert make_bucket(cluster, "az://server-dies", azure.url).status == 200
+    done = cluster.put("az://server-dies", "a", old)
+    assert done.status == 200
+    wait_until(lambda: azure.has_written(done.headers["ETag"]), 20, "the old version is durable there")
+    before = counted(cluster, "sent_bytes_total")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(cluster.put, "az://server-dies", "a", new)
+        wait_until(lambda: counted(cluster, "sent_bytes_total") > before + (20 << 20), 60, "blocks are on their way")
+        assert not writer.done(), "the write had ended before the fault"
+        azure.kill()
+        answer = writer.result()
+    azure.start()
+    assert answer.status == 503 and azure.url in answer.text, answer
+    assert cluster.get("az://server-dies", "a").body == old == azure.get("server-dies", "a")[0]
+    assert cluster.put("az://server-dies", "a", new).status == 200
+    assert azure.get("server-dies", "a")[0] == new == cluster.get("az://server-dies", "a").body
 
 
 @pytest.mark.gate("A1, of a write through")

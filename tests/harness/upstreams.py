@@ -24,7 +24,7 @@ ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
 GOOGLE_CREDENTIALS = {"GCS_ACCESS_KEY_ID": ACCESS_KEY, "GCS_SECRET_ACCESS_KEY": SECRET_KEY}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY} | GOOGLE_CREDENTIALS
 # The property of a bucket that names its server.
-SERVER_PROPERTY = {"s3": ("aws", "endpoint"), "gs": ("gcp", "endpoint"), "ht": ("http", "url")}
+SERVER_PROPERTY = {"s3": ("aws", "endpoint"), "gs": ("gcp", "endpoint"), "az": ("azure", "endpoint"), "ht": ("http", "url")}
 
 NGINX = """
 {user}worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error.log;
