@@ -1,5 +1,8 @@
 #include "cli/place.h"
 
+#include <array>
+#include <utility>
+
 #include "common/api/bucket.h"
 #include "common/api/request_path.h"
 #include "common/api/upstream_props.h"
@@ -62,6 +65,8 @@ Result<Place> parse_object(std::string_view text) {
 }
 
 Result<UrlPlace> parse_url_place(std::string_view url) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kPrefixes{
+      {{"v1/objects/", "ais"}, {"ais/", "ais"}, {"gs/", "gcp"}, {"az/", "azure"}, {"ht/", "ht"}}};
   constexpr std::string_view kScheme = "http://";
   if (!url.starts_with(kScheme))
     return fail(Errc::invalid_argument, "'{}' is not a URL of the form http://host:port/name", url);
@@ -70,15 +75,19 @@ Result<UrlPlace> parse_url_place(std::string_view url) {
   out.endpoint = url.substr(0, slash);
   auto path = slash == std::string_view::npos ? std::string_view() : url.substr(slash + 1);
   bool has_bucket = path.find('/') != std::string_view::npos;
-  for (const std::string_view prefix : {"v1/objects/", "ais/"}) {
-    if (!path.starts_with(prefix)) continue;
+  bool has_prefix = false;
+  std::string provider = "ais";
+  for (const auto& [prefix, its_provider] : kPrefixes) {
+    if (has_prefix || !path.starts_with(prefix)) continue;
     path.remove_prefix(prefix.size());
-    has_bucket = true;
+    has_bucket = has_prefix = true;
+    provider = its_provider;
   }
   if (!has_bucket) {
     out.place.object = path;
   } else {
     TRY(out.place, parse_object(path));
+    if (has_prefix) out.place.provider = provider;
   }
   if (const auto checked = api::check_object_name(out.place.object); !checked)
     return fail(Errc::invalid_argument, "'{}': {}", url, checked.error().message);

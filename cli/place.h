@@ -36,8 +36,8 @@ struct Place {
 /// A place with an object whose name can be.
 [[nodiscard]] Result<Place> parse_object(std::string_view text);
 /// A place as a URL names it: "http://host:port/bucket/object", "http://host:port/object" (in the
-/// default bucket), or with /v1/objects/ or /ais/ before the bucket. What stands behind the
-/// authority is taken as it is, not percent-decoded: it may hold templates.
+/// default bucket), or with /v1/objects/, /ais/, /gs/, /az/ or /ht/ before the bucket. What stands
+/// behind the authority is taken as it is, not percent-decoded: it may hold templates.
 struct UrlPlace {
   std::string endpoint;  ///< "http://host:port"
   Place place;

@@ -67,6 +67,33 @@ RouteHandler easy_path(const Services& services, ObjectHandler function) {
   };
 }
 
+/// For AIStore's easy URLs, whose first word names the provider: as if the query did.
+RouteHandler of_provider(std::string_view provider, RouteHandler handler) {
+  return [provider, handler = std::move(handler)](Request& request) {
+    request.target.query.set("provider", provider);
+    return handler(request);
+  };
+}
+
+http::InstantRouteHandler of_provider_at_once(std::string_view provider,
+                                              http::InstantRouteHandler handler) {
+  if (handler == nullptr) return nullptr;
+  return [provider, handler = std::move(handler)](Request& request) {
+    request.target.query.set("provider", provider);
+    return handler(request);
+  };
+}
+
+Task<Status> serve_bucket(const Services& services, Request& request, std::string name) {
+  switch (request.head().method) {
+    case http::Method::get: return list_objects(services, request, std::move(name));
+    case http::Method::head: return head_bucket(services, request, std::move(name));
+    case http::Method::post: return post_bucket(services, request, std::move(name));
+    case http::Method::del: return delete_bucket(services, request, std::move(name));
+    default: return patch_bucket(services, request, std::move(name));
+  }
+}
+
 RouteHandler plain_path(const Services& services, ObjectHandler function) {
   return [&services, function](Request& request) {
     return serve_plain_path(services, function, request, request.parts[0], request.parts[1]);
@@ -85,6 +112,7 @@ RouteHandler wrong(Errc code, std::string why) {
   return [code, why = std::move(why)](Request&) { return refuse({code, why}); };
 }
 
+constexpr std::string_view kOfBuckets = "GET HEAD POST DELETE PATCH";
 constexpr std::string_view kAll = "GET HEAD PUT POST DELETE PATCH";
 
 }  // namespace
@@ -148,9 +176,22 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
       {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object),
        object_at_once(services, at_once)},
-      {kAll, "/gs/**", "upstream buckets: later", later("an upstream bucket (/gs)")},
-      {kAll, "/az/**", "upstream buckets: later", later("an upstream bucket (/az)")},
-      {kAll, "/ht/**", "upstream buckets: later", later("an upstream bucket (/ht)")},
+      {"GET", "/gs", "the buckets of this provider",
+       of_provider("gcp", plain(services, list_buckets))},
+      {kOfBuckets, "/gs/*", "as /v1/buckets/*", of_provider("gcp", bucket(services, serve_bucket))},
+      {kAll, "/gs/*/**", "as /v1/objects/*/**", of_provider("gcp", easy_path(services, object)),
+       of_provider_at_once("gcp", object_at_once(services, at_once))},
+      {"GET", "/az", "the buckets of this provider",
+       of_provider("azure", plain(services, list_buckets))},
+      {kOfBuckets, "/az/*", "as /v1/buckets/*",
+       of_provider("azure", bucket(services, serve_bucket))},
+      {kAll, "/az/*/**", "as /v1/objects/*/**", of_provider("azure", easy_path(services, object)),
+       of_provider_at_once("azure", object_at_once(services, at_once))},
+      {"GET", "/ht", "the buckets of this provider",
+       of_provider("ht", plain(services, list_buckets))},
+      {kOfBuckets, "/ht/*", "as /v1/buckets/*", of_provider("ht", bucket(services, serve_bucket))},
+      {kAll, "/ht/*/**", "as /v1/objects/*/**", of_provider("ht", easy_path(services, object)),
+       of_provider_at_once("ht", object_at_once(services, at_once))},
       // Paths as people write them
       {"GET HEAD", "/", "a page of all buckets", plain(services, root_page)},
       {kAll, "/*", "a bucket's page, or an object of the default bucket",

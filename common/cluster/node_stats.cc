@@ -16,10 +16,12 @@ constexpr std::array<std::string_view, kOperations> kWords{"get", "put", "head",
 
 std::size_t index_of(Operation operation) { return static_cast<std::size_t>(operation); }
 
-/// Whether the path names an object: below /v1/objects or /ais, or as people write it.
+/// True if the path names an object: below /v1/objects or a word for a provider, or as people write
+/// it.
 bool is_object_path(std::string_view path) {
   if (path.starts_with("/v1/objects/")) return true;
-  if (path.starts_with("/ais/")) return path.substr(5).find('/') != std::string_view::npos;
+  for (const std::string_view easy : {"/ais/", "/gs/", "/az/", "/ht/"})
+    if (path.starts_with(easy)) return path.substr(easy.size()).find('/') != std::string_view::npos;
   const auto first = path.substr(0, path.find('/', 1)).substr(1);
   return !first.empty() && !api::is_reserved_word(first) && !path.ends_with('/');
 }

@@ -55,6 +55,15 @@ def test_google_is_read_listed_and_changed(upstream_cluster, s3, rng, tmp_path):
     evict(cluster, uri, "train/003.tar")
     assert not is_stored(cluster, uri, "train/003.tar") and cluster.get(uri, "train/003.tar").body == bodies["train/003.tar"]
 
+    easy = f"{cluster.endpoint}/gs"
+    assert [each["name"] for each in client.request("GET", easy).json()] == ["google"]
+    assert client.request("GET", f"{easy}/google/train/004.tar").body == bodies["train/004.tar"]
+    assert client.request("HEAD", f"{easy}/google").headers["Ais-Bucket-Props"]
+    assert len(client.request("GET", f"{easy}/google/").json()["entries"]) == len(bodies)
+    assert client.request("PUT", f"{easy}/google/easy.tar", b"easy").status == 200
+    assert s3.client.get_object(Bucket="google", Key="easy.tar")["Body"].read() == b"easy"
+    assert client.request("DELETE", f"{easy}/google/easy.tar").status == 200
+
     tarn = Cli(cluster.endpoint)
     (tmp_path / "new.tar").write_bytes(b"new")
     tarn.ok("put", tmp_path / "new.tar", f"{uri}/cli/")

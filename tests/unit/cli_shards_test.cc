@@ -353,6 +353,7 @@ TEST_CASE("shard names: URLs and names, numbered or listed", "[cli][templates]")
   CHECK(in_bucket->place(0)->request_target() == "/v1/objects/b/d/x%20y-000000.tar");
   CHECK(ShardNames::parse("http://h/v1/objects/b/x-%d")->place(1)->display() == "b/x-1");
   CHECK(ShardNames::parse("http://h/ais/b/x-%d")->place(1)->display() == "b/x-1");
+  CHECK(ShardNames::parse("http://h/gs/b/x-%d")->place(1)->display() == "gs://b/x-1");
   const auto listed = ShardNames::parse("b/x-@02");
   REQUIRE(listed.has_value());
   CHECK(listed->endpoint().empty());

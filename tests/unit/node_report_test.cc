@@ -75,9 +75,10 @@ TEST_CASE("node stats: requests are counted by what they do", "[cluster][stats]"
   CHECK(operation_of(http::Method::put, "/v1/objects/b/o?append_type=append") == Operation::append);
   CHECK(operation_of(http::Method::put, "/b/o") == Operation::put);
   CHECK(operation_of(http::Method::del, "/ais/b/o") == Operation::del);
+  CHECK(operation_of(http::Method::get, "/gs/b/o") == Operation::get);
   CHECK(operation_of(http::Method::get, "/v1/buckets/b?provider=ais") == Operation::lst);
   CHECK(operation_of(http::Method::get, "/v1/internal/list?bucket=1") == Operation::lst);
-  for (const char* other : {"/v1/daemon?what=smap", "/metrics", "/", "/b/", "/ais/b", "/ui/x"})
+  for (const char* other : {"/v1/daemon?what=smap", "/metrics", "/", "/b/", "/ais/b", "/az/b", "/ui/x"})
     CHECK_FALSE(operation_of(http::Method::get, other));
 
   obs::Metrics metrics;
