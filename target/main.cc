@@ -311,7 +311,7 @@ Status Target::connect_upstream() {
   TRY(auto servers,
       UpstreamServers::load(options_.upstream_endpoints, security::process_environment()));
   TRY(auto tls, http::TlsContext::load({}));
-  upstream_.emplace(std::move(servers), clock_, std::move(tls));
+  upstream_.emplace(std::move(servers), clock_, std::move(tls), options_.upstream_connections);
   cold_reads_.emplace(*node_, *upstream_);
   node_->cold = &*cold_reads_;
   write_through_.emplace(*node_, *upstream_, cold_reads_->board());

@@ -87,6 +87,8 @@ void Options::bind(Settings& settings) {
       },
       "servers of upstream buckets that this target may ask, with commas between them; the clouds "
       "themselves need not be listed");
+  settings.integer("upstream.connections", upstream_connections, 1, 4096, "requests",
+                   "how many requests to one upstream server are under way at a time");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

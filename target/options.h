@@ -54,8 +54,9 @@ struct Options {
   std::uint64_t rebalance_workers = 0;    ///< as MoveLimits
   std::uint64_t rebuild_floor = MoveLimits::kFloor;
   std::chrono::milliseconds scrub_period = ScrubBoard::kPeriod;
-  std::uint64_t scrub_bandwidth = 0;  ///< bytes a second; 0: no limit
-  std::string upstream_endpoints;     ///< URLs with commas between them
+  std::uint64_t scrub_bandwidth = 0;         ///< bytes a second; 0: no limit
+  std::string upstream_endpoints;            ///< URLs with commas between them
+  std::uint64_t upstream_connections = 128;  ///< requests at a time to each server
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

@@ -113,6 +113,8 @@ std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
 void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads) {
   auto& running = metrics.gauge("tarn_upstream_fills_running",
                                 "objects that are being fetched from upstream and stored");
+  auto& open = metrics.gauge("tarn_upstream_circuits_open",
+                             "upstream servers that are not asked, since they failed in a row");
   struct Row {
     prometheus::Counter& counter;
     const std::atomic<std::uint64_t>& count;
@@ -139,10 +141,11 @@ void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads
       {metrics.counter("tarn_upstream_writes_failed_total",
                        "PUTs and DELETEs that upstream refused or did not answer"),
        counts.writes_failed}};
-  metrics.before_scrape([rows, &running, &reads] {
+  metrics.before_scrape([rows, &running, &open, &upstream, &reads] {
     for (const Row& row : rows)
       row.counter.Increment(static_cast<double>(row.count.load()) - row.counter.Value());
     running.Set(static_cast<double>(reads.board().running()));
+    open.Set(static_cast<double>(upstream.gates().open()));
   });
 }
 

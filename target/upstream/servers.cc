@@ -77,6 +77,8 @@ bool is_own_host(api::UpstreamKind kind, const http::Url& url) {
 
 }  // namespace
 
+std::string UpstreamServer::origin() const { return origin_of(url); }
+
 std::string UpstreamServer::display() const { return origin_of(url) + url.path; }
 
 Status UpstreamServers::list(std::string_view setting, std::string_view urls) {

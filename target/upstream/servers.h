@@ -27,6 +27,8 @@ struct UpstreamServer {
 
   /// True if requests carry credentials.
   [[nodiscard]] bool is_signed() const { return credentials || azure; }
+  /// "https://host:443"
+  [[nodiscard]] std::string origin() const;
   /// "https://host:443/path", for messages: without credentials.
   [[nodiscard]] std::string display() const;
 };

@@ -13,7 +13,6 @@ namespace tarn::target {
 namespace {
 
 using namespace std::chrono_literals;
-using Answer = std::pair<http::ClientResponse, http::ClientStream>;
 
 constexpr int kTriesMax = 4;
 constexpr std::chrono::milliseconds kUpstreamPauseFirst{200};  // doubled with each try
@@ -43,20 +42,33 @@ Task<Result<std::string>> read_rest(http::ClientStream& stream, std::size_t byte
   }
 }
 
+/// True if the server did what it could: a refusal of this request is an answer, too.
+bool is_answered(const Result<http::ClientResponse>& answer) {
+  return answer && answer->status < 500;
+}
+
+Error refused_by_gate(std::string_view about, const UpstreamServer& server, const Error& why) {
+  return {why.code, fmt::format("{}: {} is not asked: {}", about, server.display(), why.message)};
+}
+
 }  // namespace
 
 Upstream::Upstream(UpstreamServers servers, Clock& clock,
-                   std::shared_ptr<const http::TlsContext> tls)
-    : servers_(std::move(servers)), clock_(clock), client_(std::move(tls)) {}
+                   std::shared_ptr<const http::TlsContext> tls, std::size_t connections)
+    : servers_(std::move(servers)),
+      clock_(clock),
+      client_(std::move(tls)),
+      gates_(connections, clock) {}
 
 std::int64_t Upstream::now() const { return clock_.wall_time().count() / 1'000'000'000; }
 
-Task<Result<Answer>> Upstream::try_once(const UpstreamServer& server, http::ClientRequest request) {
+Task<Result<Upstream::Answer>> Upstream::try_once(const UpstreamServer& server,
+                                                  http::ClientRequest request) {
   ++counts_.requests;
   CO_TRY(http::ClientStream stream,
          co_await client_.open(server.url, std::move(request), std::nullopt, kUpstreamLimits));
   CO_TRY(http::ClientResponse head, co_await stream.read_head());
-  co_return Answer(std::move(head), std::move(stream));
+  co_return Answer{std::move(head), std::move(stream), std::nullopt};
 }
 
 Task<Result<http::ClientResponse>> Upstream::try_change(
@@ -106,8 +118,15 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
   for (int attempt = 0; dialect && attempt < kTriesMax; ++attempt) {
     if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
     if (attempt > 0 && std::chrono::steady_clock::now() > until) break;
+    auto pass = co_await gates_.of(server->origin())->enter();
+    if (!pass) {
+      out.answer = fail(refused_by_gate(about, *server, pass.error()));
+      if (attempt == 0) break;
+      continue;
+    }
     auto request = (*dialect)->change_request(*server, name.object, change, now());
     auto answer = co_await try_change(*server, std::move(request), part, until);
+    pass->note(is_answered(answer));
     if (answer && answer->status / 100 == 2) {
       out.answer = std::move(*answer);
       out.may_have_happened = false;
@@ -134,12 +153,20 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
 }
 
 template <class Make>
-Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string about, Make make) {
+Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std::string about,
+                                              Make make) {
   const Dialect& dialect = dialect_of(server);
   Error last;
   for (int attempt = 0; attempt < kTriesMax; ++attempt) {
     if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
+    auto pass = co_await gates_.of(server.origin())->enter();
+    if (!pass) {
+      last = refused_by_gate(about, server, pass.error());
+      if (attempt == 0) break;
+      continue;
+    }
     auto answer = co_await try_once(server, make());
+    pass->note(answer && answer->head.status < 500);
     if (!answer) {
       ++counts_.failed;
       last = {Errc::unavailable, fmt::format("{}: {} does not answer: {}", about, server.display(),
@@ -148,10 +175,11 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
       if (why == Errc::invalid_argument || why == Errc::cancelled) break;
       continue;
     }
-    if (answer->first.status / 100 == 2) co_return std::move(*answer);
-    if (auto body = co_await read_rest(answer->second, kRefusalBytesMax))
-      answer->first.body = std::move(*body);
-    const Refusal refusal = dialect.refusal_in(server, about, answer->first);
+    answer->pass = std::move(*pass);
+    if (answer->head.status / 100 == 2) co_return std::move(*answer);
+    if (auto body = co_await read_rest(answer->stream, kRefusalBytesMax))
+      answer->head.body = std::move(*body);
+    const Refusal refusal = dialect.refusal_in(server, about, answer->head);
     last = refusal.error;
     if (refusal.is_absent && !refusal.names_object && server.kind != api::UpstreamKind::web) {
       // The bucket may be what is absent, or something between here and the server.
@@ -159,10 +187,10 @@ Task<Result<Answer>> Upstream::send(const UpstreamServer& server, std::string ab
       if (!bucket)
         co_return fail(Errc::unavailable, "{}; whether the bucket is there cannot be told: {}",
                        last.message, bucket.error().message);
-      if (bucket->first.status / 100 != 2)
-        co_return fail(bucket->first.status == 404 ? Errc::bucket_not_found : Errc::bad_upstream,
+      if (bucket->head.status / 100 != 2)
+        co_return fail(bucket->head.status == 404 ? Errc::bucket_not_found : Errc::bad_upstream,
                        "{}; the bucket {} answers {}", last.message, server.bucket,
-                       bucket->first.status);
+                       bucket->head.status);
     }
     if (!refusal.may_pass) break;
     ++counts_.failed;
@@ -181,9 +209,10 @@ Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields m
     return dialect_of(server).object_request(server, http::Method::get, name.object, more, now());
   };
   CO_TRY(Answer answer, co_await send(server, "GET " + name.display(), make));
-  CO_TRY(UpstreamObject object, dialect_of(server).object_in(server, answer.first));
-  if (!object.size) object.size = answer.second.content_length();
-  co_return Download{std::move(object), answer.first.status, std::move(answer.second)};
+  CO_TRY(UpstreamObject object, dialect_of(server).object_in(server, answer.head));
+  if (!object.size) object.size = answer.stream.content_length();
+  co_return Download{std::move(object), answer.head.status, std::move(answer.stream),
+                     std::move(answer.pass)};
 }
 
 Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
@@ -192,7 +221,7 @@ Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {
     return dialect_of(server).object_request(server, http::Method::head, name.object, {}, now());
   };
   CO_TRY(const Answer answer, co_await send(server, "HEAD " + name.display(), make));
-  co_return dialect_of(server).object_in(server, answer.first);
+  co_return dialect_of(server).object_in(server, answer.head);
 }
 
 Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props) {
@@ -215,7 +244,7 @@ Task<Result<UpstreamPage>> Upstream::list(api::Bucket bucket, api::UpstreamProps
     CO_TRY_OK(dialect.list_request(server, order, now()));
     const auto make = [&] { return *dialect.list_request(server, order, now()); };
     CO_TRY(Answer answer, co_await send(server, "list of " + bucket.display(), make));
-    CO_TRY(const std::string body, co_await read_rest(answer.second, kListBytesMax));
+    CO_TRY(const std::string body, co_await read_rest(answer.stream, kListBytesMax));
     CO_TRY(UpstreamPage page, dialect.page_in(server, order, body));
     if (!page.entries.empty() || !page.more) co_return page;
     if (page.marker.empty() || page.marker == order.marker)

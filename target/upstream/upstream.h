@@ -15,6 +15,7 @@
 #include "common/http/client.h"
 #include "target/followed_file.h"
 #include "target/upstream/dialect.h"
+#include "target/upstream/server_gate.h"
 #include "target/upstream/servers.h"
 
 namespace tarn::target {
@@ -29,7 +30,8 @@ struct UpstreamName {
 };
 
 /// Calls to upstream servers. What may pass (429, 5xx, no connection) is tried four times, with
-/// back-off and jitter. No redirect is followed, so requests and credentials stay with the server
+/// back-off and jitter; a server that goes on failing is left alone for a while (ServerGate). No
+/// redirect is followed, so requests and credentials stay with the server
 /// that the operator allowed. Thread-safe; every method runs on a loop.
 ///
 /// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
@@ -37,14 +39,16 @@ struct UpstreamName {
 /// else. Messages name the server and what it said.
 class Upstream {
  public:
-  /// `tls` as http::Client.
-  Upstream(UpstreamServers servers, Clock& clock, std::shared_ptr<const http::TlsContext> tls);
+  /// `tls` as http::Client. `connections`: requests at a time to each server.
+  Upstream(UpstreamServers servers, Clock& clock, std::shared_ptr<const http::TlsContext> tls,
+           std::size_t connections);
 
   /// An object on its way here.
   struct Download {
     UpstreamObject object;
     unsigned status = 200;  ///< or 206
     http::ClientStream stream;
+    std::optional<ServerGate::Pass> pass;  ///< until the body has been read
   };
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match.
   Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
@@ -87,21 +91,26 @@ class Upstream {
     std::atomic<std::uint64_t> writes_failed{0};
   };
   [[nodiscard]] Counts& counts() { return counts_; }
+  [[nodiscard]] const ServerGates& gates() const { return gates_; }
 
  private:
-  Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> try_once(
-      const UpstreamServer& server, http::ClientRequest request);
+  struct Answer {
+    http::ClientResponse head;
+    http::ClientStream stream;
+    std::optional<ServerGate::Pass> pass;
+  };
+  Task<Result<Answer>> try_once(const UpstreamServer& server, http::ClientRequest request);
   Task<Result<http::ClientResponse>> try_change(const UpstreamServer& server,
                                                 http::ClientRequest request, FilePart part,
                                                 std::chrono::steady_clock::time_point until);
   template <class Make>
-  Task<Result<std::pair<http::ClientResponse, http::ClientStream>>> send(
-      const UpstreamServer& server, std::string about, Make make);
+  Task<Result<Answer>> send(const UpstreamServer& server, std::string about, Make make);
   [[nodiscard]] std::int64_t now() const;
 
   UpstreamServers servers_;
   Clock& clock_;
   http::Client client_;
+  ServerGates gates_;
   Counts counts_;
 };
 

@@ -232,3 +232,26 @@ def test_a_target_that_dies_in_a_fill_leaves_nothing_of_it(upstream_cluster, web
     wait_stored(cluster, "ht://web", "dies.tar")
     files = [path for drive in cluster.drives("t1") for path in (drive / "data").rglob("*") if path.is_file()]
     assert len(files) == 1, files
+
+
+def test_a_server_that_fails_in_a_row_is_left_alone_until_it_answers(upstream_cluster, web, rng):
+    body = rng.randbytes(10_000)
+    for number in range(12):
+        web.write(f"gate/{number}", body)
+    cluster = upstream_cluster(web, targets=1)
+    assert make_bucket(cluster, "ht://gate", f"{web.url}/gate/").status == 200
+    assert cluster.get("ht://gate", "0").body == body
+
+    def read(name):
+        return client.request("GET", cluster.url("ht://gate", name), expect=False)
+
+    web.stop()
+    try:
+        refused = wait_until(lambda: (answer := read("1")).status == 503 and b"is asked again in" in answer.body and answer, 120, "it is left alone")
+        assert web.url.encode() in refused.body and cluster.metric("t1", "tarn_upstream_circuits_open") == 1
+        assert cluster.get("ht://gate", "0").body == body  # what is stored
+    finally:
+        web.start()
+    wait_until(lambda: read("1").status == 200, 120, "it is asked again")
+    assert [read(str(number)).body for number in range(12)] == [body] * 12
+    assert cluster.metric("t1", "tarn_upstream_circuits_open") == 0
