@@ -32,6 +32,7 @@ io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wa
   if (!object.content_type.empty()) record.custom.emplace_back("Content-Type", object.content_type);
   if (!object.content_encoding.empty())
     record.custom.emplace_back("Content-Encoding", object.content_encoding);
+  record.custom.insert(record.custom.end(), object.custom.begin(), object.custom.end());
   return record;
 }
 

@@ -28,6 +28,21 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> part_of(std::string_view 
 
 std::string_view first_line(std::string_view text) { return trim(text.substr(0, text.find('\n'))); }
 
+/// Pairs that no answer of ours could have are left out.
+api::CustomMetadata custom_in(const http::ClientResponse& answer) {
+  api::CustomMetadata out;
+  for (const http::Field& field : answer.fields) {
+    const std::string name = to_lower(field.name);
+    for (const std::string_view prefix : {"x-amz-meta-", "x-goog-meta-", "x-ms-meta-"}) {
+      if (!name.starts_with(prefix)) continue;
+      out.emplace_back(name.substr(prefix.size()), field.value);
+      if (!api::check_custom_metadata(out) || api::is_reserved_key(out.back().first))
+        out.pop_back();
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 bool UpstreamObject::is_same_version(const UpstreamObject& other) const {
@@ -86,16 +101,21 @@ const Dialect& dialect_of(const UpstreamServer& server) {
   return web;
 }
 
-Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server) {
+const WritableDialect* writable_dialect_of(api::UpstreamKind kind) {
   static const S3Dialect s3;
   static const GcsDialect gcs;
   static const AzureDialect azure;
-  switch (server.kind) {
+  switch (kind) {
     case api::UpstreamKind::s3: return &s3;
     case api::UpstreamKind::gcs: return &gcs;
     case api::UpstreamKind::azure: return &azure;
     case api::UpstreamKind::web: break;
   }
+  return nullptr;
+}
+
+Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server) {
+  if (const auto* dialect = writable_dialect_of(server.kind)) return dialect;
   return fail(Errc::unsupported, "{} is a web server, which takes no writes", server.display());
 }
 
@@ -112,6 +132,7 @@ Result<UpstreamObject> described_object(const UpstreamServer& server,
   out.modified = http::parse_http_date(answer.field("Last-Modified"));
   out.content_type = answer.field("Content-Type");
   out.content_encoding = answer.field("Content-Encoding");
+  if (server.kind != api::UpstreamKind::web) out.custom = custom_in(answer);
   if (server.kind != api::UpstreamKind::web && out.etag.empty())
     return fail(Errc::bad_upstream, "{} answered without the field ETag, which such servers have",
                 server.display());

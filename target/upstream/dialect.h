@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/api/custom_metadata.h"
 #include "common/base/error.h"
 #include "common/http/client.h"
 #include "common/security/sigv4.h"
@@ -21,6 +22,7 @@ struct UpstreamObject {
   std::optional<std::int64_t> modified;  ///< Last-Modified, seconds since the epoch
   std::string content_type;
   std::string content_encoding;
+  api::CustomMetadata custom;            ///< pairs that users noted beside it, keys in lower case
   std::optional<std::uint64_t> part_at;  ///< of a 206: where the part begins
   http::Fields checksums;  ///< fields that say a checksum of the body, as BodyChecksums reads them
 
@@ -128,8 +130,12 @@ class WritableDialect : public Dialect {
                                                            std::string_view object,
                                                            UpstreamChange change,
                                                            std::int64_t now) const = 0;
-  /// PUT of a small object. `fields`: its Content-Type and Content-Encoding; `md5`: of its bytes,
-  /// in base64.
+  /// Fields that keep custom metadata are called so, and then as the key ("x-amz-meta-").
+  [[nodiscard]] virtual std::string_view metadata_prefix() const = 0;
+  /// True if `key` of custom metadata comes back as it was sent.
+  [[nodiscard]] virtual bool keeps_key(std::string_view key) const = 0;
+  /// PUT of a small object. `fields`: its Content-Type and Content-Encoding, and those of its
+  /// custom metadata; `md5`: of its bytes, in base64.
   [[nodiscard]] virtual UpstreamChange put_whole(const http::Fields& fields,
                                                  const std::string& md5) const = 0;
   /// Nothing for a server that needs no beginning: the caller chooses an id of letters and digits.
@@ -163,12 +169,14 @@ class WritableDialect : public Dialect {
 [[nodiscard]] const Dialect& dialect_of(const UpstreamServer& server);
 /// unsupported for a web server, which takes no writes.
 [[nodiscard]] Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server);
+/// The same by the kind alone: null for web servers.
+[[nodiscard]] const WritableDialect* writable_dialect_of(api::UpstreamKind kind);
 
 // Parts of all dialects.
 
 /// "/base/name": `object` below the path of the server's URL, percent-encoded.
 [[nodiscard]] std::string upstream_path(const UpstreamServer& server, std::string_view object);
-/// Size, version and type in an answer: all of object_in() but checksums.
+/// Size, version, type and custom metadata in an answer: all of object_in() but checksums.
 [[nodiscard]] Result<UpstreamObject> described_object(const UpstreamServer& server,
                                                       const http::ClientResponse& answer);
 /// True if the body of an answer that describes `object` is not the whole of it.

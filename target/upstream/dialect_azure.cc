@@ -44,11 +44,14 @@ http::ClientRequest azure_request(const UpstreamServer& server, http::Method met
   return out;
 }
 
-/// Content-Type and Content-Encoding of a blob, as fields that are not about the request's body.
+/// Content-Type and Content-Encoding of a blob, as fields that are not about the request's body,
+/// and its custom metadata.
 http::Fields blob_fields(const http::Fields& fields) {
   http::Fields out;
-  for (const http::Field& field : fields)
-    out.push_back({"x-ms-blob-" + to_lower(field.name), field.value});
+  for (const http::Field& field : fields) {
+    const bool is_metadata = field.name.starts_with("x-ms-");
+    out.push_back({is_metadata ? field.name : "x-ms-blob-" + to_lower(field.name), field.value});
+  }
   return out;
 }
 
@@ -185,6 +188,13 @@ http::ClientRequest AzureDialect::change_request(const UpstreamServer& server,
                     std::move(change.fields), length, now);
   out.body = std::move(change.body);
   return out;
+}
+
+bool AzureDialect::keeps_key(std::string_view key) const {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  return is_letter(key.front()) && std::all_of(key.begin(), key.end(), [&](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9');
+         });
 }
 
 UpstreamChange AzureDialect::put_whole(const http::Fields& fields, const std::string& md5) const {

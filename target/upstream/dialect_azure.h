@@ -36,6 +36,9 @@ class AzureDialect final : public WritableDialect {
   [[nodiscard]] http::ClientRequest change_request(const UpstreamServer& server,
                                                    std::string_view object, UpstreamChange change,
                                                    std::int64_t now) const override;
+  [[nodiscard]] std::string_view metadata_prefix() const override { return "x-ms-meta-"; }
+  /// True for identifiers in lower case: keys are C# identifiers, and come back in any case.
+  [[nodiscard]] bool keeps_key(std::string_view key) const override;
   [[nodiscard]] UpstreamChange put_whole(const http::Fields& fields,
                                          const std::string& md5) const override;
   [[nodiscard]] std::optional<UpstreamChange> begin_upload(

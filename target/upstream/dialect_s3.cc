@@ -167,6 +167,12 @@ http::ClientRequest S3Dialect::change_request(const UpstreamServer& server, std:
   return out;
 }
 
+bool S3Dialect::keeps_key(std::string_view key) const {
+  return std::all_of(key.begin(), key.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
 UpstreamChange S3Dialect::put_whole(const http::Fields& fields, const std::string& md5) const {
   UpstreamChange out{http::Method::put, {}, fields};
   out.fields.push_back({"Content-MD5", md5});

@@ -26,6 +26,9 @@ class S3Dialect : public WritableDialect {
   [[nodiscard]] http::ClientRequest change_request(const UpstreamServer& server,
                                                    std::string_view object, UpstreamChange change,
                                                    std::int64_t now) const override;
+  [[nodiscard]] std::string_view metadata_prefix() const override { return "x-amz-meta-"; }
+  /// False for upper-case letters, which the service changes.
+  [[nodiscard]] bool keeps_key(std::string_view key) const override;
   [[nodiscard]] UpstreamChange put_whole(const http::Fields& fields,
                                          const std::string& md5) const override;
   [[nodiscard]] std::optional<UpstreamChange> begin_upload(

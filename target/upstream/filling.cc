@@ -48,6 +48,7 @@ api::CustomMetadata metadata_of(const UpstreamObject& object, const ObjectReques
     out.emplace_back("Content-Type", object.content_type);
   if (!object.content_encoding.empty())
     out.emplace_back("Content-Encoding", object.content_encoding);
+  out.insert(out.end(), object.custom.begin(), object.custom.end());
   sums.note_kept(out);
   out.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
   if (!object.etag.empty()) out.emplace_back(api::kSourceTagKey, object.etag);

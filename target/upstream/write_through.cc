@@ -3,6 +3,8 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/object_fields.h"
+#include "target/upstream/dialect.h"
 #include "target/upstream/filling.h"
 #include "target/upstream/upload.h"
 #include "target/upstream/write_mark.h"
@@ -10,8 +12,9 @@
 namespace tarn::target {
 namespace {
 
-bool is_kept_upstream(std::string_view key) {
-  return key == "Content-Type" || key == "Content-Encoding";
+/// True for what a header field carries as it is.
+bool is_visible_ascii(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 /// Before anything is sent or marked.
@@ -20,23 +23,28 @@ Status check_writable(const ObjectRequest& wanted, const api::CustomMetadata& cu
     return fail(Errc::unsupported,
                 "{} is a web server's, which takes no writes: put the file there by other means",
                 wanted.bucket.name.display());
-  const auto lost = std::find_if(custom.begin(), custom.end(), [](const auto& pair) {
-    return !is_kept_upstream(pair.first) && !api::is_reserved_key(pair.first);
-  });
-  if (lost == custom.end()) return {};
-  return fail(
-      Errc::unsupported,
-      "{}: custom metadata ({}) of objects with an upstream belongs to later work: it would "
-      "be lost when the object is evicted",
-      wanted.display(), lost->first);
+  const WritableDialect& dialect = *writable_dialect_of(upstream_name(wanted).props.kind);
+  for (const auto& [key, value] : custom) {
+    if (is_content_field(key)) continue;  // reserved keys among them
+    if (dialect.keeps_key(key) && is_visible_ascii(value)) continue;
+    return fail(Errc::invalid_argument,
+                "{}: upstream does not keep the custom metadata \"{}\" as it is: take a key of "
+                "lower-case letters, digits and _, and a value of ASCII characters",
+                wanted.display(), printable(key));
+  }
+  return {};
 }
 
-/// Content-Type and Content-Encoding, which upstream keeps too. A server would choose a type of its
-/// own where none is said.
-http::Fields kept_upstream(const api::CustomMetadata& custom) {
+/// Content-Type, Content-Encoding and custom metadata, which upstream keeps too. A server would
+/// choose a type of its own where none is said.
+http::Fields kept_upstream(const ObjectRequest& wanted, const api::CustomMetadata& custom) {
+  const WritableDialect& dialect = *writable_dialect_of(upstream_name(wanted).props.kind);
   http::Fields out;
-  for (const auto& [key, value] : custom)
-    if (is_kept_upstream(key)) out.push_back({key, value});
+  for (const auto& [key, value] : custom) {
+    if (api::is_reserved_key(key)) continue;
+    const std::string prefix(is_content_field(key) ? "" : dialect.metadata_prefix());
+    out.push_back({prefix + key, value});
+  }
   if (http::find_field(out, "Content-Type").empty())
     out.push_back({"Content-Type", std::string(http::kBytes)});
   return out;
@@ -191,7 +199,7 @@ Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectReque
   CO_TRY_OK(check_writable(wanted, custom));
   CO_TRY(auto followed, co_await file.drive().follow(file));
   auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(followed), size,
-                                      kept_upstream(custom));
+                                      kept_upstream(wanted, custom));
   CO_TRY_OK(co_await out->begin());
   co_return std::shared_ptr<EarlyUpload>(std::move(out));
 }
@@ -202,7 +210,7 @@ Task<Result<std::shared_ptr<Upload>>> WriteThrough::upload_of(const ObjectReques
   CO_TRY_OK(check_writable(wanted, custom));
   CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
   auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(file), bytes.size,
-                                      kept_upstream(custom));
+                                      kept_upstream(wanted, custom));
   out->written(bytes.size);
   Status sent = co_await out->begin();
   if (sent) sent = co_await out->send();
