@@ -41,8 +41,8 @@ constexpr Row kTable[] = {
     {Errc::unavailable, 503, ""},
     {Errc::timeout, 504, ""},
     {Errc::cancelled, 503, ""},
+    {Errc::bad_upstream, 502, ""},  // what an answer of 502 means: a lost connection has none
     {Errc::disconnected, 502, ""},
-    {Errc::bad_upstream, 502, ""},
     {Errc::io, 503, ""},
     {Errc::corrupt, 500, ""},
     {Errc::internal, 500, ""},

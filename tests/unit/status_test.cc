@@ -20,6 +20,7 @@ TEST_CASE(
     CHECK(api::errc_of_answer(409, body) == Errc::conflict);
     CHECK(api::errc_of_answer(400, body) == Errc::invalid_argument);
     CHECK(api::errc_of_answer(503, body) == Errc::unavailable);
+    CHECK(api::errc_of_answer(502, body) == Errc::bad_upstream);  // not a lost connection
   }
   // A name that belongs to another status is not believed.
   CHECK(api::errc_of_answer(503, named("ErrNotFound")) == Errc::unavailable);
