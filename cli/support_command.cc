@@ -43,11 +43,11 @@ constexpr Question kOfCluster[] = {
     {"scrub.json", "/v1/cluster?what=scrub"},
     {"redundancy.json", "/v1/cluster?what=redundancy"},
 };
-/// Answers of one node, by way of a proxy.
+/// Answers of one node, by way of a proxy: behind /v1/reverse.
 constexpr Question kOfNode[] = {
-    {"status.json", "/v1/daemon?what=node_status"},
-    {"config.json", "/v1/daemon?what=config"},
-    {"log.txt", "/v1/daemon?what=log"},
+    {"status.json", "/daemon?what=node_status"},
+    {"config.json", "/daemon?what=config"},
+    {"log.txt", "/daemon?what=log"},
 };
 
 /// A .tar.gz that is written member by member: what gzip makes of each is appended (RFC 1952,
@@ -64,7 +64,7 @@ class Bundle {
     ++files_;
   }
   /// Adds the answer, or notes why there is none.
-  void add(const std::string& name, const Result<std::string>& answer) {
+  void add_answer(const std::string& name, const Result<std::string>& answer) {
     if (answer)
       add(name, *answer);
     else
@@ -111,7 +111,8 @@ Task<Result<std::string>> ask(Session& session, std::string url, std::string tar
 void add_cluster(Session& session, Bundle& bundle) {
   const std::string url = "http://" + session.endpoint().authority();
   for (const Question& each : kOfCluster)
-    bundle.add(std::string("cluster/") + each.file, session.run(ask(session, url, each.target)));
+    bundle.add_answer(std::string("cluster/") + each.file,
+                      session.run(ask(session, url, each.target)));
 }
 
 /// By way of the endpoint, which may reach nodes that this machine does not.
@@ -123,9 +124,9 @@ void add_node(Session& session, const NodeHealth& node, Bundle& bundle) {
       bundle.note_missing(folder, {Errc::unavailable, "it is down: " + node.reason});
       return;
     }
-    bundle.add(folder + each.file, answer);
+    bundle.add_answer(folder + each.file, answer);
   }
-  bundle.add(folder + "metrics.txt", session.run(ask(session, node.url, "/metrics")));
+  bundle.add_answer(folder + "metrics.txt", session.run(ask(session, node.url, "/metrics")));
 }
 
 std::string about(const Session& session, const ClusterHealth& health, std::time_t now) {

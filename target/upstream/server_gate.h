@@ -29,13 +29,14 @@ class ServerGate : public std::enable_shared_from_this<ServerGate> {
   /// `requests`: at a time.
   ServerGate(std::size_t requests, Clock& clock) : requests_(requests), clock_(clock) {}
 
-  /// A request under way; ends with its destruction.
+  /// A request under way, which ends with its destruction; none when it was made by default.
   class Pass {
    public:
+    Pass() = default;
     Pass(Pass&&) noexcept = default;
     Pass& operator=(Pass&& other) noexcept;
     ~Pass();
-    /// The server gave an answer that is not its own failure, or did not.
+    /// Notes that the server gave an answer which is not its own failure, or did not. Of a request.
     void note(bool answered);
 
    private:
