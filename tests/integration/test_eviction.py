@@ -134,5 +134,5 @@ def test_an_object_that_is_replaced_between_choice_and_delete_stays(upstream, se
     assert not end["err"], end
     assert jobs.total(jobs.snaps(cluster, job), "loc-objs") == 0, "a version was evicted that it had not chosen"
     # A target one of whose loops stands still is not ready.
-    wait_until(lambda: cluster.list_page("s3://data").status == 200, 60, "the target is heard again")
+    wait_until(lambda: cluster.list_page("s3://data", flags="1").status == 200, 60, "the target is heard again")
     assert cached(cluster) == ["o"] and cluster.get("s3://data", "o").body == newer
