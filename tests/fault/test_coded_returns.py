@@ -234,7 +234,7 @@ def test_a_drive_that_returns_is_read_through_at_once(make_stage, seed, tmp_path
 @needs_ext4
 def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
     """D3: mounted in its place while the target runs, and at its start: it stays empty, nothing counts as deleted. Given in its place
-    by name, it gets what was lost."""
+    by name, it takes part: what was lost is there once, on it or, when it was made again before, elsewhere."""
     rng = seeded(seed, "coded D3")
     stage = make_returns(make_stage, 2, 1, targets=4, drives=2, fs="ext4")
     cluster = stage.cluster
@@ -270,6 +270,9 @@ def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
     node.arguments[-2:] = []
     made.save()
     wait_single(cluster, bodies, 1)
+    for number in range(16):
+        bodies[f"new-{number}"] = rng.randbytes(200 * KIB)
+        assert cluster.put("cut", f"new-{number}", bodies[f"new-{number}"]).status == 200
     print(f"injected: an empty drive in place of one with {held} pieces; detected: missing, then {held_on([disk.mountpoint])} on the new one")
     assert held_on([disk.mountpoint]) > 0
     read_all(cluster, bodies)
