@@ -1,5 +1,6 @@
 #include "target/upstream/write_through.h"
 
+#include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
