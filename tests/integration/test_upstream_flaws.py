@@ -146,7 +146,7 @@ def test_bytes_that_are_not_what_upstream_says_are_not_kept(upstream_cluster, fl
 
     def corrupt(handler, its, start):
         handler.begin(its)
-        handler.wfile.write(its[:500] + b"x" + its[501:])
+        handler.wfile.write(its[:500] + bytes([its[500] ^ 1]) + its[501:])
 
     flawed.flaws["bad.tar"] = corrupt
     cluster = upstream_cluster(flawed)
