@@ -30,8 +30,7 @@ def test_doses_and_documents_name_tests_that_exist():
     assert files == {path.name for path in FAULTS.glob("test_*.py")} - TOOLS, "each belongs to a profile"
     tests = {name for file in files for name in re.findall(r"^def (test_\w+)", (FAULTS / file).read_text(), re.MULTILINE)}
     assert set(table.FULL_DOSE) <= tests, "a dose of no test"
-    text = (REPOSITORY / "docs" / "reliability.md").read_text()
-    assert set(re.findall(r"`(test_\w+)`", text)) <= tests, "documented, and not there"
+    text = (REPOSITORY / "docs" / "reliability.md").read_text()  # test_documents.py looks whether what it names is there
     rows = set(re.findall(r"\b[A-DFGLN]\d+\b", text))
     assert rows >= {f"{group}{number}" for group, last in (("N", 9), ("F", 7)) for number in range(1, last + 1)}
     coded = text[text.index("## Coded objects"):text.index("## etcd")]
