@@ -112,7 +112,6 @@ RouteHandler wrong(Errc code, std::string why) {
   return [code, why = std::move(why)](Request&) { return refuse({code, why}); };
 }
 
-constexpr std::string_view kOfBuckets = "GET HEAD POST DELETE PATCH";
 constexpr std::string_view kAll = "GET HEAD PUT POST DELETE PATCH";
 
 }  // namespace
@@ -178,18 +177,20 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
        object_at_once(services, at_once)},
       {"GET", "/gs", "the buckets of this provider",
        of_provider("gcp", plain(services, list_buckets))},
-      {kOfBuckets, "/gs/*", "as /v1/buckets/*", of_provider("gcp", bucket(services, serve_bucket))},
+      {"GET HEAD POST DELETE PATCH", "/gs/*", "as /v1/buckets/*",
+       of_provider("gcp", bucket(services, serve_bucket))},
       {kAll, "/gs/*/**", "as /v1/objects/*/**", of_provider("gcp", easy_path(services, object)),
        of_provider_at_once("gcp", object_at_once(services, at_once))},
       {"GET", "/az", "the buckets of this provider",
        of_provider("azure", plain(services, list_buckets))},
-      {kOfBuckets, "/az/*", "as /v1/buckets/*",
+      {"GET HEAD POST DELETE PATCH", "/az/*", "as /v1/buckets/*",
        of_provider("azure", bucket(services, serve_bucket))},
       {kAll, "/az/*/**", "as /v1/objects/*/**", of_provider("azure", easy_path(services, object)),
        of_provider_at_once("azure", object_at_once(services, at_once))},
       {"GET", "/ht", "the buckets of this provider",
        of_provider("ht", plain(services, list_buckets))},
-      {kOfBuckets, "/ht/*", "as /v1/buckets/*", of_provider("ht", bucket(services, serve_bucket))},
+      {"GET HEAD POST DELETE PATCH", "/ht/*", "as /v1/buckets/*",
+       of_provider("ht", bucket(services, serve_bucket))},
       {kAll, "/ht/*/**", "as /v1/objects/*/**", of_provider("ht", easy_path(services, object)),
        of_provider_at_once("ht", object_at_once(services, at_once))},
       // Paths as people write them

@@ -87,7 +87,7 @@ class AzureServer(Server):
         return any(etag.strip('"').encode() in path.read_bytes() for path in (self.directory / "data").glob("__azurite_db_blob__*"))
 
     def call(self, method, path, query=None, body=b"", headers=None):
-        """(status, headers, body) of a request that is signed with the key."""
+        """(status, headers of any case, body) of a request that is signed with the key."""
         path = "/" + ACCOUNT + "/" + urllib.parse.quote(path)
         query = query or {}
         own = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": VERSION} | (headers or {})
@@ -102,7 +102,7 @@ class AzureServer(Server):
             connection.request(method, target, body or None,
                                own | {"Authorization": f"SharedKey {ACCOUNT}:{signature}", "Content-Length": str(len(body))})
             answer = connection.getresponse()
-            return answer.status, dict(answer.headers), answer.read()
+            return answer.status, answer.headers, answer.read()
         finally:
             connection.close()
 

@@ -94,19 +94,21 @@ class WebServer(Server):
 class S3Server(Server):
     """versitygw over a directory; checks signatures. `client` is boto3's."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, region="us-east-1"):
         self.directory = directory
         (directory / "root").mkdir(parents=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.program = go_program("versitygw")
+        self.region = region
         self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
-                                   region_name="us-east-1", config=botocore.config.Config(s3={"addressing_style": "path"}))
+                                   region_name=region, config=botocore.config.Config(s3={"addressing_style": "path"}))
 
     def start(self):
         with open(self.directory / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [self.program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{self.port}",
+                 "--region", self.region,
                  "posix", self.directory / "root"], stdout=log, stderr=log)
         wait_alive("versitygw", self.process, lambda: listens(self.port))
         return self

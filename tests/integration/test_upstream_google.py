@@ -8,9 +8,16 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import GOOGLE_CREDENTIALS, evict, is_stored, make_bucket, wait_stored
+from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, make_bucket, wait_stored
 
 AWS_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "of-aws", "AWS_SECRET_ACCESS_KEY": "secret-of-aws"}
+
+
+@pytest.fixture(scope="module")
+def google(tmp_path_factory):
+    """A server of S3 in the one region that Google has."""
+    with S3Server(tmp_path_factory.mktemp("google"), region="auto") as server:
+        yield server
 
 
 def finished(cluster, answer):
@@ -18,16 +25,16 @@ def finished(cluster, answer):
     return jobs.total(jobs.idle(cluster, answer.text), "loc-objs")
 
 
-def test_google_is_read_listed_and_changed(upstream_cluster, s3, rng, tmp_path):
+def test_google_is_read_listed_and_changed(upstream_cluster, google, rng, tmp_path):
     bodies = {f"train/{i:03}.tar": rng.randbytes(5000 + i) for i in range(12)} | {"large.tar": rng.randbytes(11 << 20)}
-    s3.client.create_bucket(Bucket="google")
+    google.client.create_bucket(Bucket="google")
     for name, body in bodies.items():
-        s3.client.put_object(Bucket="google", Key=name, Body=body, ContentType="application/x-tar")
-    cluster = upstream_cluster(s3)
+        google.client.put_object(Bucket="google", Key=name, Body=body, ContentType="application/x-tar")
+    cluster = upstream_cluster(google)
     uri = "gs://google"
-    absent = make_bucket(cluster, "gs://nothing-there", s3.url)
+    absent = make_bucket(cluster, "gs://nothing-there", google.url)
     assert absent.status == 404 and "nothing-there" in absent.text, absent
-    assert make_bucket(cluster, uri, s3.url).status == 200
+    assert make_bucket(cluster, uri, google.url).status == 200
     assert "gcp" in client.request("GET", f"{cluster.endpoint}/v1/cluster?what=backends").json()
 
     assert cluster.names(uri, pagesize=5) == sorted(bodies) and cluster.names(uri, flags="1") == []
@@ -35,7 +42,7 @@ def test_google_is_read_listed_and_changed(upstream_cluster, s3, rng, tmp_path):
     for name in ("large.tar", "train/003.tar"):
         answer = cluster.get(uri, name)
         assert answer.body == bodies[name] and "source=gcp" in answer.headers.get_all("Ais-Custom-Md"), answer
-        assert answer.headers["ETag"] == s3.client.head_object(Bucket="google", Key=name)["ETag"]
+        assert answer.headers["ETag"] == google.client.head_object(Bucket="google", Key=name)["ETag"]
     wait_stored(cluster, uri, "large.tar", "train/003.tar")
     missing = cluster.get(uri, "nothing")
     assert missing.status == 404 and "NoSuchKey" in missing.text, missing
@@ -44,7 +51,7 @@ def test_google_is_read_listed_and_changed(upstream_cluster, s3, rng, tmp_path):
         fields = {"Range": text} | ({"If-Range": if_range} if if_range else {})
         return client.request("GET", cluster.url(uri, name), headers=fields)
 
-    tag = s3.client.head_object(Bucket="google", Key="train/000.tar")["ETag"]
+    tag = google.client.head_object(Bucket="google", Key="train/000.tar")["ETag"]
     same, other, suffix = part("train/000.tar", "bytes=5-9", tag), part("train/001.tar", "bytes=5-9", tag), part("train/002.tar", "bytes=-3")
     assert same.status == 206 and same.body == bodies["train/000.tar"][5:10], same
     assert other.status == 200 and other.body == bodies["train/001.tar"], other
@@ -61,36 +68,50 @@ def test_google_is_read_listed_and_changed(upstream_cluster, s3, rng, tmp_path):
     assert client.request("HEAD", f"{easy}/google").headers["Ais-Bucket-Props"]
     assert len(client.request("GET", f"{easy}/google/").json()["entries"]) == len(bodies)
     assert client.request("PUT", f"{easy}/google/easy.tar", b"easy").status == 200
-    assert s3.client.get_object(Bucket="google", Key="easy.tar")["Body"].read() == b"easy"
+    assert google.client.get_object(Bucket="google", Key="easy.tar")["Body"].read() == b"easy"
     assert client.request("DELETE", f"{easy}/google/easy.tar").status == 200
 
     tarn = Cli(cluster.endpoint)
     (tmp_path / "new.tar").write_bytes(b"new")
     tarn.ok("put", tmp_path / "new.tar", f"{uri}/cli/")
-    assert s3.client.get_object(Bucket="google", Key="cli/new.tar")["Body"].read() == b"new"
+    assert google.client.get_object(Bucket="google", Key="cli/new.tar")["Body"].read() == b"new"
     tarn.ok("cp", f"{uri}/train/004.tar", "data/copied.tar")
     tarn.ok("cp", "data/copied.tar", f"{uri}/cli/back.tar")
-    assert s3.client.get_object(Bucket="google", Key="cli/back.tar")["Body"].read() == bodies["train/004.tar"]
+    assert google.client.get_object(Bucket="google", Key="cli/back.tar")["Body"].read() == bodies["train/004.tar"]
     tarn.ok("rm", f"{uri}/cli/new.tar")
     assert tarn.ok("ls", "-n", f"{uri}/cli/").split() == [b"cli/back.tar"]
     assert finished(cluster, cluster.bucket_action("DELETE", uri, "delete-listrange", {"template": "train/"})) == 12
-    assert {each["Key"] for each in s3.client.list_objects_v2(Bucket="google")["Contents"]} == {"cli/back.tar", "large.tar"}
+    assert {each["Key"] for each in google.client.list_objects_v2(Bucket="google")["Contents"]} == {"cli/back.tar", "large.tar"}
     tarn.ok("bucket", "evict", uri)
     assert tarn.ok("bucket", "ls").split() == [b"data"]
 
 
-def test_a_bucket_of_google_becomes_known_by_its_first_use(make_cluster, s3, rng):
+def test_a_bucket_of_google_becomes_known_by_its_first_use(make_cluster, google, rng):
     body = rng.randbytes(10_000)
-    s3.client.create_bucket(Bucket="google-first")
-    s3.client.put_object(Bucket="google-first", Key="x.tar", Body=body)
-    cluster = make_cluster(targets=2, environment={name: GOOGLE_CREDENTIALS | {"GCS_ENDPOINT_URL": s3.url} for name in ("t1", "t2")})
+    google.client.create_bucket(Bucket="google-first")
+    google.client.put_object(Bucket="google-first", Key="x.tar", Body=body)
+    cluster = make_cluster(targets=2, environment={name: GOOGLE_CREDENTIALS | {"GCS_ENDPOINT_URL": google.url} for name in ("t1", "t2")})
     assert cluster.get("gs://not-there", "x").status == 404
     assert cluster.get("s3://google-first", "x.tar").status == 404  # no server of S3 is asked
     bucket = client_of(cluster.endpoint).bucket("google-first", provider=Provider.GOOGLE)
     assert bucket.object("x.tar").get_reader().read_all() == body
     assert [entry.name for entry in bucket.list_all_objects()] == ["x.tar"]
     props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/google-first?provider=gs").headers["Ais-Bucket-Props"]
-    assert s3.url in props, props
+    assert google.url in props, props
+
+
+def test_large_objects_go_to_google_in_parts(upstream_cluster, google, rng):
+    google.client.create_bucket(Bucket="google-large")
+    cluster = upstream_cluster(google, targets=1)
+    assert make_bucket(cluster, "gs://google-large", google.url).status == 200
+    body = rng.randbytes(1 << 20) * 70 + b"end"
+    done = client.request("PUT", cluster.url("gs://google-large", "x.tar"), body, {"Content-Type": "application/x-tar"})
+    upstream = google.client.get_object(Bucket="google-large", Key="x.tar")
+    assert done.status == 200 and done.headers["ETag"] == upstream["ETag"] and upstream["ETag"].endswith('-5"'), done
+    assert upstream["ContentType"] == "application/x-tar" and upstream["Body"].read() == body
+    evict(cluster, "gs://google-large", "x.tar")
+    assert cluster.get("gs://google-large", "x.tar").body == body
+    assert "Uploads" not in google.client.list_multipart_uploads(Bucket="google-large")
 
 
 @pytest.mark.parametrize("has_keys", [True, False])

@@ -355,7 +355,7 @@ TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]
   CHECK(says(s3_bucket(), R"({"ec":{"enabled":true}})").find("ec.enabled") != std::string::npos);
   CHECK(says({}, R"({"versioning":{"synchronize":true}})").find("nothing upstream") !=
         std::string::npos);
-  CHECK_FALSE(says({"gcp", "", "", "b"}, "{}").empty());
+  CHECK_FALSE(says({"oci", "", "", "b"}, "{}").empty());
   CHECK(api::check_other_upstream(web_bucket(), props_with(url), props_with(url)).has_value());
   CHECK_FALSE(api::check_other_upstream(web_bucket(), props_with(url),
                                         props_with(R"({"extra":{"http":{"url":"http://h/y"}}})"))
