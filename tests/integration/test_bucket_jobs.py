@@ -117,7 +117,7 @@ def test_copies_that_make_no_sense_are_refused(cluster, bucket, goal):
         answer = to_bucket(cluster, bucket, "copy-bck", goal, value)
         assert answer.status == status_code and says in answer.json()["message"], (value, answer)
     for where, status_code, says in [(bucket, 400, "onto itself"), ("aws/@#/up/", 404, "tarn bucket create s3://up"),
-                                     ("gcp/@#/up/", 501, "later work"), ("ht/@#/up/", 501, "read only"), ("ais/@far#/b/", 501, "later work"),
+                                     ("oci/@#/up/", 501, "later work"), ("ht/@#/up/", 501, "read only"), ("ais/@far#/b/", 501, "later work"),
                                      ("nonsense/", 400, "provider/"), ("ais/@#/a b/", 400, "letters")]:
         answer = to_bucket(cluster, bucket, "copy-bck", where)
         assert answer.status == status_code and says in answer.json()["message"], (where, answer)

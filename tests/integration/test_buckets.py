@@ -63,7 +63,7 @@ def test_properties_are_the_whole_tree_of_aistore(cluster, bucket):
     ("POST", "/x", None, 400), ("POST", "/x", b"not json", 400), ("POST", "/x", {"action": 5}, 400),
     ("POST", "/x", {"action": "move-bck"}, 400), ("POST", "/data", {"action": "copy-bck"}, 400),
     ("POST", "", {"action": "create-bck"}, 400), ("POST", "/", {"action": "create-bck"}, 400),
-    ("POST", "/x?provider=gs", {"action": "create-bck"}, 501), ("POST", "/v1", {"action": "create-bck"}, 400),
+    ("POST", "/x?provider=oc", {"action": "create-bck"}, 501), ("POST", "/v1", {"action": "create-bck"}, 400),
     ("POST", "/x", {"action": "create-bck", "value": {"mirror": {"copies": 99}}}, 400),
     ("DELETE", "/data", None, 400), ("DELETE", "/data", {"action": "evict-remote-bck"}, 400),
     ("DELETE", "/no-such", {"action": "destroy-bck"}, 404), ("DELETE", "", {"action": "destroy-bck"}, 400),
