@@ -52,11 +52,14 @@ ordered_json job_json_of(const JobDetails& job) {
                        {"objects", part.objects},
                        {"bytes", part.bytes},
                        {"ended", part.ended}});
-  return {{"id", job.status.id},         {"kind", job.status.kind},
-          {"state", job.status.state()}, {"about", job.about},
-          {"started", job.started},      {"ended_ns", job.status.ended_ns},
-          {"error", job.complaint()},    {"objects", job.sum.objects},
-          {"bytes", job.sum.bytes},      {"targets", std::move(targets)}};
+  const auto& left = job.seconds_left;
+  return {
+      {"id", job.status.id},          {"kind", job.status.kind},
+      {"state", job.status.state()},  {"about", job.about},
+      {"started", job.started},       {"ended_ns", job.status.ended_ns},
+      {"error", job.complaint()},     {"objects", job.sum.objects},
+      {"bytes", job.sum.bytes},       {"seconds_left", left ? ordered_json(*left) : ordered_json()},
+      {"targets", std::move(targets)}};
 }
 
 Exit job_show(Session& session, const std::string& id, bool json) {
@@ -69,8 +72,10 @@ Exit job_show(Session& session, const std::string& id, bool json) {
   fmt::print("job {}: {}, {}\n", printable(id), printable(job->status.kind), job->status.state());
   if (!job->about.empty()) fmt::print("{}\n", printable(job->about));
   if (!job->complaint().empty()) fmt::print("{}\n", printable(job->complaint()));
-  fmt::print("started {}, ended {}\n\n", printable(job->started),
+  fmt::print("started {}, ended {}\n", printable(job->started),
              job_time_text(job->status.ended_ns));
+  if (job->seconds_left) fmt::print("time left {}\n", readable_seconds(*job->seconds_left));
+  fmt::print("\n");
   Table table({"TARGET", "STATE", "OBJECTS", "BYTES"});
   for (const JobFigures& part : job->targets)
     table.add({part.target, part.ended ? "ended" : "running", std::to_string(part.objects),

@@ -41,6 +41,9 @@ void take_snaps(const json& answer, JobDetails& out) {
       snap.at("ctlmsg").get_to(out.about);
       snap.at("start-time").get_to(out.started);
       snap.at("abort-err").get_to(out.abort_reason);
+      const json& extra = snap.at("ext");
+      if (extra.is_object() && extra.contains("seconds_left"))
+        out.seconds_left = extra.at("seconds_left").get<double>();
     }
 }
 

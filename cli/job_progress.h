@@ -39,6 +39,7 @@ struct JobDetails {
   std::string abort_reason;
   JobFigures sum;
   std::vector<JobFigures> targets;
+  std::optional<double> seconds_left;  ///< where the cluster can tell
 
   /// Why it ended without its work done; empty when it has not.
   [[nodiscard]] std::string complaint() const;

@@ -1,3 +1,4 @@
+#include <map>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -98,16 +99,46 @@ bool makes_copies(const ordered_json& report) {
   return its->at("started_ns").get<std::int64_t>() != 0 || its->at("state") == "waiting";
 }
 
+/// The numbers of all reports together.
+class StatusSum {
+ public:
+  void add(const ordered_json& report) {
+    for (auto& [key, sum] : sums_) sum += report.at(key).get<std::uint64_t>();
+    for (const auto& [missing, objects] : report.at("by_missing").items())
+      by_missing_[missing] += objects.get<std::uint64_t>();
+  }
+  /// `seconds_left`: of the cluster.
+  [[nodiscard]] std::vector<std::string> row(const ordered_json& seconds_left) const {
+    ordered_json all = sums_;
+    all["state"] = "";
+    all["by_missing"] = by_missing_;
+    all["seconds_left"] = seconds_left;
+    return row_of_report("all", all);
+  }
+
+ private:
+  std::map<std::string, std::uint64_t> sums_{{"objects", 0},      {"bytes", 0},
+                                             {"left_objects", 0}, {"left_bytes", 0},
+                                             {"incomplete", 0},   {"rate", 0}};
+  std::map<std::string, std::uint64_t> by_missing_;
+};
+
 void show_status(const ordered_json& told) {
   Table table({"TARGET", "STATE", "MADE", "BYTES", "LEFT", "BYTES LEFT", "BY MISSING", "WAITING",
                "RATE", "TIME LEFT"});
+  StatusSum sum;
   for (const auto& [id, report] : told.at("targets").items()) {
-    if (report.contains("incarnation"))
-      table.add(row_of_report(printable(id), report));
-    else
+    if (!report.contains("incarnation")) {
       table.add({id, "?", "-", "-", "-", "-", "-", "-", "-", report.value("error", "")});
-    if (makes_copies(report)) table.add(row_of_report("  copies for others", report.at("copies")));
+      continue;
+    }
+    table.add(row_of_report(id, report));
+    sum.add(report);
+    if (!makes_copies(report)) continue;
+    table.add(row_of_report("  copies for others", report.at("copies")));
+    sum.add(report.at("copies"));
   }
+  table.add(sum.row(told.value("seconds_left", ordered_json())));
   table.print();
 }
 

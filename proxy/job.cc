@@ -44,6 +44,7 @@ Job job_from(const json& in) {
   for (const auto& [target, part] : in.at("parts").items()) job.parts[target] = part_from(part);
   if (in.contains("bucket")) job.bucket = in.at("bucket").get<api::Bucket>();
   if (in.contains("to")) job.to = in.at("to").get<api::Bucket>();
+  if (in.contains("seconds_left")) job.seconds_left = in.at("seconds_left").get<double>();
   return job;
 }
 
@@ -74,6 +75,7 @@ bool take(Job& job, const JobDriver& driver) {
   ++job.runs;
   for (auto& [target, part] : job.parts) part = {};
   job.results.clear();
+  job.seconds_left.reset();
   return true;
 }
 
@@ -86,6 +88,7 @@ bool ask_to_stop(Job& job) {
 bool end(Job& job, const Status& result, std::int64_t now_ns) {
   if (!job.is_running() || job.driver.proxy.empty()) return false;
   job.ended_ns = now_ns;
+  job.seconds_left.reset();
   if (!result) {
     job.aborted = job.stop_asked || result.error().code == Errc::cancelled;
     (job.aborted ? job.abort_reason : job.error) = result.error().message;
@@ -140,6 +143,7 @@ std::string encode(const Job& job) {
            {"results", job.results}};
   if (job.bucket) out["bucket"] = *job.bucket;
   if (job.to) out["to"] = *job.to;
+  if (job.seconds_left) out["seconds_left"] = *job.seconds_left;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -63,6 +63,8 @@ struct Job {
   std::string abort_reason;              ///< when aborted
   std::map<std::string, JobPart> parts;  ///< by id of the target
   std::vector<std::string> results;      ///< of a summary: the JSON of each bucket that is done
+  /// How long its work takes yet, where its driver can tell.
+  std::optional<double> seconds_left = {};
 
   [[nodiscard]] bool is_running() const { return ended_ns == 0; }
 };

@@ -35,8 +35,14 @@ json bucket_json(const std::optional<api::Bucket>& bucket) {
   return {{"name", ""}, {"provider", ""}, {"namespace", {{"uuid", ""}, {"name", ""}}}};
 }
 
+/// Of the whole job: AIStore's clients show it beside the numbers of each target.
+json extra_json(const Job& job) {
+  if (!job.seconds_left) return nullptr;
+  return {{"seconds_left", *job.seconds_left}};
+}
+
 json snap_json(const Job& job, const JobPart& part) {
-  return {{"ext", nullptr},
+  return {{"ext", extra_json(job)},
           {"start-time", go_time(job.started_ns)},
           {"end-time", go_time(part.ended_ns)},
           {"bck", bucket_json(job.to ? job.to : job.bucket)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "common/obs/log.h"
 #include "proxy/ask_targets.h"
 #include "proxy/node_calls.h"
+#include "proxy/rebuild_sum.h"
 
 namespace tarn::proxy {
 namespace {
@@ -35,6 +37,14 @@ Job rebuild_job(const cluster::ClusterState& state, std::string about) {
   for (const auto& [id, node] : state.map.nodes)
     if (node.role == cluster::Role::target) job.parts[id] = {};
   return job;
+}
+
+/// Ids of the targets that own names, and so may have something to make again.
+std::set<std::string> owners_in(const cluster::ClusterState& state) {
+  std::set<std::string> out;
+  for (const cluster::Member& member : state.ownership->map->members)
+    if (member.owns()) out.insert(member.id);
+  return out;
 }
 
 std::string refuse_second(const Job& running) {
@@ -119,10 +129,12 @@ class RebuildJobWatched {
   Task<bool> look();
   Task<bool> look_at(const cluster::Node& target);
   Task<void> stop_targets();
+  void note_time_left(const cluster::ClusterState& state);
 
   const Services& services_;
   const Job job_;
   std::map<std::string, RebuildJobPart> parts_;
+  json reports_ = json::object();  // the last of each target that answered the present look
 };
 
 /// Whether the target is done.
@@ -144,6 +156,7 @@ Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
       co_return false;
     }
     part.take(report, job_.started_ns);
+    reports_[target.id] = report;
   } catch (const json::exception& problem) {
     obs::log("proxy").warn("rebuild node={} err={}", target.id, problem.what());
     co_return false;
@@ -162,6 +175,7 @@ Task<bool> RebuildJobWatched::look() {
   const auto state = services_.view.state();
   std::vector<Task<bool>> looks;
   bool all = true;
+  reports_ = json::object();
   for (const cluster::Member& member : state->ownership->map->members) {
     const auto* node = state->map.find(member.id);
     if (node != nullptr && state->live.contains(member.id))
@@ -170,7 +184,13 @@ Task<bool> RebuildJobWatched::look() {
       all = all && !member.owns();
   }
   for (const bool done : co_await gather(std::move(looks))) all = all && done;
+  note_time_left(*state);
   co_return all;
+}
+
+void RebuildJobWatched::note_time_left(const cluster::ClusterState& state) {
+  const auto seconds = rebuild_seconds_left(reports_, owners_in(state));
+  services_.jobs.update(job_.id, [&](Job& job) { job.seconds_left = seconds; });
 }
 
 Task<void> RebuildJobWatched::stop_targets() {
@@ -227,7 +247,9 @@ Task<Status> drive_rebuild(const Services& services, Job job) {
 
 Task<Result<http::Response>> tell_rebuild(const Services& services) {
   json targets = co_await ask_targets_for(services, kRebuildJobPath);
-  co_return cluster::json_response({{"targets", std::move(targets)}});
+  const auto seconds = rebuild_seconds_left(targets, owners_in(*services.view.state()));
+  co_return cluster::json_response(
+      {{"targets", std::move(targets)}, {"seconds_left", seconds ? json(*seconds) : json()}});
 }
 
 }  // namespace tarn::proxy

@@ -19,8 +19,8 @@ Task<Status> note_rebuild(const Services& services, http::Request& request);
 /// them to look once more, and so does a target that was started again. Stopped, it stops them.
 Task<Status> drive_rebuild(const Services& services, Job job);
 
-/// GET /v1/cluster?what=rebuild, Tarn's own: {"targets":{"ID":{..} or {"error":".."}}}, each what
-/// GET /v1/internal/rebuild says.
+/// GET /v1/cluster?what=rebuild, Tarn's own: {"targets":{"ID":{..} or {"error":".."}},
+/// "seconds_left"}, each what GET /v1/internal/rebuild says; rebuild_seconds_left() of all.
 Task<Result<http::Response>> tell_rebuild(const Services& services);
 
 }  // namespace tarn::proxy

@@ -69,24 +69,28 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
   co_return co_await cut_whole(node, object.name, version, repair.anew, toll);
 }
 
-/// Until a repair may write so many bytes.
-Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes) {
+/// Until a repair may write so many bytes, which `making` counts then.
+Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
+                               RebuildWatch::Making* making) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
     const auto wait =
         rebuild_wait(node.moves.limits, bytes, node.clock.boot_time(), clients_wait(node));
-    if (wait == std::chrono::nanoseconds::zero() || !SAFETY("safety.rebuild_pace"))
-      co_return Status();
+    if (wait == std::chrono::nanoseconds::zero() || !SAFETY("safety.rebuild_pace")) break;
     timer.expires_after(wait);
     co_await timer.async_wait(asio::use_awaitable);
   }
+  if (making != nullptr) making->pass(bytes);
+  co_return Status();
 }
 
 Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& repair,
-                     Written& out) {
+                     RebuildWatch::Making* making, Written& out) {
   const io::ObjectRecord version = readable(object);
-  const Toll toll = [&node](std::uint64_t bytes) { return coded_repair_pass(node, bytes); };
+  const Toll toll = [&node, making](std::uint64_t bytes) {
+    return coded_repair_pass(node, bytes, making);
+  };
   if (!repair.anew.empty()) {
     auto made = co_await make_anew(node, object, repair, version, toll);
     if (made)
@@ -250,11 +254,12 @@ std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
   return layout->blocks_bytes() * (repair.anew.size() + repair.moves.size()) + whole;
 }
 
-Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair) {
+Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
+                                 RebuildWatch::Making* making) {
   CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
   Written written;
-  co_await write_all(node, object, repair, written);
+  co_await write_all(node, object, repair, making, written);
   if (!written.any() && !repair.drop_whole)
     co_return fail(Errc::unavailable, "no piece could be made again");
   CO_TRY(const std::size_t sealed,
@@ -268,7 +273,7 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
   co_return out;
 }
 
-Task<bool> repair_object(TargetNode& node, ObjectName name) {
+Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
   // Also of a name whose drive is away: another one may have been given its record. Under the lock
   // other homes are asked whether that is the newest.
   auto found = co_await find_here(node, name);
@@ -281,7 +286,7 @@ Task<bool> repair_object(TargetNode& node, ObjectName name) {
   co_await ask_homes(node, one);
   Repair repair = repair_of(node, one.front());
   if (repair.empty()) co_return repair.missing == 0;
-  const auto done = co_await carry_out(node, std::move(one.front()), std::move(repair));
+  const auto done = co_await carry_out(node, std::move(one.front()), std::move(repair), making);
   if (!done)
     obs::log("repair").warn("object not made whole object={} err={}", name.object,
                             done.error().message);

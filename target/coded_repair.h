@@ -42,10 +42,13 @@ struct Repaired {
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
 /// those at other homes makes them count. unavailable when too few slices can be read, or the name
 /// is not ours.
-Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair);
+/// `making`, if not null, counts the bytes that pass.
+Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
+                                 RebuildWatch::Making* making);
 
 /// Looks what is missing of an object now, and makes it again. True: nothing is left to be done.
-Task<bool> repair_object(TargetNode& node, ObjectName name);
+/// `making` as carry_out().
+Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
 
 /// The whole of the object, which this target shall have, was written by a lane of index
 /// io::kWhole while it was read: makes it count, unless the object has changed since. What fails is

@@ -84,25 +84,34 @@ LookedBy keep_coded_present(const TargetNode& node) {
   return {state->map->version, losses(*state)};
 }
 
-Task<bool> repair_wanted(TargetNode& node, RepairQueue::Entry wanted) {
-  const bool made = co_await repair_object(node, std::move(wanted.name));
-  node.rebuild.passed(wanted.missing, wanted.bytes, made, node.clock);
-  co_return made;
+/// State that the workers of one look share, all on its loop.
+struct RepairWork {
+  RepairQueue queue;
+  const LookedBy by;
+  bool all = true;  ///< false: something is left
+};
+
+/// Takes objects off the queue until it is empty, or others are more endangered by now.
+Task<void> repair_some(TargetNode& node, RepairWork& work) {
+  while (auto wanted = work.queue.next()) {
+    if (keep_coded_present(node) != work.by || node.rebuild.is_stopped()) {
+      work.all = false;
+      co_return;
+    }
+    RebuildWatch::Making making(node.rebuild, node.clock, wanted->missing, wanted->bytes);
+    const bool made = co_await repair_object(node, std::move(wanted->name), &making);
+    making.end(made);
+    work.all = work.all && made;
+  }
 }
 
 Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
-  bool all = true;
-  while (queue.size() > 0) {
-    if (keep_coded_present(node) != by || node.rebuild.is_stopped()) co_return false;
-    std::vector<Task<bool>> some;
-    while (some.size() < kKeepCodedAtOnce) {
-      auto wanted = queue.next();
-      if (!wanted) break;
-      some.push_back(repair_wanted(node, std::move(*wanted)));
-    }
-    for (const bool done : co_await gather(std::move(some))) all = all && done;
-  }
-  co_return all;
+  RepairWork work{std::move(queue), std::move(by)};
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(kKeepCodedAtOnce, work.queue.size()); ++i)
+    workers.push_back(repair_some(node, work));
+  co_await gather(std::move(workers));
+  co_return work.all;
 }
 
 RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
@@ -193,8 +202,8 @@ Task<void> keep_coded(TargetNode& node) {
 }
 
 Task<Status> tell_rebuild(TargetNode& node, http::Request& request) {
-  nlohmann::json report = node.rebuild.report();
-  report["copies"] = node.given_copies.report();
+  nlohmann::json report = node.rebuild.report(node.clock);
+  report["copies"] = node.given_copies.report(node.clock);
   report["incarnation"] = node.membership.incarnation();
   co_return co_await request.exchange.respond(http::Response(
       200, http::kJson, report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));

@@ -96,8 +96,9 @@ class Giving {
   void queue(std::vector<Wanted> wanted);
   Task<void> work();
   Task<Status> give(const Wanted& wanted);
-  Task<Status> send(const Wanted& wanted);
+  Task<Status> send(const Wanted& wanted, RebuildWatch::Making& making);
   Task<Status> wait_turn(std::uint64_t bytes);
+  Task<Status> pay(std::uint64_t bytes, RebuildWatch::Making& making);
   Task<void> ask_to_look();
   void note_failure(const std::string& id, const Error& error);
   [[nodiscard]] Result<Receiver> receiver(const std::string& id) const;
@@ -163,6 +164,13 @@ Task<Status> Giving::wait_turn(std::uint64_t bytes) {
   }
 }
 
+/// The toll of one object.
+Task<Status> Giving::pay(std::uint64_t bytes, RebuildWatch::Making& making) {
+  CO_TRY_OK(co_await wait_turn(bytes));
+  making.pass(bytes);
+  co_return Status();
+}
+
 Result<Receiver> Giving::receiver(const std::string& id) const {
   const cluster::Node* loser = state_->map.find(id);
   if (loser == nullptr) return fail(Errc::unavailable, "target t[{}] is not in the map", id);
@@ -174,7 +182,7 @@ void Giving::note_failure(const std::string& id, const Error& error) {
   error_ = fmt::format("for t[{}]: {}", id, error.message);
 }
 
-Task<Status> Giving::send(const Wanted& wanted) {
+Task<Status> Giving::send(const Wanted& wanted, RebuildWatch::Making& making) {
   CO_TRY(const Receiver to, receiver(wanted.id));
   const ObjectName name = name_in(*wanted.bucket, wanted.object);
   CO_TRY_OK(co_await settle_copies(node_, name));
@@ -184,7 +192,7 @@ Task<Status> Giving::send(const Wanted& wanted) {
   CO_TRY(const auto outgoing, co_await open_outgoing(node_, name, *wanted.bucket));
   if (!outgoing) co_return Status();
   CO_FAIL_POINT("copies.before_give");
-  const Toll toll = [this](std::uint64_t bytes) { return wait_turn(bytes); };
+  const Toll toll = [this, &making](std::uint64_t bytes) { return pay(bytes, making); };
   CO_TRY(const bool stored, co_await send_copy(node_, to, outgoing->attribute,
                                                outgoing->object.get(), {.toll = toll}));
   if (stored) ++given_[wanted.id];
@@ -194,9 +202,10 @@ Task<Status> Giving::send(const Wanted& wanted) {
 /// cancelled ends the look; other errors are noted.
 Task<Status> Giving::give(const Wanted& wanted) {
   if (refused_.contains(wanted.id)) co_return Status();
-  const Status sent = co_await send(wanted);
+  RebuildWatch::Making making(node_.given_copies, node_.clock, wanted.missing, wanted.bytes);
+  const Status sent = co_await send(wanted, making);
   if (!sent && sent.error().code == Errc::cancelled) co_return sent;
-  node_.given_copies.passed(wanted.missing, wanted.bytes, sent.has_value(), node_.clock);
+  making.end(sent.has_value());
   std::size_t& failures = failures_[wanted.id];
   failures = sent ? 0 : failures + 1;
   if (sent) co_return Status();

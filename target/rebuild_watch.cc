@@ -1,17 +1,11 @@
 #include "target/rebuild_watch.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
 namespace tarn::target {
 namespace {
-
-/// The rate is a mean in which what is this old counts a third of what is new.
-constexpr double kRebuildWatchMeanSeconds = 3;
-/// Objects come one by one: shorter times say nothing.
-constexpr double kLeastSeconds = 0.25;
 
 std::uint64_t sum_of(const RebuildWatch::Todo& todo) {
   std::uint64_t sum = 0;
@@ -40,36 +34,46 @@ void RebuildWatch::found(Todo todo, const Clock& clock) {
     objects_ = bytes_ = 0;
   }
   state_ = State::working;
-  last_ = clock.boot_time();
-  last_bytes_ = bytes_;
-  rate_ = 0;
+  rate_ = RecentRate(clock.boot_time());
 }
 
-void RebuildWatch::passed(std::size_t missing, std::uint64_t bytes, bool made, const Clock& clock) {
+void RebuildWatch::Making::pass(std::uint64_t bytes) {
+  // Of an object that has changed since the look there may be more.
+  const std::uint64_t counted = std::min(bytes, bytes_ - passed_);
+  passed_ += counted;
+  watch_.pass(counted, clock_.boot_time());
+}
+
+void RebuildWatch::Making::end(bool made) {
+  if (ended_) return;
+  ended_ = true;
+  watch_.leave(passed_);
+  if (made) watch_.made(missing_, bytes_);
+}
+
+void RebuildWatch::pass(std::uint64_t bytes, BootTime now) {
   const std::lock_guard lock(mutex_);
-  if (!made) return;
+  under_way_ += bytes;
+  rate_.add(bytes, now);
+}
+
+void RebuildWatch::leave(std::uint64_t passed) {
+  const std::lock_guard lock(mutex_);
+  under_way_ -= std::min(under_way_, passed);
+}
+
+void RebuildWatch::made(std::size_t missing, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
   if (const auto its = todo_.objects.find(missing); its != todo_.objects.end())
     if (--its->second == 0) todo_.objects.erase(its);
   todo_.bytes -= std::min(todo_.bytes, bytes);
   ++objects_;
   bytes_ += bytes;
-  count_rate(clock.boot_time());
-}
-
-void RebuildWatch::count_rate(BootTime now) {
-  const double seconds = std::chrono::duration<double>(now - last_).count();
-  if (seconds < kLeastSeconds) return;
-  const double since = static_cast<double>(bytes_ - last_bytes_) / seconds;
-  rate_ =
-      rate_ == 0 ? since : since + (rate_ - since) * std::exp(-seconds / kRebuildWatchMeanSeconds);
-  last_ = now;
-  last_bytes_ = bytes_;
 }
 
 void RebuildWatch::look_ends(bool all, const std::string& error, const Clock& clock) {
   const std::lock_guard lock(mutex_);
   ended_ = begun_;
-  rate_ = 0;
   error_ = all ? "" : error;
   missing_ = false;
   state_ = stopped_by_ ? State::stopped : all ? State::whole : State::waiting;
@@ -132,16 +136,24 @@ RebuildWatch::State RebuildWatch::state() const {
   return state_;
 }
 
-nlohmann::json RebuildWatch::report() const {
+/// Objects that could not be made stay to be done.
+std::optional<double> RebuildWatch::seconds_left(BootTime now) const {
+  if (state_ == State::whole && todo_.incomplete == 0) return 0;
+  if (state_ != State::working) return std::nullopt;
+  if (todo_.objects.empty()) return 0;
+  const double rate = rate_.at(now);
+  if (rate <= 0) return std::nullopt;
+  return static_cast<double>(todo_.bytes - std::min(todo_.bytes, under_way_)) / rate;
+}
+
+nlohmann::json RebuildWatch::report(const Clock& clock) const {
   const std::lock_guard lock(mutex_);
+  const BootTime now = clock.boot_time();
   nlohmann::json by_missing = nlohmann::json::object();
   for (const auto& [missing, objects] : todo_.objects)
     by_missing[std::to_string(missing)] = objects;
-  nlohmann::json seconds;
-  if (todo_.bytes == 0)
-    seconds = 0;
-  else if (rate_ > 0)
-    seconds = static_cast<double>(todo_.bytes) / rate_;
+  const auto seconds = seconds_left(now);
+  const double rate = state_ == State::working ? rate_.at(now) : 0;
   return {{"state", to_string(state_)},
           {"map", map_version_},
           {"looks", ended_},
@@ -153,8 +165,8 @@ nlohmann::json RebuildWatch::report() const {
           {"left_bytes", todo_.bytes},
           {"by_missing", std::move(by_missing)},
           {"incomplete", todo_.incomplete},
-          {"rate", static_cast<std::uint64_t>(rate_)},
-          {"seconds_left", std::move(seconds)},
+          {"rate", static_cast<std::uint64_t>(rate)},
+          {"seconds_left", seconds ? nlohmann::json(*seconds) : nlohmann::json()},
           {"error", error_}};
 }
 

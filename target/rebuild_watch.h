@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "target/known_losses.h"
+#include "target/recent_rate.h"
 
 namespace tarn::target {
 
@@ -40,9 +41,31 @@ class RebuildWatch {
   void look_begins(std::uint64_t map_version);
   /// It found this, and begins with it.
   void found(Todo todo, const Clock& clock);
-  /// One object of the look, of so many missing slices and bytes, has been made whole, or could not
-  /// be.
-  void passed(std::size_t missing, std::uint64_t bytes, bool made, const Clock& clock);
+  /// Work on one object of the look that found it. Bytes count from when they may be written, the
+  /// object when it ends. An end without end() means that it could not be made. Ends before the
+  /// look and the watch do; for one coroutine.
+  class Making {
+   public:
+    /// `missing` and `bytes`: as the look counted the object.
+    Making(RebuildWatch& watch, const Clock& clock, std::size_t missing, std::uint64_t bytes)
+        : watch_(watch), clock_(clock), missing_(missing), bytes_(bytes) {}
+    ~Making() { end(false); }
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+
+    /// So many more bytes may be written now.
+    void pass(std::uint64_t bytes);
+    /// The object has been made whole, or could not be. Later calls do nothing.
+    void end(bool made);
+
+   private:
+    RebuildWatch& watch_;
+    const Clock& clock_;
+    const std::size_t missing_;
+    const std::uint64_t bytes_;
+    std::uint64_t passed_ = 0;  // never more than bytes_
+    bool ended_ = false;
+  };
   /// `all`: nothing is left that could be made. `error`: why not.
   void look_ends(bool all, const std::string& error, const Clock& clock);
 
@@ -67,11 +90,17 @@ class RebuildWatch {
   [[nodiscard]] State state() const;
   /// {"state","map","looks","started_ns","ended_ns","objects","bytes","left_objects","left_bytes",
   /// "by_missing":{"2":5},"incomplete","rate","seconds_left","error"}: "looks" is the number of the
-  /// last look that ended, objects and bytes are what was made since "started_ns".
-  [[nodiscard]] nlohmann::json report() const;
+  /// last look that ended, objects and bytes are what was made since "started_ns". The rate is the
+  /// mean of the present look, in which the last 30 seconds count for two thirds. "seconds_left" is
+  /// how long, at that rate, what the look has found takes from now on; null when it cannot be
+  /// said.
+  [[nodiscard]] nlohmann::json report(const Clock& clock) const;
 
  private:
-  void count_rate(BootTime now);
+  void pass(std::uint64_t bytes, BootTime now);
+  void made(std::size_t missing, std::uint64_t bytes);
+  void leave(std::uint64_t passed);
+  [[nodiscard]] std::optional<double> seconds_left(BootTime now) const;
 
   mutable std::mutex mutex_;  // guards what follows
   State state_ = State::unknown;
@@ -87,9 +116,8 @@ class RebuildWatch {
   Todo todo_;  // that is left
   bool missing_ = false;
   std::string error_;
-  BootTime last_{};  // of the rate
-  std::uint64_t last_bytes_ = 0;
-  double rate_ = 0;
+  RecentRate rate_;              // of the present look
+  std::uint64_t under_way_ = 0;  // bytes that have passed for objects that have not ended
 };
 [[nodiscard]] const char* to_string(RebuildWatch::State state);
 

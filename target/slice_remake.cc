@@ -47,7 +47,8 @@ Task<Status> remake(ec::Rebuilder& rebuilder, SliceSet& from, const Lanes& to, c
   const std::size_t block_bytes = rebuilder.layout().geometry().block_bytes;
   for (; !rebuilder.done(); rebuilder.next()) {
     CO_FAIL_POINT("slice.remake");
-    if (toll) CO_TRY_OK(co_await toll(block_bytes * to.size()));
+    const std::uint64_t written = rebuilder.layout().block_bytes(rebuilder.stripe());
+    if (toll) CO_TRY_OK(co_await toll(written * to.size()));
     CO_TRY_OK(co_await from.fill(rebuilder));
     CO_TRY(const auto blocks, rebuilder.blocks());
     ec::Stripe stripe(block_bytes, blocks.size());
@@ -80,7 +81,7 @@ Task<Status> copy_blocks(SliceSource& from, const ec::SliceId& slice, const ec::
   for (std::uint64_t at = 0; at < layout.stripes();) {
     const std::uint64_t count =
         std::min(SliceSource::blocks_at_once(layout), layout.stripes() - at);
-    if (toll) CO_TRY_OK(co_await toll(count * slice.geometry.block_bytes));
+    if (toll) CO_TRY_OK(co_await toll(layout.file_range({at, count}).bytes));
     CO_TRY_OK(co_await from.fetch({at, count}));
     for (const std::uint64_t end = at + count; at < end; ++at) {
       const auto block = from.block(at);

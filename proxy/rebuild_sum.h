@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tarn::proxy {
+
+/// Returns how many seconds the rebuild of the cluster takes from now on: the most that one of its
+/// targets says. Nothing if a target has work and cannot say how long it takes, or one of `owners`
+/// does not answer. `reports`: by target, as GET /v1/internal/rebuild answers, or {"error":".."}.
+/// `owners`: ids of the targets that own names. Pure. Throws nlohmann::json::exception for reports
+/// that are none.
+[[nodiscard]] std::optional<double> rebuild_seconds_left(const nlohmann::json& reports,
+                                                         const std::set<std::string>& owners);
+
+}  // namespace tarn::proxy
