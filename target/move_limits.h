@@ -24,17 +24,23 @@ class RateLimiter {
   [[nodiscard]] std::chrono::nanoseconds take(std::uint64_t bytes, BootTime now) {
     const std::uint64_t limit = limit_.load();
     if (limit == kUnlimited) return {};
-    const auto rate = static_cast<double>(limit);
     const std::lock_guard lock(mutex_);
-    const double passed = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    saved_ = std::min(saved_ + std::max(passed, 0.0) * rate, rate * kSavedSeconds);
-    if (saved_ <= 0)
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(
-                 std::chrono::duration<double>(-saved_ / rate)) +
-             std::chrono::milliseconds(1);
+    const auto wait = wait_locked(static_cast<double>(limit), now);
+    if (wait == std::chrono::nanoseconds::zero()) saved_ -= static_cast<double>(bytes);
+    return wait;
+  }
+  /// As take(), but counts nothing.
+  [[nodiscard]] std::chrono::nanoseconds wait(BootTime now) {
+    const std::uint64_t limit = limit_.load();
+    if (limit == kUnlimited) return {};
+    const std::lock_guard lock(mutex_);
+    return wait_locked(static_cast<double>(limit), now);
+  }
+  /// Counts bytes that pass after wait() returned zero.
+  void spend(std::uint64_t bytes) {
+    if (limit_.load() == kUnlimited) return;
+    const std::lock_guard lock(mutex_);
     saved_ -= static_cast<double>(bytes);
-    return {};
   }
   /// Counts bytes that passed for another reason: who asks next waits for them, too, but no longer
   /// than a quarter of a second.
@@ -45,6 +51,16 @@ class RateLimiter {
   }
 
  private:
+  std::chrono::nanoseconds wait_locked(double rate, BootTime now) {
+    const double passed = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    saved_ = std::min(saved_ + std::max(passed, 0.0) * rate, rate * kSavedSeconds);
+    if (saved_ > 0) return {};
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::duration<double>(-saved_ / rate)) +
+           std::chrono::milliseconds(1);
+  }
+
   static constexpr double kSavedSeconds = 0.25;
   std::atomic<std::uint64_t> limit_{kUnlimited};
   std::mutex mutex_;    // guards what follows
@@ -55,11 +71,14 @@ class RateLimiter {
 /// What an operator allows rebalance, resilver and rebuild to take. Thread-safe.
 struct MoveLimits {
   static constexpr std::uint64_t kWorkersMax = 64;
-  static constexpr std::uint64_t kFloor = 8U << 20U;
-  MoveLimits() { floor.set(kFloor); }
+  static constexpr std::uint64_t kRebuildMin = 8U << 20U;
+  MoveLimits() { rebuild_min.set(kRebuildMin); }
+  /// Of all moves together.
   RateLimiter rate;
   /// Of what a rebuild may have at least, whatever clients and other moves want; 0: nothing.
-  RateLimiter floor;
+  RateLimiter rebuild_min;
+  /// Of what a rebuild may have at most, also below `rebuild_min`.
+  RateLimiter rebuild_max;
   /// Objects at a time on each drive; 0: one on a rotational drive, whose head would be moved
   /// between them, and four on others.
   std::atomic<std::uint64_t> workers{0};

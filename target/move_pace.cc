@@ -29,7 +29,25 @@ std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling, 
 
 std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes, BootTime now,
                                       bool foreground) {
-  return wait_between(limits.floor, limits.rate, bytes, now, foreground);
+  const auto until_max = limits.rebuild_max.wait(now);
+  if (until_max != std::chrono::nanoseconds::zero()) return std::min(until_max, kMovePaceLookAgain);
+  const auto wait = wait_between(limits.rebuild_min, limits.rate, bytes, now, foreground);
+  if (wait == std::chrono::nanoseconds::zero()) limits.rebuild_max.spend(bytes);
+  return wait;
+}
+
+RebuildBounds rebuild_bounds(const MoveLimits& limits) {
+  const std::uint64_t most = limits.rebuild_max.get();
+  const std::uint64_t all = limits.rate.get();
+  RebuildBounds out;
+  out.least = limits.rebuild_min.get();
+  if (most != 0) out.least = std::min(out.least, most);
+  out.most = most;
+  if (all != 0) {
+    const std::uint64_t with_least = std::max(all, out.least);
+    out.most = most == 0 ? with_least : std::min(most, with_least);
+  }
+  return out;
 }
 
 Status Pace::go_on() const {

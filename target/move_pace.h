@@ -35,10 +35,16 @@ struct Pace {
 [[nodiscard]] std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling,
                                                     std::uint64_t bytes, BootTime now,
                                                     bool foreground);
-/// The same for a rebuild: under the limit of all moves, and up to MoveLimits::floor in any case,
-/// since what is lost twice is lost for good.
+/// The same for a rebuild: under the limit of all moves, and up to MoveLimits::rebuild_min in any
+/// case, since what is lost twice is lost for good. Never above MoveLimits::rebuild_max.
 [[nodiscard]] std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes,
                                                     BootTime now, bool foreground);
+/// Bounds of what rebuild_wait() lets pass, in bytes a second.
+struct RebuildBounds {
+  std::uint64_t least = 0;  ///< in any case; 0: nothing
+  std::uint64_t most = 0;   ///< 0: there is no limit
+};
+[[nodiscard]] RebuildBounds rebuild_bounds(const MoveLimits& limits);
 
 /// `work`, a call to another node, which is given up as soon as go_on() fails: a process that
 /// stands still holds up the walk for no longer than its lease.

@@ -52,7 +52,8 @@ struct Options {
   std::string resilver_enabled = "true";
   std::uint64_t rebalance_bandwidth = 0;  ///< bytes a second; 0: no limit
   std::uint64_t rebalance_workers = 0;    ///< as MoveLimits
-  std::uint64_t rebuild_floor = MoveLimits::kFloor;
+  std::uint64_t rebuild_bandwidth_min = MoveLimits::kRebuildMin;
+  std::uint64_t rebuild_bandwidth_max = 0;  ///< bytes a second; 0: no limit
   std::chrono::milliseconds scrub_period = ScrubBoard::kPeriod;
   std::uint64_t scrub_bandwidth = 0;         ///< bytes a second; 0: no limit
   std::string upstream_endpoints;            ///< URLs with commas between them

@@ -22,7 +22,8 @@ std::map<std::string, std::string> started_with(const Options& options) {
   out["resilver.enabled"] = options.resilver_enabled;
   out["rebalance.bandwidth"] = size_text(options.rebalance_bandwidth);
   out["rebalance.workers"] = std::to_string(options.rebalance_workers);
-  out["rebuild.floor"] = size_text(options.rebuild_floor);
+  out["rebuild.bandwidth_min"] = size_text(options.rebuild_bandwidth_min);
+  out["rebuild.bandwidth_max"] = size_text(options.rebuild_bandwidth_max);
   out["scrub.period"] = duration_text(options.scrub_period);
   out["scrub.bandwidth"] = size_text(options.scrub_bandwidth);
   return out;
@@ -64,11 +65,15 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
   config.act_on("rebalance.workers", [&node](const std::string& text) {
     node.moves.limits.workers = parse_u64(text).value_or(0);
   });
-  node.moves.limits.floor.set(options.rebuild_floor);
+  node.moves.limits.rebuild_min.set(options.rebuild_bandwidth_min);
+  node.moves.limits.rebuild_max.set(options.rebuild_bandwidth_max);
   node.scrub.period = options.scrub_period;
   node.scrub.rate.set(options.scrub_bandwidth);
-  config.act_on("rebuild.floor", [&node](const std::string& text) {
-    if (const auto bytes = parse_size(text)) node.moves.limits.floor.set(*bytes);
+  config.act_on("rebuild.bandwidth_min", [&node](const std::string& text) {
+    if (const auto bytes = parse_size(text)) node.moves.limits.rebuild_min.set(*bytes);
+  });
+  config.act_on("rebuild.bandwidth_max", [&node](const std::string& text) {
+    if (const auto bytes = parse_size(text)) node.moves.limits.rebuild_max.set(*bytes);
   });
   config.act_on("scrub.period", [&node](const std::string& text) {
     if (const auto time = parse_duration(text)) node.scrub.period = *time;

@@ -10,6 +10,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/rebuild_plan.h"
 #include "target/all_files.h"
+#include "target/move_pace.h"
 
 namespace tarn::target {
 namespace {
@@ -123,8 +124,9 @@ Task<Status> tell_stakes(TargetNode& node, http::Request& request) {
     }));
   }
   json out = count.report();
-  out["ceiling"] = node.moves.limits.rate.get();
-  out["floor"] = node.moves.limits.floor.get();
+  const RebuildBounds bounds = rebuild_bounds(node.moves.limits);
+  out["ceiling"] = bounds.most;
+  out["floor"] = bounds.least;
   co_return co_await request.exchange.respond(
       http::Response(200, http::kJson, out.dump(-1, ' ', false, json::error_handler_t::replace)));
 }

@@ -178,9 +178,14 @@ void Settings::custom(std::string_view key, std::string_view initial, std::strin
   parsers_.push_back(std::move(parser));
 }
 
+void Settings::former_name(std::string_view former, std::string_view key) {
+  former_.emplace(former, key);
+}
+
 Status Settings::apply_one(std::string_view assignment) {
   const auto equals = assignment.find('=');
-  const auto key = assignment.substr(0, equals);
+  auto key = assignment.substr(0, equals);
+  if (const auto former = former_.find(key); former != former_.end()) key = former->second;
   const auto row = std::find_if(rows_.begin(), rows_.end(),
                                 [&](const Row& candidate) { return candidate.key == key; });
   if (row == rows_.end()) {

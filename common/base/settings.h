@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +58,9 @@ class Settings {
   void custom(std::string_view key, std::string_view initial, std::string_view unit, Parser parser,
               std::string_view meaning);
 
+  /// Accepts the name that `key`, which is bound, had before, too. No table shows it.
+  void former_name(std::string_view former, std::string_view key);
+
   /// Takes "key=value" texts in order; of a key that is given twice the last counts.
   /// invalid_argument with every problem on a line of its own, each naming its key. The variables
   /// may then hold some of the values: the program must not go on.
@@ -70,7 +74,8 @@ class Settings {
   [[nodiscard]] Status apply_one(std::string_view assignment);
 
   std::vector<Row> rows_;
-  std::vector<Parser> parsers_;  ///< beside rows_
+  std::vector<Parser> parsers_;                             ///< beside rows_
+  std::map<std::string, std::string, std::less<>> former_;  ///< former name -> key
 };
 
 }  // namespace tarn

@@ -34,7 +34,7 @@ enum class Kind : std::uint8_t {
 /// be.
 struct Row {
   std::string_view name;
-  std::string_view of_set;  ///< its name for --set, where that is another one
+  std::string_view other;  ///< another name: that of --set, or one that it had before
   std::string_view initial;
   Kind kind;
   std::uint64_t least = 0;
@@ -63,7 +63,8 @@ constexpr std::array kRows{
     Row{"resilver.enabled", "", "true", Kind::flag, 0, 0, {"true", "false"}},
     Row{"rebalance.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
     Row{"rebalance.workers", "", "0", Kind::integer, 0, 64},
-    Row{"rebuild.floor", "", "8MiB", Kind::size, 0, 1ULL << 40U},
+    Row{"rebuild.bandwidth_min", "rebuild.floor", "8MiB", Kind::size, 0, 1ULL << 40U},
+    Row{"rebuild.bandwidth_max", "", "0B", Kind::size, 0, 1ULL << 40U},
     Row{"redundancy.interval", "", "1m", Kind::duration, ms(1s), ms(24h * 365)},
     Row{"scrub.period", "", "168h", Kind::duration, 0, ms(24h * 365)},
     Row{"scrub.bandwidth", "", "0B", Kind::size, 0, 1ULL << 40U},
@@ -96,7 +97,7 @@ json parse(const std::string& value) { return json::parse(value, nullptr, false)
 
 const Row* find_row(std::string_view name) {
   for (const Row& row : kRows)
-    if (row.name == name || (!row.of_set.empty() && row.of_set == name)) return &row;
+    if (row.name == name || (!row.other.empty() && row.other == name)) return &row;
   return nullptr;
 }
 
@@ -311,7 +312,19 @@ void from_json(const json& in, ClusterConfig& config) {
   config = ClusterConfig{};
   in.at("version").get_to(config.version);
   config.changed_ns = in.value("changed_ns", std::int64_t{0});
-  for (const auto& [name, value] : in.at("values").items()) config.values[name] = dump(value);
+  config.values = stored_values(in.at("values"));
+}
+
+ConfigValues stored_values(const json& in) {
+  ConfigValues out;
+  for (const auto& [name, value] : in.items()) {
+    const Row* row = find_row(name);
+    if (row == nullptr || row->name == name)
+      out[name] = dump(value);
+    else
+      out.try_emplace(std::string(row->name), dump(value));
+  }
+  return out;
 }
 
 Result<ConfigChange> parse_config_change(const api::Query& query, const api::Action& action) {

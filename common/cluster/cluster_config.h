@@ -65,6 +65,10 @@ Status check_for_one_node(const ConfigValues& values);
 /// The properties that a new bucket has when nothing else is said.
 [[nodiscard]] Result<api::BucketProps> bucket_defaults(const ClusterConfig& config);
 
+/// Reads values by name, as the meta store and nodes keep them. Former names of settings, which
+/// versions before have stored, become the present ones, and yield to these.
+[[nodiscard]] ConfigValues stored_values(const nlohmann::json& in);
+
 /// The names and defaults of the settings that nodes act upon, as text such as "75s".
 [[nodiscard]] std::map<std::string, std::string> config_defaults();
 /// A value as people write it behind `KEY=`: "debug", "90".

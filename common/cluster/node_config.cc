@@ -31,7 +31,7 @@ Status NodeConfig::load() {
   if (!read.is_object())
     return fail(Errc::corrupt, "{}/config.json is no JSON object", directory_.string());
   const std::lock_guard lock(mutex_);
-  for (const auto& [name, value] : read.items()) own_[name] = value.dump();
+  own_ = stored_values(read);
   put_in_force();
   return {};
 }

@@ -11,6 +11,8 @@ PORTS = {"proxy": 8080, "relay": 8081, "proxy_internal": 8180, "target": 8090, "
          "etcd_peer": 2380}
 # Ports that a role listens at.
 PORTS_OF = {"etcd": ("etcd", "etcd_peer"), "proxy": ("proxy", "relay", "proxy_internal"), "target": ("target", "target_internal")}
+# Names that settings had before.
+FORMER_SETTINGS = {"rebuild.floor": "rebuild.bandwidth_min"}
 DRIVES_BELOW = "/srv/tarn"  # where deploy/drives mounts
 
 NAME = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]{0,61}[a-zA-Z0-9])?")
@@ -158,7 +160,7 @@ class _Reader:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if not isinstance(value, (str, int, float)) or not WORD.fullmatch(text):
                 self.wrong(where + key, f"{value!r}: want a number, true, false, or a text without spaces")
-            settings[key] = text
+            settings[FORMER_SETTINGS.get(key, key)] = text
         return settings
 
     def etcd(self, urls):

@@ -303,7 +303,7 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
     killed meanwhile, and a job shows it. When the drive is back, it brings nothing old, and nothing lies twice on a target."""
     rng = seeded(seed, "copies of a dead drive")
     slow = {f"t{i + 1}": "copies.before_give=sleep:100" for i in range(3)}
-    stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, fail_points=slow, settings={"rebuild.floor": "64MiB"})
+    stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, fail_points=slow, settings={"rebuild.bandwidth_min": "64MiB"})
     cluster, judge = stage.cluster, stage.client("judge", timeout=30)
     cluster.expect_errors(DEAD_DRIVE)
     everywhere = [drive for target in cluster.targets() for drive in cluster.drives(target)]

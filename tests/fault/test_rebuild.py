@@ -44,7 +44,7 @@ def left(cluster):
 
 def test_a_lost_target_begins_a_job_that_ends_when_all_is_made(make_cluster):
     """Under a ceiling, so that it can be watched: the job shows what each target makes, bytes, rate and time left."""
-    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "256KiB", "rebuild.floor": "0B"})
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "256KiB", "rebuild.bandwidth_min": "0B"})
     held = sum("t2" in where for of_name in slices(cluster).values() for where in of_name.values())
     assert held > 3, "too little would be lost"
     cluster.kill("t2")
@@ -90,7 +90,7 @@ def without_ceiling(cluster):
 
 def test_a_rebuild_is_stopped_and_started(make_cluster):
     """The stop holds though a newer map comes, by which nobody has looked yet."""
-    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     cluster.create_bucket("two", {"mirror": ON_NODES | {"copies": 2}})
     short = lose_one_and_stop(cluster)
     before = stored_map(cluster)["version"]
@@ -113,7 +113,7 @@ def test_a_rebuild_is_stopped_and_started(make_cluster):
 
 def test_a_stop_is_over_when_more_is_lost(make_cluster):
     """Here a target that is put aside: nobody has to remember the stop."""
-    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     lose_one_and_stop(cluster)
     without_ceiling(cluster)
     put_aside(cluster, "t4")
@@ -147,7 +147,7 @@ def lose_slices(cluster, target):
 def test_what_a_second_loss_endangers_does_not_wait_for_what_the_first_began(make_cluster, seed):
     """Under a ceiling that makes a rebuild long, a target dies, and behind that another one loses what its drive had: whoever makes
     objects again that bear one more loss leaves them for those that bear none, and has these first."""
-    settings = {"target.out_after": "2s", "rebalance.bandwidth": "32KiB", "rebuild.floor": "0B"}
+    settings = {"target.out_after": "2s", "rebalance.bandwidth": "32KiB", "rebuild.bandwidth_min": "0B"}
     cluster = make_cluster(targets=6, drives=1, settings=settings)
     cluster.expect_errors(r" (error|warn) (recovery|drive|target|http|repair) ")
     wanted = store_wide(cluster, seed, 240, 100_000)
@@ -230,7 +230,7 @@ def test_a_scrub_goes_on_when_the_proxy_that_drives_it_dies(make_cluster, seed):
 
 def test_a_rebuild_goes_on_when_the_proxy_that_shows_it_dies(make_cluster):
     """Targets make what is missing whoever shows it, and another proxy goes on with the job."""
-    cluster, wanted = make(make_cluster, options={"meta": "etcd", "proxies": 2}, **{"rebalance.bandwidth": "64KiB", "rebuild.floor": "0B"})
+    cluster, wanted = make(make_cluster, options={"meta": "etcd", "proxies": 2}, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})
     cluster.kill("t2")
     (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)
     shows = wait_until(lambda: json.loads(stored(cluster, f"/tarn-jobs/job/{job}")[0])["driver"], 30, "a proxy shows it", every=0.1)
@@ -253,7 +253,7 @@ def test_a_rebuild_goes_on_when_the_proxy_that_shows_it_dies(make_cluster):
 @pytest.mark.gate("rebuild")
 def test_the_plan_says_what_a_loss_would_cost(make_cluster, what):
     """Beside what the files on the drives say, and what is then made again."""
-    cluster, wanted = make(make_cluster, **{"rebuild.floor": "1MiB"})
+    cluster, wanted = make(make_cluster, **{"rebuild.bandwidth_min": "1MiB"})
     assert cluster.put("data", "only", b"x" * 1000).status == 200
     told = jobs.told(cluster, "rebuild_plan")
     assert told["complete"]

@@ -59,6 +59,7 @@ TEST_CASE("configuration: values are kept in one form, whatever they were writte
   CHECK(kept("space.highwm", 80) == "space.highwm=80");
   CHECK(kept("http.idle_timeout", "1m30s") == "http.idle_timeout=90s");
   CHECK(kept("http.body_rate_min", "2048") == "http.body_rate_min=2KiB");
+  CHECK(kept("rebuild.floor", "1024KiB") == "rebuild.bandwidth_min=1MiB");
   CHECK(kept("space.reserve", "5%") == "space.reserve=5%");
   CHECK(kept("redirect_put_status", 302) == "redirect_put_status=302");
   CHECK(kept("versioning.enabled", "no") == "versioning.enabled=false");
@@ -68,6 +69,18 @@ TEST_CASE("configuration: values are kept in one form, whatever they were writte
   CHECK(with_config({}, one("versioning.enabled", true)).value().empty());
   CHECK(with_config({}, one("features", "0")).value().empty());
   CHECK(kept("log.level", "info") == "log.level=info");
+}
+
+TEST_CASE("configuration: what was stored under a former name counts under the present one",
+          "[config]") {
+  const json stored{{"version", 3},
+                    {"values", {{"rebuild.floor", "2MiB"}, {"log.level", "debug"}}}};
+  CHECK(stored.get<ClusterConfig>().values ==
+        ConfigValues{{"log.level", "\"debug\""}, {"rebuild.bandwidth_min", "\"2MiB\""}});
+  CHECK(stored_values({{"rebuild.floor", "2MiB"}, {"rebuild.bandwidth_min", "4MiB"}}) ==
+        ConfigValues{{"rebuild.bandwidth_min", "\"4MiB\""}});
+  const auto set = with_config(one("rebuild.bandwidth_min", "4MiB"), {}).value();
+  CHECK(without_config(set, {"rebuild.floor"}).value().empty());
 }
 
 TEST_CASE("configuration: what cannot be set says why, and changes nothing", "[config]") {

@@ -302,7 +302,7 @@ std::uint64_t in_ten_seconds(MoveLimits& limits, bool foreground) {
 TEST_CASE("rebuild: it obeys the ceiling, leaves clients the drives, and never starves") {
   constexpr double kMiB = 1 << 20;
   MoveLimits limits;
-  limits.floor.set(2U << 20U);
+  limits.rebuild_min.set(2U << 20U);
   SECTION("the ceiling alone, though the floor is below it") {
     limits.rate.set(10U << 20U);
     CHECK(static_cast<double>(in_ten_seconds(limits, false)) / kMiB == Approx(100).epsilon(0.06));
@@ -318,15 +318,39 @@ TEST_CASE("rebuild: it obeys the ceiling, leaves clients the drives, and never s
     limits.rate.set(1U << 20U);
     CHECK(static_cast<double>(in_ten_seconds(limits, false)) / kMiB == Approx(20).epsilon(0.2));
   }
+  SECTION("a ceiling of its own, also below the floor and below that of all moves") {
+    limits.rate.set(10U << 20U);
+    limits.rebuild_max.set(1U << 20U);
+    CHECK(static_cast<double>(in_ten_seconds(limits, false)) / kMiB == Approx(10).epsilon(0.06));
+    CHECK(static_cast<double>(in_ten_seconds(limits, true)) / kMiB == Approx(10).epsilon(0.06));
+  }
   SECTION("no floor: clients first, whatever that means") {
-    limits.floor.set(0);
+    limits.rebuild_min.set(0);
     CHECK(in_ten_seconds(limits, true) == 0);
   }
 }
 
+TEST_CASE("rebuild: the plan goes by what the limits allow together") {
+  const auto bounds = [](std::uint64_t all, std::uint64_t least, std::uint64_t most) {
+    MoveLimits limits;
+    limits.rate.set(all);
+    limits.rebuild_min.set(least);
+    limits.rebuild_max.set(most);
+    const RebuildBounds out = rebuild_bounds(limits);
+    return std::pair(out.least, out.most);
+  };
+  CHECK(bounds(0, 8, 0) == std::pair(8UL, 0UL));
+  CHECK(bounds(100, 8, 0) == std::pair(8UL, 100UL));
+  CHECK(bounds(4, 8, 0) == std::pair(8UL, 8UL));  // the floor is above what all moves have
+  CHECK(bounds(0, 8, 50) == std::pair(8UL, 50UL));
+  CHECK(bounds(100, 8, 50) == std::pair(8UL, 50UL));
+  CHECK(bounds(20, 8, 50) == std::pair(8UL, 20UL));
+  CHECK(bounds(100, 8, 5) == std::pair(5UL, 5UL));
+}
+
 TEST_CASE("rebuild: having been fast is not held against it when clients come") {
   MoveLimits limits;
-  limits.floor.set(1U << 20U);
+  limits.rebuild_min.set(1U << 20U);
   ManualClock clock;
   for (int i = 0; i < 1000; ++i) {
     CHECK(rebuild_wait(limits, 1U << 20U, clock.boot_time(), false) == 0ns);

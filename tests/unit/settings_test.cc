@@ -90,6 +90,20 @@ TEST_CASE("the last of two values of a key counts", "[base][settings]") {
   CHECK(sample.threads == 5);
 }
 
+TEST_CASE("a former name of a key is accepted and not shown", "[base][settings]") {
+  std::uint64_t rate = 1;
+  Settings settings;
+  settings.size("rate.min", rate, 0, 1024, "how fast");
+  settings.former_name("floor", "rate.min");
+  const std::vector<std::string> given{"floor=512"};
+  CHECK(settings.apply(given));
+  CHECK(rate == 512);
+  CHECK(settings.table().find("floor") == std::string::npos);
+  const std::vector<std::string> wrong{"floor=2KiB"};
+  CHECK(settings.apply(wrong).error().message ==
+        "rate.min: 2KiB is not between 0B and 1KiB (default 1B)");
+}
+
 TEST_CASE("every problem is named, with what was wrong and what is wanted", "[base][settings]") {
   Sample sample;
   CHECK(sample.complaint({"http.idle=2h"}) ==

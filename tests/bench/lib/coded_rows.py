@@ -269,7 +269,7 @@ class Rebuild:
         stage.need_space(4 * count * self.size)
         self.tarn, self.drives = coded_cluster(
             stage, exits, "rebuild", targets=self.alive, drive_rate=REBUILD_RATE,
-            settings=[f"target.out_after={OUT_AFTER}s", f"rebuild.floor={REBUILD_FLOOR}"])
+            settings=[f"target.out_after={OUT_AFTER}s", f"rebuild.bandwidth_min={REBUILD_FLOOR}"])
         self.names = names_of(count)
         self.tarn.store(self.names, self.size, CODED)
         wait_whole(self.tarn, 60)
@@ -339,7 +339,7 @@ def measure_rebuild(stage):
             rebuild.rate()
             rebuild.foreground()
         full_speed(rebuild.drives)
-    drive = f"an emulated drive of {REBUILD_RATE / 1e6:.0f} MB/s each, rebuild.floor {REBUILD_FLOOR}"
+    drive = f"an emulated drive of {REBUILD_RATE / 1e6:.0f} MB/s each, rebuild.bandwidth_min {REBUILD_FLOOR}"
     raw = {key: spread([each[key] for each in rebuild.raw_rates]) for key in rebuild.raw_rates[0]}
     yield Result("rebuild_rate", median(rebuild.shares), rounds, raw,
                  f"a target of {DATA + PARITY + 2 * rounds} or less is lost; bytes that its slices make pass through the busiest drive, over its "
