@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/job_wait.h"
 #include "cli/printing.h"
+#include "cli/wait_words.h"
 #include "common/base/settings.h"
 
 namespace tarn::cli {
@@ -140,6 +141,8 @@ void show_status(const ordered_json& told) {
   }
   table.add(sum.row(told.value("seconds_left", ordered_json())));
   table.print();
+  for (const std::string& line : lines_of_waits(told.value("waits", ordered_json::array())))
+    fmt::print("{}\n", line);
 }
 
 Exit rebuild_start(Session& session, bool wait, const GlobalOptions& options) {

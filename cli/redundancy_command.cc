@@ -11,6 +11,7 @@
 
 #include "cli/place.h"
 #include "cli/printing.h"
+#include "cli/wait_words.h"
 #include "common/base/clock.h"
 #include "common/base/encoding.h"
 
@@ -64,6 +65,13 @@ void print_lost(const ordered_json& bucket) {
   if (!bucket.value("lost_more", false) || lost.empty()) return;
   fmt::print("more are lost: tarn redundancy {} --lost-after '{}'\n", name,
              printable(lost.back().get<std::string>()));
+}
+
+/// Why objects of the bucket are not whole again, a line each.
+void print_waits(const ordered_json& bucket) {
+  const std::string name = printable(bucket_display(bucket));
+  for (const std::string& line : lines_of_waits(bucket.value("waits", ordered_json::array())))
+    fmt::print("{}: {}\n", name, line);
 }
 
 /// How much may go at once without a loss: "2 drives, 1 nodes"; "-" of a bucket without objects.
@@ -122,7 +130,10 @@ Exit redundancy(Session& session, const Asked& asked, bool as_json) {
                redundancy_number_of(each, "drives_away"),
                each.value("complete", true) ? "all" : "in part"});
   table.print();
-  for (const auto& each : counted["buckets"]) print_lost(each);
+  for (const auto& each : counted["buckets"]) {
+    print_lost(each);
+    print_waits(each);
+  }
   return complain_of_gaps(counted);
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/gather.h"
 #include "proxy/node_calls.h"
 #include "proxy/rebuild_job.h"
+#include "proxy/rebuild_waits.h"
 #include "proxy/resilver_job.h"
 
 namespace tarn::proxy {
@@ -102,7 +103,9 @@ std::vector<http::Route> peer_job_routes(const Services& services) {
           {"POST", "/v1/internal/resilver", "a target wants objects moved between its drives",
            [&services](http::Request& request) { return note_resilver(services, request); }},
           {"POST", "/v1/internal/rebuild", "a target makes objects whole, which a job shall show",
-           [&services](http::Request& request) { return note_rebuild(services, request); }}};
+           [&services](http::Request& request) { return note_rebuild(services, request); }},
+          {"GET", "/v1/internal/absences", "for how long targets have been away",
+           [&services](http::Request& request) { return tell_absences(services, request); }}};
 }
 
 }  // namespace tarn::proxy

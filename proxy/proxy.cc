@@ -218,7 +218,8 @@ Status Proxy::join() {
   keeper_->spawn(loop, cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
                                            {.out_after = options_.out_after,
                                             .proxy_out_after = options_.proxy_out_after,
-                                            .tombstone_keep = options_.tombstone_keep}));
+                                            .tombstone_keep = options_.tombstone_keep},
+                                           absences_));
   return {};
 }
 
@@ -266,7 +267,7 @@ void Proxy::open_routes() {
   http::watch_loops(metrics_, *vital_, *background_);
   services_.emplace(Services{options_, clock_, *store_, *view_, *membership_, *suspects_, client_,
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
-                             membership_->self().relay_url, put_status_});
+                             membership_->self().relay_url, put_status_, absences_});
   jobs_->drive_with([this](Job job) { return drive_job(*services_, std::move(job)); });
   background_->spawn(loops_->at(0).executor(), jobs_->follow());
   background_->spawn(loops_->at(0).executor(), jobs_->tend());

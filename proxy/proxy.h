@@ -88,6 +88,7 @@ class Proxy {
   Front relay_;
   Front internal_;
   std::optional<cluster::Membership> membership_;
+  cluster::Absences absences_;
   std::unique_ptr<http::TaskGroup> keeper_;
   std::unique_ptr<http::TaskGroup> background_;
   std::optional<cluster::NodeStats> stats_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "proxy/ask_targets.h"
 #include "proxy/node_calls.h"
 #include "proxy/rebuild_sum.h"
+#include "proxy/rebuild_waits.h"
 
 namespace tarn::proxy {
 namespace {
@@ -189,7 +191,12 @@ Task<bool> RebuildJobWatched::look() {
 }
 
 void RebuildJobWatched::note_time_left(const cluster::ClusterState& state) {
-  const auto seconds = rebuild_seconds_left(reports_, owners_in(state));
+  std::optional<double> seconds;
+  try {
+    seconds = rebuild_seconds_left(reports_, owners_in(state));
+  } catch (const json::exception& problem) {
+    obs::log("proxy").warn("rebuild: time left err={}", problem.what());
+  }
   services_.jobs.update(job_.id, [&](Job& job) { job.seconds_left = seconds; });
 }
 
@@ -247,9 +254,16 @@ Task<Status> drive_rebuild(const Services& services, Job job) {
 
 Task<Result<http::Response>> tell_rebuild(const Services& services) {
   json targets = co_await ask_targets_for(services, kRebuildJobPath);
-  const auto seconds = rebuild_seconds_left(targets, owners_in(*services.view.state()));
-  co_return cluster::json_response(
-      {{"targets", std::move(targets)}, {"seconds_left", seconds ? json(*seconds) : json()}});
+  const json absent = co_await absent_targets(services);
+  try {
+    const auto seconds = rebuild_seconds_left(targets, owners_in(*services.view.state()));
+    json waits = sum_of_waits(targets, absent);
+    co_return cluster::json_response({{"targets", std::move(targets)},
+                                      {"waits", std::move(waits)},
+                                      {"seconds_left", seconds ? json(*seconds) : json()}});
+  } catch (const json::exception& problem) {
+    co_return fail(Errc::internal, "what targets say of the rebuild: {}", problem.what());
+  }
 }
 
 }  // namespace tarn::proxy

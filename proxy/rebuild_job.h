@@ -20,7 +20,8 @@ Task<Status> note_rebuild(const Services& services, http::Request& request);
 Task<Status> drive_rebuild(const Services& services, Job job);
 
 /// GET /v1/cluster?what=rebuild, Tarn's own: {"targets":{"ID":{..} or {"error":".."}},
-/// "seconds_left"}, each what GET /v1/internal/rebuild says; rebuild_seconds_left() of all.
+/// "seconds_left","waits"}: each what GET /v1/internal/rebuild says; rebuild_seconds_left() and
+/// sum_of_waits() of all.
 Task<Result<http::Response>> tell_rebuild(const Services& services);
 
 }  // namespace tarn::proxy

@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proxy/ask_targets.h"
 #include "proxy/assign.h"
+#include "proxy/rebuild_waits.h"
 #include "proxy/redundancy_count.h"
 #include "proxy/scrub_ages.h"
 #include "proxy/scrub_job.h"
@@ -23,9 +25,11 @@ json or_null(const std::optional<std::int64_t>& time) { return time ? json(*time
 /// What is counted of the buckets, and when all of them was last read.
 class Ledger {
  public:
-  Ledger(const Services& services, json scrubs)
+  Ledger(const Services& services, json scrubs, json rebuilds, json absent)
       : services_(services),
         scrubs_(std::move(scrubs)),
+        rebuilds_(std::move(rebuilds)),
+        absent_(std::move(absent)),
         now_ns_(services.clock.wall_time().count()) {}
 
   Task<Status> add(std::shared_ptr<const cluster::ClusterState> state, BucketId bucket,
@@ -35,6 +39,7 @@ class Ledger {
     complete_ = complete_ && counted.complete();
     json one = counted;
     one["oldest_verified_ns"] = or_null(oldest_verified(scrubs_, bucket, now_ns_));
+    one["waits"] = waits_of_bucket(rebuilds_, bucket, absent_);
     buckets_.push_back(std::move(one));
     co_return Status();
   }
@@ -48,6 +53,8 @@ class Ledger {
  private:
   const Services& services_;
   const json scrubs_;
+  const json rebuilds_;
+  const json absent_;
   const std::int64_t now_ns_;
   json buckets_ = json::array();
   bool complete_ = true;
@@ -58,7 +65,10 @@ class Ledger {
 Task<Result<http::Response>> answer_redundancy(const Services& services,
                                                const http::Request& request) {
   const std::string name(request.query().get("bucket"));
-  Ledger ledger(services, co_await scrubs_told(services));
+  json scrubs = co_await scrubs_told(services);
+  json rebuilds = co_await ask_targets_for(services, "/v1/internal/rebuild");
+  json absent = co_await absent_targets(services);
+  Ledger ledger(services, std::move(scrubs), std::move(rebuilds), std::move(absent));
   if (!name.empty()) {
     CO_TRY_OK(api::check_bucket_name(name));
     CO_TRY(const api::Bucket bucket, api::bucket_from(name, request.query()));

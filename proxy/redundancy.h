@@ -10,7 +10,8 @@ namespace tarn::proxy {
 
 /// GET /v1/cluster?what=redundancy[&bucket=..][&lost_after=..], Tarn's own: how many copies and
 /// slices the objects of each bucket have, counted from the indexes of all targets, when all of it
-/// was last read, and which objects are lost. Targets that do not answer are left out, and named.
+/// was last read, which objects are lost, and why others are not whole again. Targets that do not
+/// answer are left out, and named.
 Task<Result<http::Response>> answer_redundancy(const Services& services,
                                                const http::Request& request);
 

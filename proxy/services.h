@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/cluster/absences.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/membership.h"
 #include "common/cluster/meta_store.h"
@@ -37,6 +38,7 @@ struct Services {
   const cluster::NodeContext& node;         ///< of this proxy
   std::string relay_url;                    ///< of this proxy, for lines that people read
   const std::atomic<unsigned>& put_status;  ///< of a redirected PUT: 307 or 302
+  const cluster::Absences& absences;        ///< as this proxy counts them while it leads
 
   [[nodiscard]] const std::string& node_id() const { return membership.self().id; }
 };

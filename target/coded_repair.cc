@@ -50,6 +50,15 @@ void note_failed(const ObjectName& name, const Error& error) {
   obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
 }
 
+/// Tells `making` that `home` does not take a piece, or that none could be made for it.
+void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error) {
+  if (making == nullptr || error.code == Errc::cancelled) return;
+  if (error.code == Errc::no_space)
+    making->note({WaitReason::Why::no_room, home});
+  else
+    making->note_failed(error.message);
+}
+
 /// Those that can be read are; the others are not asked for.
 io::ObjectRecord readable(const CodedObject& object) {
   io::ObjectRecord out = object.record;
@@ -62,11 +71,11 @@ io::ObjectRecord readable(const CodedObject& object) {
 /// The slices out of others, or, when these are too few, of the whole.
 Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& object,
                                           const Repair& repair, const io::ObjectRecord& version,
-                                          const Toll& toll) {
+                                          const Toll& toll, const Refused& refused) {
   if (repair.good >= version.coding->k)
-    co_return co_await remake_slices(node, object.name, version, repair.anew, ReadFor::repair,
-                                     toll);
-  co_return co_await cut_whole(node, object.name, version, repair.anew, toll);
+    co_return co_await remake_slices(node, object.name, version, repair.anew, ReadFor::repair, toll,
+                                     refused);
+  co_return co_await cut_whole(node, object.name, version, repair.anew, toll, refused);
 }
 
 /// Until a repair may write so many bytes, which `making` counts then.
@@ -77,8 +86,9 @@ Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
     if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
     const auto wait =
         rebuild_wait(node.moves.limits, bytes, node.clock.boot_time(), clients_wait(node));
-    if (wait == std::chrono::nanoseconds::zero() || !SAFETY("safety.rebuild_pace")) break;
-    timer.expires_after(wait);
+    if (wait.by == HeldBy::nothing || !SAFETY("safety.rebuild_pace")) break;
+    node.rebuild.held(wait.by, node.clock);
+    timer.expires_after(wait.time);
     co_await timer.async_wait(asio::use_awaitable);
   }
   if (making != nullptr) making->pass(bytes);
@@ -91,26 +101,33 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
   const Toll toll = [&node, making](std::uint64_t bytes) {
     return coded_repair_pass(node, bytes, making);
   };
+  const Refused refused = [making](const std::string& home, const Error& error) {
+    note_refused(making, home, error);
+  };
+  const auto failed = [&](const std::string& home, const Error& error) {
+    note_failed(object.name, error);
+    refused(home, error);
+  };
   if (!repair.anew.empty()) {
-    auto made = co_await make_anew(node, object, repair, version, toll);
+    auto made = co_await make_anew(node, object, repair, version, toll, refused);
     if (made)
       out.lanes = std::move(*made);
     else
-      note_failed(object.name, made.error());
+      failed("", made.error());
   }
   for (const SliceGoal& goal : repair.moves) {
     auto moved = co_await copy_slice(node, object.name, version, goal, toll);
     if (moved)
       out.lanes.push_back(std::move(*moved));
     else
-      note_failed(object.name, moved.error());
+      failed(goal.home, moved.error());
   }
   if (!repair.whole.empty()) {
     auto whole = co_await make_whole(node, object.name, version, toll);
     if (whole)
       out.lanes.push_back(std::move(*whole));
     else
-      note_failed(object.name, whole.error());
+      failed(node.id, whole.error());
   }
 }
 
@@ -214,6 +231,7 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
     objects[i].states.assign(coding.homes.size(), PieceState::missing);
     objects[i].drives.assign(coding.homes.size(), 0);
     objects[i].whole = PieceState::missing;
+    objects[i].unheard.clear();
     for (std::size_t slice = 0; slice < coding.homes.size(); ++slice)
       ask(i, coding.homes[slice], static_cast<std::uint8_t>(slice));
     ask(i, coding.whole, io::kWhole);
@@ -231,7 +249,10 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
     for (std::size_t i = 0; i < places[call].size(); ++i) {
       const auto [at, piece] = places[call][i];
       CodedObject& object = objects[at];
-      const auto [state, drive] = answers[call][i];
+      const auto [state, drive, unheard] = answers[call][i];
+      if (unheard)
+        object.unheard.insert(piece == io::kWhole ? object.record.coding->whole
+                                                  : object.record.coding->homes[piece]);
       (piece == io::kWhole ? object.whole : object.states[piece]) = state;
       (piece == io::kWhole ? object.whole_drive : object.drives[piece]) = drive;
     }
@@ -245,6 +266,27 @@ Repair repair_of(const TargetNode& node, const CodedObject& object) {
       cluster::placement_digest(object.name.uname),
       {*object.record.coding, object.states, object.whole}, node.id,
       [&](const std::string& id) { return id == node.id || state->live.contains(id); });
+}
+
+WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
+  using Why = WaitReason::Why;
+  WaitReasons out;
+  if (repair.lost) {
+    out.add({Why::too_few_slices, ""});
+    return out;
+  }
+  const io::Coding& coding = *object.record.coding;
+  std::set<std::string> homes;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    if (object.states[i] == PieceState::waiting) homes.insert(coding.homes[i]);
+  if (!coding.whole.empty() && object.whole == PieceState::waiting) homes.insert(coding.whole);
+  if (!repair.whole_is_for.empty()) homes.insert(repair.whole_is_for);
+  for (const std::string& home : homes) {
+    const bool is_drive = !object.unheard.contains(home) && home != repair.whole_is_for;
+    out.add({is_drive ? Why::waits_for_drive : Why::waits_for_node, home});
+  }
+  if (repair.unplaced > 0) out.add({Why::no_room, ""});
+  return out;
 }
 
 std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
@@ -273,23 +315,44 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
   co_return out;
 }
 
+namespace {
+
+/// An object that is kept otherwise than its bucket wants.
+Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
+  const bool done = co_await recode_patiently(node, std::move(name));
+  if (!done && making != nullptr)
+    making->note_failed("it could not be stored as its bucket wants: see the log");
+  co_return done;
+}
+
+}  // namespace
+
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
   // Also of a name whose drive is away: another one may have been given its record. Under the lock
   // other homes are asked whether that is the newest.
   auto found = co_await find_here(node, name);
+  if (!found && making != nullptr) making->note_failed(found.error().message);
   if (!found || found->empty()) co_return found.has_value();
   if (const auto* bucket = node.view.state()->bmd.find(name.bucket);
       bucket != nullptr && is_kept_otherwise(bucket->props, found->front().record))
-    co_return co_await recode_patiently(node, std::move(name));
+    co_return co_await recode_for(node, std::move(name), making);
   if (!found->front().record.coding) co_return true;
   std::vector<CodedObject> one{{name, std::move(found->front().record)}};
   co_await ask_homes(node, one);
   Repair repair = repair_of(node, one.front());
-  if (repair.empty()) co_return repair.missing == 0;
+  if (repair.empty()) {
+    if (making != nullptr) making->note(waits_of(one.front(), repair));
+    co_return repair.missing == 0;
+  }
   const auto done = co_await carry_out(node, std::move(one.front()), std::move(repair), making);
-  if (!done)
+  if (!done) {
     obs::log("repair").warn("object not made whole object={} err={}", name.object,
                             done.error().message);
+    if (making != nullptr && !node.rebuild.is_stopped())
+      making->note_failed_unless_known(done.error().message);
+  } else if (!done->all && making != nullptr) {
+    making->note_failed_unless_known("a target did not keep its slice");
+  }
   co_return done && done->all;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "target/node.h"
@@ -22,6 +24,7 @@ struct CodedObject {
   PieceState whole = PieceState::missing;  ///< of the whole
   std::vector<std::uint64_t> drives = {};  ///< of each slice, as PieceSeen::drive
   std::uint64_t whole_drive = 0;           ///< of the whole
+  std::set<std::string> unheard = {};      ///< targets that are down, or did not answer
 };
 
 /// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
@@ -29,6 +32,10 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 
 /// What plan_repair() says of an object as of now; nobody that is down takes a piece.
 [[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object);
+
+/// Returns why pieces of an object stay missing, or are not to be had, also after `repair`, which
+/// is repair_of() it. Pure.
+[[nodiscard]] WaitReasons waits_of(const CodedObject& object, const Repair& repair);
 
 /// What became of a repair.
 struct Repaired {
@@ -42,7 +49,7 @@ struct Repaired {
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
 /// those at other homes makes them count. unavailable when too few slices can be read, or the name
 /// is not ours.
-/// `making`, if not null, counts the bytes that pass.
+/// `making`, if not null, counts the bytes that pass, and is told what could not be done.
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
                                  RebuildWatch::Making* making);
 

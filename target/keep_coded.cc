@@ -34,7 +34,8 @@ constexpr std::size_t kKeepCodedNamesMax = 100'000;
 struct KeepCodedFound {
   RepairQueue queue{kKeepCodedNamesMax};
   std::size_t objects = 0;
-  std::uint64_t incomplete = 0;  ///< objects with slices missing that nobody can make now
+  std::uint64_t incomplete = 0;  ///< objects with slices missing that cannot be made now
+  BucketWaits waits;             ///< of those
   bool again = false;            ///< something can only be done later
 };
 
@@ -43,10 +44,12 @@ void note(const TargetNode& node, const std::vector<CodedObject>& objects, KeepC
     ++found.objects;
     const Repair repair = repair_of(node, object);
     found.again = found.again || repair.waiting > 0 || (repair.empty() && repair.missing > 0);
-    if (repair.empty()) {
-      found.incomplete += repair.missing + repair.waiting > 0 ? 1 : 0;
-      continue;
+    const WaitReasons waits = waits_of(object, repair);
+    if (!waits.empty()) {
+      ++found.incomplete;
+      found.waits[object.name.bucket].add(waits);
     }
+    if (repair.empty()) continue;
     found.queue.add(danger_of(repair),
                     {object.name, repair.missing, bytes_of(object.record, repair)});
   }
@@ -98,7 +101,8 @@ Task<void> repair_some(TargetNode& node, RepairWork& work) {
       work.all = false;
       co_return;
     }
-    RebuildWatch::Making making(node.rebuild, node.clock, wanted->missing, wanted->bytes);
+    RebuildWatch::Making making(node.rebuild, node.clock, wanted->name.bucket, wanted->missing,
+                                wanted->bytes);
     const bool made = co_await repair_object(node, std::move(wanted->name), &making);
     making.end(made);
     work.all = work.all && made;
@@ -118,9 +122,11 @@ RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
   RebuildWatch::Todo todo;
   found.queue.for_each([&](const RepairQueue::Entry& entry) {
     ++todo.objects[entry.missing];
+    ++todo.buckets[entry.name.bucket];
     todo.bytes += entry.bytes;
   });
   todo.incomplete = found.incomplete;
+  todo.waits = found.waits;
   return todo;
 }
 

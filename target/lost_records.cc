@@ -112,7 +112,7 @@ class Giving {
   std::map<std::size_t, std::deque<Wanted>, std::greater<>> wanted_;  // by Wanted::missing
   std::size_t remembered_ = 0;
   RebuildWatch::Todo todo_;
-  std::set<std::string> refused_;                // targets that take nothing now
+  std::map<std::string, Error> refused_;         // targets that take nothing now
   std::map<std::string, std::size_t> failures_;  // in a row
   std::map<std::string, std::size_t> given_;
   bool ended_ = false;  // by another map, or an operator
@@ -158,8 +158,9 @@ Task<Status> Giving::wait_turn(std::uint64_t bytes) {
     if (!is_current()) co_return fail(Errc::cancelled, "the map has changed");
     const auto wait =
         rebuild_wait(node_.moves.limits, bytes, node_.clock.boot_time(), clients_wait(node_));
-    if (wait == std::chrono::nanoseconds::zero()) co_return Status();
-    timer.expires_after(wait);
+    if (wait.by == HeldBy::nothing) co_return Status();
+    node_.given_copies.held(wait.by, node_.clock);
+    timer.expires_after(wait.time);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -199,12 +200,25 @@ Task<Status> Giving::send(const Wanted& wanted, RebuildWatch::Making& making) {
   co_return Status();
 }
 
+/// Tells `making` why a target did not get its copy.
+void note_unsent(const std::string& id, const Error& error, RebuildWatch::Making& making) {
+  if (error.code == Errc::no_space)
+    making.note({WaitReason::Why::no_room, id});
+  else
+    making.note_failed(error.message, id);
+}
+
 /// cancelled ends the look; other errors are noted.
 Task<Status> Giving::give(const Wanted& wanted) {
-  if (refused_.contains(wanted.id)) co_return Status();
-  RebuildWatch::Making making(node_.given_copies, node_.clock, wanted.missing, wanted.bytes);
+  RebuildWatch::Making making(node_.given_copies, node_.clock, wanted.bucket->id, wanted.missing,
+                              wanted.bytes);
+  if (const auto refused = refused_.find(wanted.id); refused != refused_.end()) {
+    note_unsent(wanted.id, refused->second, making);
+    co_return Status();
+  }
   const Status sent = co_await send(wanted, making);
   if (!sent && sent.error().code == Errc::cancelled) co_return sent;
+  if (!sent) note_unsent(wanted.id, sent.error(), making);
   making.end(sent.has_value());
   std::size_t& failures = failures_[wanted.id];
   failures = sent ? 0 : failures + 1;
@@ -212,7 +226,7 @@ Task<Status> Giving::give(const Wanted& wanted) {
   note_failure(wanted.id, sent.error());
   // Of some, others may be taken; when nothing is, it has no room or no drive for them.
   if (failures < kLostRecordsFailuresMost) co_return Status();
-  if (refused_.insert(wanted.id).second)
+  if (refused_.emplace(wanted.id, sent.error()).second)
     obs::log("repair").info("lost records not given target={} err={}", wanted.id,
                             sent.error().message);
   co_return Status();
@@ -238,6 +252,7 @@ void Giving::queue(std::vector<Wanted> wanted) {
   for (Wanted& each : wanted) {
     each.missing = lacking[each.object];
     ++todo_.objects[each.missing];
+    ++todo_.buckets[each.bucket->id];
     todo_.bytes += each.bytes;
     if (remembered_ < kLostRecordsWantedMost) {
       ++remembered_;
@@ -259,7 +274,8 @@ Task<Status> Giving::offer(const cluster::BucketRecord& bucket, Page page) {
     const auto lacks = co_await offer_names(node_, *to, offer);
     if (!lacks) {
       note_failure(id, lacks.error());
-      refused_.insert(id);
+      refused_.emplace(id, lacks.error());
+      todo_.waits[bucket.id].add_failed(id, lacks.error().message, 0);
       obs::log("repair").info("lost records not offered target={} err={}", id,
                               lacks.error().message);
       continue;
@@ -325,6 +341,7 @@ Task<bool> Giving::run() {
 /// Every drive that was away is back, or given up.
 void nothing_to_give(TargetNode& node, std::uint64_t map_version) {
   node.given_copies.look_begins(map_version);
+  node.given_copies.found({}, node.clock);
   node.given_copies.look_ends(true, "", node.clock);
 }
 

@@ -27,13 +27,15 @@ std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling, 
   return std::min({wait, until_floor, kMovePaceLookAgain});
 }
 
-std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes, BootTime now,
-                                      bool foreground) {
+RebuildWait rebuild_wait(MoveLimits& limits, std::uint64_t bytes, BootTime now, bool foreground) {
   const auto until_max = limits.rebuild_max.wait(now);
-  if (until_max != std::chrono::nanoseconds::zero()) return std::min(until_max, kMovePaceLookAgain);
+  if (until_max != std::chrono::nanoseconds::zero())
+    return {std::min(until_max, kMovePaceLookAgain), HeldBy::rebuild_max};
   const auto wait = wait_between(limits.rebuild_min, limits.rate, bytes, now, foreground);
-  if (wait == std::chrono::nanoseconds::zero()) limits.rebuild_max.spend(bytes);
-  return wait;
+  if (wait != std::chrono::nanoseconds::zero())
+    return {wait, foreground ? HeldBy::clients : HeldBy::all_moves};
+  limits.rebuild_max.spend(bytes);
+  return {};
 }
 
 RebuildBounds rebuild_bounds(const MoveLimits& limits) {

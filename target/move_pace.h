@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/gather.h"
 #include "target/moves.h"
+#include "target/wait_reasons.h"
 
 namespace tarn::target {
 
@@ -35,10 +36,15 @@ struct Pace {
 [[nodiscard]] std::chrono::nanoseconds wait_between(RateLimiter& floor, RateLimiter& ceiling,
                                                     std::uint64_t bytes, BootTime now,
                                                     bool foreground);
+/// How long a rebuild waits, and for what.
+struct RebuildWait {
+  std::chrono::nanoseconds time{};
+  HeldBy by = HeldBy::nothing;  ///< unless `time` is zero
+};
 /// The same for a rebuild: under the limit of all moves, and up to MoveLimits::rebuild_min in any
 /// case, since what is lost twice is lost for good. Never above MoveLimits::rebuild_max.
-[[nodiscard]] std::chrono::nanoseconds rebuild_wait(MoveLimits& limits, std::uint64_t bytes,
-                                                    BootTime now, bool foreground);
+[[nodiscard]] RebuildWait rebuild_wait(MoveLimits& limits, std::uint64_t bytes, BootTime now,
+                                       bool foreground);
 /// Bounds of what rebuild_wait() lets pass, in bytes a second.
 struct RebuildBounds {
   std::uint64_t least = 0;  ///< in any case; 0: nothing

@@ -182,7 +182,8 @@ Task<std::vector<PieceSeen>> states_at(TargetNode& node, std::string home,
   const auto state = node.view.state();
   const cluster::Node* member = state->map.find(home);
   const bool gone = member == nullptr || (member->flags & cluster::kOut) != 0;
-  const PieceSeen unheard{gone ? PieceState::missing : PieceState::waiting};
+  const PieceSeen unheard{
+      .state = gone ? PieceState::missing : PieceState::waiting, .drive = 0, .unheard = !gone};
   std::vector<PieceSeen> out(keys.size(), unheard);
   if (gone || !state->live.contains(home)) co_return out;
   auto request = signed_call(node, http::Method::post,

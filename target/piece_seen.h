@@ -16,6 +16,8 @@ struct PieceSeen {
   /// A number of the drive that has a good one, of no other drive of the cluster: pieces with the
   /// same number are lost together. 0: it does not say.
   std::uint64_t drive = 0;
+  /// True if the target is down, or did not answer. Not in any message.
+  bool unheard = false;
 
   bool operator==(const PieceSeen&) const = default;
 };

@@ -29,8 +29,9 @@ Task<Status> pass_read(TargetNode& node, std::uint64_t bytes) {
   while (SAFETY("safety.rebuild_pace")) {
     const BootTime now = node.clock.boot_time();
     const auto wait = rebuild_wait(node.moves.limits, bytes, now, clients_wait(node));
-    if (wait == std::chrono::nanoseconds::zero() || now >= until) break;
-    timer.expires_after(std::min<std::chrono::nanoseconds>(wait, until - now));
+    if (wait.by == HeldBy::nothing || now >= until) break;
+    node.rebuild.held(wait.by, node.clock);
+    timer.expires_after(std::min<std::chrono::nanoseconds>(wait.time, until - now));
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();

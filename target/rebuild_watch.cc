@@ -7,6 +7,9 @@
 namespace tarn::target {
 namespace {
 
+/// A wait for a limit, or for clients, is shown for so long: blocks come apart.
+constexpr std::chrono::seconds kHeldLately{5};
+
 std::uint64_t sum_of(const RebuildWatch::Todo& todo) {
   std::uint64_t sum = 0;
   for (const auto& [missing, objects] : todo.objects) sum += objects;
@@ -48,7 +51,39 @@ void RebuildWatch::Making::end(bool made) {
   if (ended_) return;
   ended_ = true;
   watch_.leave(passed_);
-  if (made) watch_.made(missing_, bytes_);
+  if (made)
+    watch_.made(bucket_, missing_, bytes_);
+  else if (!reasons_.empty())
+    watch_.not_made(bucket_, reasons_);
+}
+
+void RebuildWatch::Making::note(const WaitReason& reason) { reasons_.add(reason); }
+
+void RebuildWatch::Making::note(const WaitReasons& reasons) { reasons_.add(reasons); }
+
+void RebuildWatch::Making::note_failed(const std::string& error, const std::string& where) {
+  reasons_.add_failed(where, error);
+}
+
+void RebuildWatch::Making::note_failed_unless_known(const std::string& error) {
+  if (reasons_.empty()) note_failed(error);
+}
+
+/// Of several pieces of one object that have the same reason one counts.
+void RebuildWatch::not_made(BucketId bucket, const WaitReasons& reasons) {
+  const std::lock_guard lock(mutex_);
+  WaitReasons& its = todo_.waits[bucket];
+  for (const auto& [reason, pieces] : reasons.objects()) {
+    if (reason.why == WaitReason::Why::failed)
+      its.add_failed(reason.where, reasons.error());
+    else
+      its.add(reason);
+  }
+}
+
+void RebuildWatch::held(HeldBy by, const Clock& clock) {
+  const std::lock_guard lock(mutex_);
+  held_[by] = clock.boot_time();
 }
 
 void RebuildWatch::pass(std::uint64_t bytes, BootTime now) {
@@ -62,8 +97,10 @@ void RebuildWatch::leave(std::uint64_t passed) {
   under_way_ -= std::min(under_way_, passed);
 }
 
-void RebuildWatch::made(std::size_t missing, std::uint64_t bytes) {
+void RebuildWatch::made(BucketId bucket, std::size_t missing, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
+  if (const auto its = todo_.buckets.find(bucket); its != todo_.buckets.end())
+    if (--its->second == 0) todo_.buckets.erase(its);
   if (const auto its = todo_.objects.find(missing); its != todo_.objects.end())
     if (--its->second == 0) todo_.objects.erase(its);
   todo_.bytes -= std::min(todo_.bytes, bytes);
@@ -77,7 +114,11 @@ void RebuildWatch::look_ends(bool all, const std::string& error, const Clock& cl
   error_ = all ? "" : error;
   missing_ = false;
   state_ = stopped_by_ ? State::stopped : all ? State::whole : State::waiting;
-  if (all) todo_ = {.objects = {}, .bytes = 0, .incomplete = todo_.incomplete};
+  if (all) {
+    todo_.objects.clear();
+    todo_.bytes = 0;
+    todo_.buckets.clear();
+  }
   if (state_ != State::waiting && started_ns_ != 0 && ended_ns_ == 0)
     ended_ns_ = clock.wall_time().count();
 }
@@ -146,9 +187,36 @@ std::optional<double> RebuildWatch::seconds_left(BootTime now) const {
   return static_cast<double>(todo_.bytes - std::min(todo_.bytes, under_way_)) / rate;
 }
 
+/// Reasons of `left` objects, and those that were `found`. `mutex_` is held.
+WaitReasons RebuildWatch::waits(std::uint64_t left, const WaitReasons& found, BootTime now) const {
+  WaitReasons out = found;
+  if (stopped_by_) out.add({WaitReason::Why::stopped, ""}, left);
+  for (const auto& [by, at] : held_)
+    if (now - at < kHeldLately && !stopped_by_) out.add(reason_of(by), left);
+  return out;
+}
+
+nlohmann::json RebuildWatch::buckets(BootTime now) const {
+  nlohmann::json out = nlohmann::json::object();
+  const auto put = [&](BucketId bucket, std::uint64_t left, const WaitReasons& found) {
+    const WaitReasons general = left == 0 ? found : waits(left, found, now);
+    if (general.empty() && left == 0) return;
+    out[std::to_string(raw(bucket))] = {{"left_objects", left}, {"waits", general}};
+  };
+  for (const auto& [bucket, found] : todo_.waits)
+    if (!todo_.buckets.contains(bucket)) put(bucket, 0, found);
+  for (const auto& [bucket, left] : todo_.buckets) {
+    const auto found = todo_.waits.find(bucket);
+    put(bucket, left, found == todo_.waits.end() ? WaitReasons() : found->second);
+  }
+  return out;
+}
+
 nlohmann::json RebuildWatch::report(const Clock& clock) const {
   const std::lock_guard lock(mutex_);
   const BootTime now = clock.boot_time();
+  WaitReasons found;
+  for (const auto& [bucket, its] : todo_.waits) found.add(its);
   nlohmann::json by_missing = nlohmann::json::object();
   for (const auto& [missing, objects] : todo_.objects)
     by_missing[std::to_string(missing)] = objects;
@@ -167,6 +235,8 @@ nlohmann::json RebuildWatch::report(const Clock& clock) const {
           {"incomplete", todo_.incomplete},
           {"rate", static_cast<std::uint64_t>(rate)},
           {"seconds_left", seconds ? nlohmann::json(*seconds) : nlohmann::json()},
+          {"waits", waits(sum_of(todo_), found, now)},
+          {"buckets", buckets(now)},
           {"error", error_}};
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "target/known_losses.h"
 #include "target/recent_rate.h"
+#include "target/wait_reasons.h"
 
 namespace tarn::target {
 
@@ -33,7 +34,9 @@ class RebuildWatch {
   struct Todo {
     std::map<std::size_t, std::uint64_t, std::greater<>> objects;
     std::uint64_t bytes = 0;       ///< of slices that are to be made or moved
-    std::uint64_t incomplete = 0;  ///< objects with slices missing that nobody can make now
+    std::uint64_t incomplete = 0;  ///< objects with slices missing that cannot be made now
+    std::map<BucketId, std::uint64_t> buckets = {};  ///< `objects` by their bucket
+    BucketWaits waits = {};                          ///< why those that are incomplete wait
   };
 
   // For who carries it out.
@@ -47,25 +50,37 @@ class RebuildWatch {
   class Making {
    public:
     /// `missing` and `bytes`: as the look counted the object.
-    Making(RebuildWatch& watch, const Clock& clock, std::size_t missing, std::uint64_t bytes)
-        : watch_(watch), clock_(clock), missing_(missing), bytes_(bytes) {}
+    Making(RebuildWatch& watch, const Clock& clock, BucketId bucket, std::size_t missing,
+           std::uint64_t bytes)
+        : watch_(watch), clock_(clock), bucket_(bucket), missing_(missing), bytes_(bytes) {}
     ~Making() { end(false); }
     Making(const Making&) = delete;
     Making& operator=(const Making&) = delete;
 
     /// So many more bytes may be written now.
     void pass(std::uint64_t bytes);
+    /// Notes why the object cannot be made whole; it is told once the object ends as not made.
+    void note(const WaitReason& reason);
+    void note(const WaitReasons& reasons);
+    /// The same of an error, at the target `where` if that is not empty.
+    void note_failed(const std::string& error, const std::string& where = "");
+    /// The same, unless a reason has been noted.
+    void note_failed_unless_known(const std::string& error);
     /// The object has been made whole, or could not be. Later calls do nothing.
     void end(bool made);
 
    private:
     RebuildWatch& watch_;
     const Clock& clock_;
+    const BucketId bucket_;
     const std::size_t missing_;
     const std::uint64_t bytes_;
     std::uint64_t passed_ = 0;  // never more than bytes_
     bool ended_ = false;
+    WaitReasons reasons_;
   };
+  /// Work of this target, or what it reads for that of others, waits for a limit or for clients.
+  void held(HeldBy by, const Clock& clock);
   /// `all`: nothing is left that could be made. `error`: why not.
   void look_ends(bool all, const std::string& error, const Clock& clock);
 
@@ -94,12 +109,18 @@ class RebuildWatch {
   /// mean of the present look, in which the last 30 seconds count for two thirds. "seconds_left" is
   /// how long, at that rate, what the look has found takes from now on; null when it cannot be
   /// said.
+  /// "waits" has the reasons why objects are not whole (WaitReasons), those of the last look until
+  /// the next has found others. "buckets": {"ID":{"left_objects","waits"}}, without those of which
+  /// nothing is missing.
   [[nodiscard]] nlohmann::json report(const Clock& clock) const;
 
  private:
   void pass(std::uint64_t bytes, BootTime now);
-  void made(std::size_t missing, std::uint64_t bytes);
+  void made(BucketId bucket, std::size_t missing, std::uint64_t bytes);
   void leave(std::uint64_t passed);
+  void not_made(BucketId bucket, const WaitReasons& reasons);
+  [[nodiscard]] WaitReasons waits(std::uint64_t left, const WaitReasons& found, BootTime now) const;
+  [[nodiscard]] nlohmann::json buckets(BootTime now) const;
   [[nodiscard]] std::optional<double> seconds_left(BootTime now) const;
 
   mutable std::mutex mutex_;  // guards what follows
@@ -116,8 +137,9 @@ class RebuildWatch {
   Todo todo_;  // that is left
   bool missing_ = false;
   std::string error_;
-  RecentRate rate_;              // of the present look
-  std::uint64_t under_way_ = 0;  // bytes that have passed for objects that have not ended
+  RecentRate rate_;                  // of the present look
+  std::map<HeldBy, BootTime> held_;  // when last
+  std::uint64_t under_way_ = 0;      // bytes that have passed for objects that have not ended
 };
 [[nodiscard]] const char* to_string(RebuildWatch::State state);
 

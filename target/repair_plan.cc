@@ -8,6 +8,16 @@ namespace tarn::target {
 
 namespace {
 
+/// The target that is to make the whole, if that is missing and another than `self`.
+std::string whole_is_for(const cluster::NodeSet& standing, std::uint64_t name_digest,
+                         const SliceReport& report, const std::string& self) {
+  if (report.coding.layout != io::Coding::Layout::whole || report.whole != PieceState::missing)
+    return "";
+  const auto owner = standing.homes(name_digest, 1);
+  if (owner.empty() || standing.id(owner.front().node) == self) return "";
+  return standing.id(owner.front().node);
+}
+
 /// Whether `self` is where the whole belongs, and it is not there.
 bool wants_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
                  const SliceReport& report, const std::string& self) {
@@ -48,6 +58,7 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
   }
   out.left = pieces_left(coding, out.good, report.whole == PieceState::good);
   out.missing = coding.homes.size() - out.good - out.waiting;
+  out.lost = out.good + out.waiting < coding.k && report.whole == PieceState::missing;
   if (!coding.whole.empty() && report.whole == PieceState::waiting) ++out.waiting;
   if (coding.layout == io::Coding::Layout::whole && report.whole == PieceState::missing)
     ++out.missing;
@@ -55,8 +66,10 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
   out.placed_worse = stands_worse(standing, needs, places);
   if (out.good < coding.k && report.whole != PieceState::good) return out;
   if (wants_whole(standing, name_digest, report, self)) out.whole = self;
+  out.whole_is_for = whole_is_for(standing, name_digest, report, self);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto& place = places[i];
+    if (place.id.empty() && report.states[i] == PieceState::missing) ++out.unplaced;
     if (place.id.empty() || report.states[i] == PieceState::waiting) continue;
     SliceGoal goal{static_cast<std::uint8_t>(i), place.id, place.rank};
     if (report.states[i] == PieceState::missing)

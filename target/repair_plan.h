@@ -30,10 +30,14 @@ struct Repair {
   /// Behind it nobody needs the whole that there is any more (which was acknowledged before the
   /// slices).
   bool drop_whole = false;
-  std::size_t good = 0;       ///< slices that can be read now
-  std::size_t left = 0;       ///< pieces that may go before it is lost, of those that can be read
-  std::size_t waiting = 0;    ///< pieces that may be back
-  std::size_t missing = 0;    ///< pieces
+  std::size_t good = 0;      ///< slices that can be read now
+  std::size_t left = 0;      ///< pieces that may go before it is lost, of those that can be read
+  std::size_t waiting = 0;   ///< pieces that may be back
+  std::size_t missing = 0;   ///< pieces
+  std::size_t unplaced = 0;  ///< missing slices that no target takes now
+  bool lost = false;         ///< too few pieces are there, also with those that may be back
+  /// The target that is to make the whole, which is missing; empty if that is `self`.
+  std::string whole_is_for = {};
   bool placed_worse = false;  ///< behind this repair a target has more of them than it shall
 
   [[nodiscard]] bool empty() const {

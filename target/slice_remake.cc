@@ -117,23 +117,27 @@ namespace {
 
 /// For each goal a lane; null: its home takes none.
 Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Coding& coding,
-                       const std::vector<SliceGoal>& goals, std::uint64_t bytes) {
+                       const std::vector<SliceGoal>& goals, std::uint64_t bytes,
+                       const Refused& refused) {
   std::vector<Task<Result<std::shared_ptr<PieceLane>>>> openings;
   for (const SliceGoal& goal : goals)
     openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes));
   Lanes out;
-  for (auto& opened : co_await gather(std::move(openings)))
+  for (auto& opened : co_await gather(std::move(openings))) {
+    if (!opened && refused) refused(goals[out.size()].home, opened.error());
     out.push_back(opened ? std::move(*opened) : nullptr);
+  }
   co_return out;
 }
 
 /// All that was to be pushed has been; those that did not take it become null.
-Task<Status> finish(Lanes& lanes, Status made) {
+Task<Status> finish(Lanes& lanes, Status made, const Refused& refused) {
   for (auto& lane : lanes) {
     if (lane == nullptr) continue;
     Status ended = made;
     if (ended) ended = co_await lane->finish();
     if (ended) continue;
+    if (made && refused) refused(lane->home(), ended.error());
     lane->give_up();
     lane = nullptr;
   }
@@ -144,10 +148,10 @@ Task<Status> finish(Lanes& lanes, Status made) {
 
 Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
                                   const io::ObjectRecord& version, std::vector<SliceGoal> goals,
-                                  ReadFor purpose, Toll toll) {
+                                  ReadFor purpose, Toll toll, Refused refused) {
   io::Coding coding = *version.coding;
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
-  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes());
+  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), refused);
   // What is there of it is not read.
   for (const SliceGoal& goal : goals) coding.homes[goal.index].clear();
   const Lanes to = of_use(lanes);
@@ -162,7 +166,7 @@ Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
   }
   ec::Rebuilder rebuilder(layout, ec::SetId(coding.set), lost);
   SliceSet from(node, name, coding, layout, {0, layout.stripes()}, lost, purpose);
-  CO_TRY_OK(co_await finish(lanes, co_await remake(rebuilder, from, to, toll)));
+  CO_TRY_OK(co_await finish(lanes, co_await remake(rebuilder, from, to, toll), refused));
   co_return lanes;
 }
 
@@ -228,16 +232,16 @@ Task<Status> decode_into(CodedReader& reader, PieceLane& lane, const Toll& toll)
 }  // namespace
 
 Task<Result<Lanes>> cut_whole(TargetNode& node, ObjectName name, const io::ObjectRecord& version,
-                              std::vector<SliceGoal> goals, Toll toll) {
+                              std::vector<SliceGoal> goals, Toll toll, Refused refused) {
   const io::Coding& coding = *version.coding;
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   CO_TRY(auto encoder, ec::Encoder::of(geometry_of(coding), ec::SetId(coding.set)));
   CO_TRY(const auto whole,
          co_await WholeSource::open(
              node, coding.whole, {name.bucket, name.object, coding.set, io::kWhole}, version.size));
-  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes());
+  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), refused);
   const Status made = co_await cut(*whole, std::move(encoder), version.xxh64, lanes, toll);
-  CO_TRY_OK(co_await finish(lanes, made));
+  CO_TRY_OK(co_await finish(lanes, made, refused));
   co_return lanes;
 }
 

@@ -120,13 +120,14 @@ void log_step(const CoordinatorStep& step) {
 class Coordinator {
  public:
   Coordinator(MetaStore& store, ClusterView& view, const Membership& membership, Clock& clock,
-              Leader leader, AbsenceLimits limits)
+              Leader leader, AbsenceLimits limits, Absences& absences)
       : store_(store),
         view_(view),
         membership_(membership),
         clock_(clock),
         leader_(leader),
-        limits_(limits) {}
+        limits_(limits),
+        absences_(absences) {}
 
   /// Takes one step if there is one. True: there may be another.
   Task<bool> look();
@@ -147,6 +148,7 @@ class Coordinator {
   Clock& clock_;
   Leader leader_;
   AbsenceLimits limits_;
+  Absences& absences_;
   std::optional<BootTime> leads_since_;
   std::map<std::string, BootTime> absent_since_;  // targets and proxies
   std::set<std::string> seen_;  // targets that had a lease since this proxy has had its own
@@ -166,6 +168,7 @@ void Coordinator::note_absences(const OwnershipState& state) {
   for (const TargetWord& word : state.live) absent_since_.erase(word.id);
   for (const Member& member : state.map->members)
     if (state.find(member.id) == nullptr) absent_since_.try_emplace(member.id, clock_.boot_time());
+  absences_.learn(absent_since_);
 }
 
 std::optional<CoordinatorStep> Coordinator::step_for(const OwnershipState& state) {
@@ -203,6 +206,7 @@ Task<bool> Coordinator::look() {
   if (!leads(*known)) {
     leads_since_.reset();
     absent_since_.clear();
+    absences_.learn({});
     // Who follows the store all the time knows whose leases were there when it comes to lead.
     if (membership_.lease().valid())
       note_live(*known->ownership);
@@ -245,10 +249,10 @@ Task<void> Coordinator::release_proxies() {
 }  // namespace
 
 Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
-                      Clock& clock, Leader leader, AbsenceLimits limits) {
+                      Clock& clock, Leader leader, AbsenceLimits limits, Absences& absences) {
   co_await asio::this_coro::throw_if_cancelled(false);
   EventListener changes(view.changed(), co_await asio::this_coro::executor);
-  Coordinator coordinator(store, view, membership, clock, leader, limits);
+  Coordinator coordinator(store, view, membership, clock, leader, limits, absences);
   while (!co_await is_cancelled()) {
     const bool more = co_await coordinator.look();
     if (more) continue;

@@ -2,6 +2,7 @@
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
+#include "common/cluster/absences.h"
 #include "common/cluster/cluster_view.h"
 #include "common/cluster/coordinator.h"
 #include "common/cluster/membership.h"
@@ -19,8 +20,9 @@ enum class Leader : std::uint8_t {
 /// that compares all that it rests on. Times of absence are counted from when this proxy first saw
 /// that a target has no lease, so a new leader begins anew; for the first term of its lead it takes
 /// nobody for absent whom it has not seen yet: leases may be on their way to be taken again. Runs
-/// on one loop until it is cancelled; all arguments must outlive it.
+/// on one loop until it is cancelled; all arguments must outlive it. Puts these times into
+/// `absences`.
 Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
-                      Clock& clock, Leader leader, AbsenceLimits limits);
+                      Clock& clock, Leader leader, AbsenceLimits limits, Absences& absences);
 
 }  // namespace tarn::cluster

@@ -120,6 +120,7 @@ struct Member {
   Cluster& cluster;
   ClusterView view;
   Membership membership;
+  Absences absences;
   http::TaskGroup tasks;
 };
 
@@ -417,8 +418,9 @@ TEST_CASE("A proxy that leads publishes who went down and came back, and settles
   REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   Member proxy(cluster, "p1", Role::proxy);
   proxy.start();
-  proxy.tasks.spawn(cluster.run.executor(), coordinate(cluster.flaky, proxy.view, proxy.membership,
-                                                       cluster.clock, Leader::this_proxy, {}));
+  proxy.tasks.spawn(cluster.run.executor(),
+                    coordinate(cluster.flaky, proxy.view, proxy.membership, cluster.clock,
+                               Leader::this_proxy, {}, proxy.absences));
   const auto now = [&] { return cluster.run(cluster.view.fresh()).value(); };
   const auto settled = [&] {
     const auto state = now();
@@ -438,6 +440,8 @@ TEST_CASE("A proxy that leads publishes who went down and came back, and settles
     std::this_thread::sleep_for(20ms);
   auto state = now();
   CHECK(state->map.nodes.at("t2").flags == kDown);
+  CHECK(proxy.absences.since().contains("t2"));
+  CHECK_FALSE(proxy.absences.since().contains("t1"));
   CHECK(owner_of(state->map, "ais/@#/data/x")->id == "t1");
   CHECK(state->map.past.front().nodes.contains("t2"));
   CHECK(eventually([&] { return settled(); }));
@@ -455,8 +459,9 @@ TEST_CASE("A node that is decommissioned gives its lease back and comes only whe
   REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   Member leads(cluster, "p1", Role::proxy);
   leads.start();
-  leads.tasks.spawn(cluster.run.executor(), coordinate(cluster.flaky, leads.view, leads.membership,
-                                                       cluster.clock, Leader::this_proxy, {}));
+  leads.tasks.spawn(cluster.run.executor(),
+                    coordinate(cluster.flaky, leads.view, leads.membership, cluster.clock,
+                               Leader::this_proxy, {}, leads.absences));
   bool empty = false;
   Member stays(cluster, "t1", Role::target);
   Member leaves(cluster, "t2", Role::target);

@@ -13,6 +13,7 @@
 
 #include "common/api/rebuild_plan.h"
 #include "proxy/rebuild_sum.h"
+#include "proxy/rebuild_waits.h"
 #include "target/move_pace.h"
 #include "target/rebuild_watch.h"
 
@@ -31,7 +32,7 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
   watch.found({.objects = {{1, 2}, {2, 1}}, .bytes = 600, .incomplete = 4}, clock);
   CHECK(watch.wants_job());
   clock.advance(1s);
-  RebuildWatch::Making(watch, clock, 2, 200).end(true);
+  RebuildWatch::Making(watch, clock, BucketId{7}, 2, 200).end(true);
   auto report = watch.report(clock);
   CHECK(report["state"] == "working");
   CHECK(report["map"] == 7);
@@ -44,7 +45,7 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
   CHECK(report["rate"] == 0);  // nothing had to be written
   CHECK(report["seconds_left"].is_null());
   {
-    const RebuildWatch::Making failed(watch, clock, 1, 200);
+    const RebuildWatch::Making failed(watch, clock, BucketId{7}, 1, 200);
   }
   CHECK(watch.report(clock)["left_objects"] == 2);
   watch.look_ends(false, "a home is full", clock);
@@ -57,7 +58,7 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
 
   watch.look_begins(7);
   watch.found({.objects = {{1, 2}}, .bytes = 400, .incomplete = 4}, clock);
-  for (int i = 0; i < 2; ++i) RebuildWatch::Making(watch, clock, 1, 200).end(true);
+  for (int i = 0; i < 2; ++i) RebuildWatch::Making(watch, clock, BucketId{7}, 1, 200).end(true);
   watch.look_ends(true, "", clock);
   report = watch.report(clock);
   CHECK(report["state"] == "whole");
@@ -86,7 +87,7 @@ TEST_CASE("rebuild: what may be written counts at once, and what then fails is t
   const auto seconds = [&] { return watch.report(clock)["seconds_left"]; };
   CHECK(seconds().is_null());
   {
-    RebuildWatch::Making making(watch, clock, 1, 1000);
+    RebuildWatch::Making making(watch, clock, BucketId{7}, 1, 1000);
     clock.advance(2s);
     making.pass(200);
     CHECK(seconds().get<double>() == Approx(18));
@@ -100,7 +101,7 @@ TEST_CASE("rebuild: what may be written counts at once, and what then fails is t
     CHECK(watch.report(clock)["left_bytes"] == 2000);
   }
   CHECK(seconds().get<double>() == Approx(2000 / 250.0));
-  RebuildWatch::Making again(watch, clock, 1, 1000);
+  RebuildWatch::Making again(watch, clock, BucketId{7}, 1, 1000);
   again.pass(1000);
   again.end(true);
   again.end(false);  // it has ended
@@ -147,7 +148,8 @@ double greatest_error(std::uint64_t seed) {
       if (worker.left == 0 && objects.empty()) continue;
       if (worker.left == 0) {
         worker.left = objects.front();
-        worker.making = std::make_unique<RebuildWatch::Making>(watch, clock, 1, worker.left);
+        worker.making =
+            std::make_unique<RebuildWatch::Making>(watch, clock, BucketId{7}, 1, worker.left);
         objects.pop_front();
       }
       const std::uint64_t bytes = std::min(worker.left, kBlock);
@@ -291,7 +293,7 @@ std::uint64_t in_ten_seconds(MoveLimits& limits, bool foreground) {
   constexpr std::uint64_t kPart = 64U << 10U;
   std::uint64_t passed = 0;
   for (auto waited = 0ns; waited < 10s;) {
-    const auto wait = rebuild_wait(limits, kPart, clock.boot_time(), foreground);
+    const auto wait = rebuild_wait(limits, kPart, clock.boot_time(), foreground).time;
     if (wait == 0ns) passed += kPart;
     clock.advance(std::max<std::chrono::nanoseconds>(wait, 10us));
     waited += std::max<std::chrono::nanoseconds>(wait, 10us);
@@ -348,16 +350,89 @@ TEST_CASE("rebuild: the plan goes by what the limits allow together") {
   CHECK(bounds(100, 8, 5) == std::pair(5UL, 5UL));
 }
 
+TEST_CASE("rebuild: it is known what holds it back") {
+  MoveLimits limits;
+  limits.rebuild_min.set(1U << 20U);
+  ManualClock clock;
+  const auto held_by = [&](bool foreground) {
+    for (int i = 0; i < 100; ++i) {
+      const auto wait = rebuild_wait(limits, 1U << 20U, clock.boot_time(), foreground);
+      if (wait.by != HeldBy::nothing) return wait.by;
+    }
+    return HeldBy::nothing;
+  };
+  CHECK(held_by(false) == HeldBy::nothing);
+  CHECK(held_by(true) == HeldBy::clients);
+  limits.rate.set(2U << 20U);
+  CHECK(held_by(false) == HeldBy::all_moves);
+  limits.rebuild_max.set(1U << 20U);
+  CHECK(held_by(false) == HeldBy::rebuild_max);
+  CHECK(held_by(true) == HeldBy::rebuild_max);
+}
+
+TEST_CASE("rebuild: why objects are not whole is told, for each bucket") {
+  using Why = WaitReason::Why;
+  using nlohmann::json;
+  ManualClock clock;
+  RebuildWatch watch;
+  constexpr BucketId kPhotos{7};
+  constexpr BucketId kFilms{8};
+  RebuildWatch::Todo todo{.objects = {{1, 3}}, .bytes = 300, .incomplete = 2};
+  todo.buckets = {{kPhotos, 2}, {kFilms, 1}};
+  todo.waits[kPhotos].add({Why::waits_for_node, "t9"}, 2);
+  watch.look_begins(1);
+  watch.found(todo, clock);
+  const json node{{"why", "waits_for_node"}, {"node", "t9"}, {"objects", 2}};
+  CHECK(watch.report(clock)["waits"] == json::array({node}));
+  watch.held(HeldBy::rebuild_max, clock);
+  const auto limit = [](int objects) {
+    return json{{"why", "limit"}, {"setting", "rebuild.bandwidth_max"}, {"objects", objects}};
+  };
+  auto report = watch.report(clock);
+  CHECK(report["waits"] == json::array({node, limit(3)}));
+  CHECK(report["buckets"]["7"] == json{{"left_objects", 2}, {"waits", {node, limit(2)}}});
+  CHECK(report["buckets"]["8"] == json{{"left_objects", 1}, {"waits", json::array({limit(1)})}});
+  clock.advance(5s);  // that is over
+  CHECK(watch.report(clock)["waits"] == json::array({node}));
+  RebuildWatch::Making(watch, clock, kPhotos, 1, 100).end(true);
+  {
+    RebuildWatch::Making making(watch, clock, kPhotos, 1, 100);
+    making.note({Why::no_room, "t3"});
+    making.note({Why::no_room, "t3"});  // of another slice
+    making.note_failed_unless_known("nothing could be made");
+  }
+  {
+    RebuildWatch::Making making(watch, clock, kFilms, 1, 100);
+    making.note_failed_unless_known("the object has changed");
+  }
+  watch.look_ends(false, "see the log", clock);
+  const json room{{"why", "no_room"}, {"node", "t3"}, {"objects", 1}};
+  const json failed{{"why", "failed"}, {"error", "the object has changed"}, {"objects", 1}};
+  report = watch.report(clock);
+  CHECK(report["waits"] == json::array({node, room, failed}));
+  CHECK(report["buckets"]["7"]["waits"] == json::array({node, room}));
+  CHECK(report["buckets"]["8"]["waits"] == json::array({failed}));
+  watch.stop({});
+  const json stopped{{"why", "stopped"}, {"objects", 2}};
+  CHECK(watch.report(clock)["waits"] == json::array({node, room, failed, stopped}));
+  watch.ask();
+  watch.look_begins(1);
+  watch.found({}, clock);
+  watch.look_ends(true, "", clock);
+  CHECK(watch.report(clock)["waits"].empty());
+  CHECK(watch.report(clock)["buckets"].empty());
+}
+
 TEST_CASE("rebuild: having been fast is not held against it when clients come") {
   MoveLimits limits;
   limits.rebuild_min.set(1U << 20U);
   ManualClock clock;
   for (int i = 0; i < 1000; ++i) {
-    CHECK(rebuild_wait(limits, 1U << 20U, clock.boot_time(), false) == 0ns);
+    CHECK(rebuild_wait(limits, 1U << 20U, clock.boot_time(), false).by == HeldBy::nothing);
     clock.advance(1ms);
   }
   clock.advance(600ms);
-  CHECK(rebuild_wait(limits, 64U << 10U, clock.boot_time(), true) == 0ns);
+  CHECK(rebuild_wait(limits, 64U << 10U, clock.boot_time(), true).by == HeldBy::nothing);
 }
 
 }  // namespace
@@ -365,6 +440,42 @@ TEST_CASE("rebuild: having been fast is not held against it when clients come") 
 
 namespace tarn::proxy {
 namespace {
+
+TEST_CASE("rebuild: reasons of targets are summed, and who is down is said to be so") {
+  using nlohmann::json;
+  const auto waits = [](const char* node, int objects) {
+    return json{{"why", "waits_for_node"}, {"node", node}, {"objects", objects}};
+  };
+  const json limit{{"why", "limit"}, {"setting", "rebalance.bandwidth"}, {"objects", 5}};
+  const json reports{
+      {"t1",
+       {{"state", "working"},
+        {"waits", {waits("t8", 2), limit}},
+        {"buckets", {{"7", {{"left_objects", 5}, {"waits", json::array({waits("t8", 2)})}}}}}}},
+      {"t2",
+       {{"state", "working"},
+        {"waits", {waits("t8", 1), waits("t9", 4)}},
+        {"copies", {{"state", "working"}, {"waits", json::array({limit})}}}}},
+      {"t3", {{"error", "it does not answer"}}},
+      {"t4", {{"state", "whole"}}}};  // of an older version
+  const json absent{{"t8", {{"down_seconds", 30}, {"out_in_seconds", 870}}}};
+  const json sum = sum_of_waits(reports, absent);
+  REQUIRE(sum.size() == 3);
+  CHECK(sum[0]["setting"] == "rebalance.bandwidth");
+  CHECK(sum[0]["objects"] == 10);
+  CHECK(sum[0]["targets"] == json{"t1", "t2"});
+  CHECK(sum[1]["node"] == "t8");
+  CHECK(sum[1]["objects"] == 3);
+  CHECK(sum[1]["down_seconds"] == 30);
+  CHECK(sum[1]["out_in_seconds"] == 870);
+  CHECK(sum[2]["node"] == "t9");
+  CHECK_FALSE(sum[2].contains("down_seconds"));
+  const json of_bucket = waits_of_bucket(reports, BucketId{7}, absent);
+  REQUIRE(of_bucket.size() == 1);
+  CHECK(of_bucket[0]["objects"] == 2);
+  CHECK(of_bucket[0]["targets"] == json::array({"t1"}));
+  CHECK(waits_of_bucket(reports, BucketId{9}, absent).empty());
+}
 
 TEST_CASE("rebuild: the cluster takes as long as the slowest of its targets") {
   using nlohmann::json;

@@ -1,5 +1,6 @@
 #include "target/repair_plan.h"
 
+#include <map>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -7,6 +8,7 @@
 #include "common/api/copy_counts.h"
 #include "common/api/slice_counts.h"
 #include "target/bad_pieces.h"
+#include "target/coded_repair.h"
 #include "target/drives_away.h"
 #include "target/piece_judge.h"
 #include "target/piece_seen.h"
@@ -103,6 +105,42 @@ TEST_CASE("repair plan: with fewer than k slices nothing is done", "[target][rep
   CHECK(repair.empty());
   CHECK(repair.good == 1);
   CHECK(repair.missing == 1);
+}
+
+TEST_CASE("repair plan: it is known why a slice cannot be made", "[target][repair]") {
+  Object object;
+  object.states = {PieceState::missing, PieceState::waiting, PieceState::good};
+  CHECK_FALSE(object.plan().lost);  // the one that waits would make them enough
+  object.states[1] = PieceState::missing;
+  CHECK(object.plan().lost);
+  object.whole = PieceState::waiting;
+  CHECK_FALSE(object.plan().lost);
+  object.states[1] = PieceState::good;
+  CHECK(object.plan().unplaced == 0);
+  object.down = {"t0", "t1", "t2", "t3", "t4"};
+  CHECK(object.plan().empty());
+  CHECK(object.plan().unplaced == 1);
+}
+
+TEST_CASE("repair plan: reasons name the targets that are waited for", "[target][repair]") {
+  using Why = WaitReason::Why;
+  io::ObjectRecord record;
+  record.coding.emplace();
+  record.coding->homes = {"t1", "t2", "t3", "t3"};
+  CodedObject object{{}, record};
+  object.states = {PieceState::waiting, PieceState::waiting, PieceState::good, PieceState::waiting};
+  object.unheard = {"t1"};
+  Repair repair;
+  repair.waiting = 3;
+  repair.unplaced = 1;
+  const std::map<WaitReason, std::uint64_t> wanted{{{Why::waits_for_node, "t1"}, 1},
+                                                   {{Why::waits_for_drive, "t2"}, 1},
+                                                   {{Why::waits_for_drive, "t3"}, 1},
+                                                   {{Why::no_room, ""}, 1}};
+  CHECK(waits_of(object, repair).objects() == wanted);
+  repair.lost = true;
+  CHECK(waits_of(object, repair).objects() ==
+        std::map<WaitReason, std::uint64_t>{{{Why::too_few_slices, ""}, 1}});
 }
 
 TEST_CASE("repair plan: the whole follows the owner, who makes it", "[target][repair]") {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace tarn::cluster {
+
+/// Since when targets have had no lease, as the proxy that leads counts it (coordinate()). Empty
+/// elsewhere. A new leader counts anew, so a target may have been away for longer. Thread-safe.
+class Absences {
+ public:
+  void learn(std::map<std::string, BootTime> since) {
+    const std::lock_guard lock(mutex_);
+    since_ = std::move(since);
+  }
+  /// Ids of targets, with when each was first seen without a lease.
+  [[nodiscard]] std::map<std::string, BootTime> since() const {
+    const std::lock_guard lock(mutex_);
+    return since_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, BootTime> since_;  // guarded by mutex_
+};
+
+}  // namespace tarn::cluster

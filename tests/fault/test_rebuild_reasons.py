@@ -1,0 +1,200 @@
+"""What operators see of a rebuild (docs/operations.md): how long it takes yet, and why objects are not whole: who is waited for and
+until when, where there is no room, which limit holds it back, that it was stopped."""
+
+import random
+import time
+
+import pytest
+from harness import attribute, client, jobs
+from harness.cli import Cli
+from harness.nodes import wait_until_home
+from harness.waiting import wait_until
+from test_coded_repair import PROPS, read_all, slices, wait_whole
+from test_rebuild import left, make, reports, running
+
+
+def waits(told, why):
+    return [each for each in told["waits"] if each["why"] == why]
+
+
+def of_bucket(cluster):
+    (bucket,) = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=cut").json()["buckets"]
+    return bucket
+
+
+def held_by(cluster, target):
+    """Objects with a slice there."""
+    return {name for name, of_name in slices(cluster).items() if any(target in where for where in of_name.values())}
+
+
+@pytest.mark.gate("rebuild")
+def test_objects_that_wait_for_a_target_say_for_which_and_until_when(make_cluster):
+    cluster, wanted = make(make_cluster, **{"target.out_after": "10m"})
+    held = held_by(cluster, "t2")
+    assert held, "nothing would wait"
+    away = cluster.nodes["t2"]["id"]
+    cluster.kill("t2")
+
+    def all_wait():
+        told = jobs.told(cluster, "rebuild")
+        its = waits(told, "waits_for_node")
+        return len(its) == 1 and its[0]["objects"] == len(held) and "down_seconds" in its[0] and its[0]
+
+    its = wait_until(all_wait, 60, "all objects with a slice there wait for it")
+    assert its["node"] == away and its["targets"], its
+    assert 0 < its["down_seconds"] < 600 and its["down_seconds"] + its["out_in_seconds"] == pytest.approx(600, abs=1), its
+    assert jobs.told(cluster, "rebuild")["seconds_left"] is None, "nobody knows when it is back"
+    bucket = of_bucket(cluster)
+    assert [(each["why"], each["node"], each["objects"]) for each in bucket["waits"]] == [("waits_for_node", away, len(held))], bucket
+    cli = Cli(cluster.endpoint)
+    many = "1 object waits" if len(held) == 1 else f"{len(held)} objects wait"
+    shown = cli.ok("rebuild", "status").decode()
+    assert f"{many} for t[{away}], which has been down for " in shown and "; it is out in 9m" in shown, shown
+    assert f"{many} for t[{away}]" in cli(*("redundancy", "cut")).stdout.decode()
+    print(f"injected: t2 killed with slices of {len(held)} objects; detected: they wait for it, {its['down_seconds']:.0f} s so far")
+    cluster.start("t2")
+    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"] and not of_bucket(cluster)["waits"], 60, "nothing waits any more")
+    read_all(cluster, wanted)
+
+
+def set_config(cluster, *words):
+    Cli(cluster.endpoint).ok("cluster", "config", *words)
+
+
+def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
+    """A drive out of service may be back for a minute; then what lay there is made again on the other one."""
+    cluster = make_cluster(targets=4, drives=2)
+    cluster.create_bucket("cut", PROPS)
+    wait_until_home(cluster)
+    rng = random.Random(seed)
+    wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(12)}
+    for name, body in wanted.items():
+        assert cluster.put("cut", name, body).status == 200
+    drive = next(drive for drive in cluster.drives("t3") if list(attribute.pieces([drive])))
+    held = {said["name"] for _, said in attribute.pieces([drive])}
+    target = cluster.nodes["t3"]["id"]
+    Cli(cluster.endpoint).ok("drive", "disable", target, drive, "--force")
+    time.sleep(6)  # until it has looked at its drives, which nothing shows
+    jobs.ended(cluster, jobs.start(cluster, "rebuild"), 50)
+    its = waits(jobs.told(cluster, "rebuild"), "waits_for_drive")
+    assert [each["node"] for each in its] == [target] and 0 < its[0]["objects"] <= len(held), (its, held)
+    assert f"for a drive of t[{target}] that may be back" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
+    print(f"injected: a drive with slices of {len(held)} objects out of service; detected: {its[0]['objects']} wait for it")
+
+    def whole():
+        there = [said["name"] for each in cluster.targets() for path in cluster.drives(each) if path != drive
+                 for _, said in attribute.pieces([path])]
+        return all(there.count(name) == 3 for name in wanted) and not jobs.told(cluster, "rebuild")["waits"]
+
+    wait_until(whole, 120, "what lay there is made again elsewhere, and no reason is left")
+    read_all(cluster, wanted)
+
+
+def test_a_full_target_is_named_as_the_one_without_room(make_cluster):
+    """What would go to it is told beside where it would, and is made again once there is room."""
+    cluster, wanted = make(make_cluster, count=24, size=60_000)
+    cluster.expect_errors(r" (error|warn) ")
+    full = cluster.nodes["t3"]["id"]
+    set_config(cluster, "set", "--node", full, "space.highwm=1", "space.out_of_space=1")
+    cluster.kill("t2")
+
+    def no_room():
+        return [each for each in waits(jobs.told(cluster, "rebuild"), "no_room") if each.get("node") == full]
+
+    (its,) = wait_until(no_room, 90, "objects find no room there")
+    assert its["objects"] > 0 and jobs.told(cluster, "rebuild")["seconds_left"] is None, its
+    assert f"no room at t[{full}]: add drives" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
+    assert ("no_room", full) in {(each["why"], each.get("node")) for each in of_bucket(cluster)["waits"]}
+    print(f"injected: t3 takes no files, t2 killed; detected: {its['objects']} objects find no room at t3")
+    set_config(cluster, "reset", "--node", full)
+    wait_whole(cluster, wanted, but=["t2"], seconds=120)
+    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"], 90, "no reason is left")
+
+
+@pytest.mark.gate("rebuild")
+def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
+    """The ceiling of rebuilds alone, below the floor, which it wins against."""
+    cluster, wanted = make(make_cluster, **{"rebuild.bandwidth_max": "64KiB", "rebuild.floor": "1MiB"})
+    cluster.kill("t2")
+    (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)
+    (its,) = wait_until(lambda: waits(jobs.told(cluster, "rebuild"), "limit"), 60, "the limit holds it back", every=0.1)
+    assert its["setting"] == "rebuild.bandwidth_max", its
+    seen = wait_until(lambda: [told for told in reports(cluster).values() if told["state"] == "working" and told["rate"] > 0], 60,
+                      "it is measured", every=0.1)
+    assert all(told["rate"] < 2 * 64 * 1024 for told in seen), seen
+    wait_until(lambda: jobs.told(cluster, "rebuild")["seconds_left"], 60, "it is known how long it takes", every=0.1)
+
+    def job_says():
+        extra = [snap["ext"] for snap in jobs.snaps(cluster, job).values()]
+        return extra and all(each and each["seconds_left"] > 0 for each in extra)
+
+    wait_until(job_says, 60, "the job says it, too", every=0.1)
+    cli = Cli(cluster.endpoint)
+    assert "rebuild.bandwidth_max holds back t[" in cli.ok("rebuild", "status").decode()
+    assert waits(of_bucket(cluster), "limit")
+    assert left(cluster) > 0, "it was over before it was stopped"
+    assert jobs.stop(cluster, Kind="rebuild").status == 200
+    assert jobs.ended(cluster, job)["aborted"]
+
+    def stopped():
+        told = jobs.told(cluster, "rebuild")
+        return waits(told, "stopped") and not waits(told, "limit") and told
+
+    told = wait_until(stopped, 60, "it is said to be stopped")
+    assert waits(told, "stopped")[0]["objects"] == left(cluster) > 0 and told["seconds_left"] is None, told
+    assert "stopped by an operator at t[" in cli.ok("rebuild", "status").decode()
+    assert waits(of_bucket(cluster), "stopped")
+    print(f"injected: t2 killed under a ceiling, then a stop; detected: both are named, {left(cluster)} objects are left")
+    set_config(cluster, "set", "rebuild.bandwidth_max=0B")
+    jobs.ended(cluster, jobs.start(cluster, "rebuild"), 90)
+    wait_whole(cluster, wanted, but=["t2"])
+    wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"], 60, "no reason is left")
+
+
+def evenly_lost(cluster, target, size):
+    """Objects that the others own, of each of them as many with a slice on the target, and how many these are."""
+    rng = random.Random(5)
+    wanted, lost = {}, {}
+    others = [each for each in cluster.targets() if each != target]
+    for owner in others:
+        for name in cluster.names_owned_by(owner, "cut", 20, prefix=owner):
+            wanted[name] = rng.randbytes(size)
+            assert cluster.put("cut", name, wanted[name]).status == 200
+    held = held_by(cluster, target)
+    for owner in others:
+        lost[owner] = sorted(name for name in held if name.startswith(owner))
+    fewest = min(map(len, lost.values()))
+    for names in lost.values():
+        for name in names[fewest:]:
+            assert cluster.delete("cut", name).status in (200, 204)
+            del wanted[name]
+    return wanted, fewest * len(others)
+
+
+def test_the_time_left_is_right_to_a_fifth(make_cluster):
+    """The ceiling is the clock here: looked at from a quarter of the work to three quarters."""
+    settings = {"target.out_after": "4s", "rebuild.bandwidth_max": "160KiB"}
+    cluster = make_cluster(targets=5, drives=1, settings=settings)
+    cluster.create_bucket("cut", PROPS)
+    wait_until_home(cluster)
+    wanted, lost = evenly_lost(cluster, "t2", 400_000)
+    assert lost >= 16, "too little would be lost"
+    cluster.kill("t2")
+    (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)
+    said = []
+    while jobs.status(cluster, job)["end_time"] == 0:
+        told = jobs.told(cluster, "rebuild")
+        its = [each for each in told["targets"].values() if "state" in each]
+        done, yet = sum(each["bytes"] for each in its), sum(each["left_bytes"] for each in its)
+        if told["seconds_left"] and done + yet and all(each["state"] != "looking" for each in its):
+            said.append((time.monotonic(), done / (done + yet), told["seconds_left"]))
+        time.sleep(0.25)
+        if yet:
+            end = time.monotonic()
+    within = [(at, seconds) for at, share, seconds in said if 0.25 <= share <= 0.75]
+    assert len(within) >= 10, said
+    wrong = [(round(end - at, 1), round(seconds, 1)) for at, seconds in within if abs(seconds - (end - at)) > 0.2 * (end - at)]
+    print(f"injected: t2 killed, {lost} slices lost under a ceiling; said of {within[0][0] - end:.0f} to {within[-1][0] - end:.0f} s: "
+          f"{len(within)}, of which wrong by more than a fifth {wrong}")
+    assert not wrong, "(seconds that it took, seconds that were said)"
+    wait_whole(cluster, wanted, but=["t2"])
