@@ -23,6 +23,8 @@ using nlohmann::ordered_json;
 struct Asked {
   std::string bucket;
   std::string lost_after;
+  std::string list;   ///< a state
+  std::string after;  ///< of that list
 };
 
 std::string redundancy_number_of(const ordered_json& bucket, const char* key) {
@@ -101,14 +103,50 @@ Exit complain_of_gaps(const ordered_json& counted) {
   return exit;
 }
 
+/// "&provider=..&bucket=..", or the error of a name that is none.
+Result<std::string> bucket_query(const std::string& name) {
+  TRY(const Place bucket, parse_bucket(name));
+  return "&provider=" + bucket.provider + "&bucket=" + percent_encode(bucket.bucket);
+}
+
+/// A name a line, page by page; with `as_json` one page as the API has it.
+Exit list_names(Session& session, const Asked& asked, bool as_json) {
+  const auto bucket = bucket_query(asked.bucket);
+  if (!bucket) return complain("redundancy", bucket.error());
+  const std::string path = "/v1/cluster?what=redundancy" + *bucket + "&list=" + asked.list;
+  std::string next = percent_encode(asked.after);
+  Exit exit = Exit::ok;
+  while (true) {
+    const std::string page = next.empty() ? path : path + "&after=" + next;
+    const auto answer = session.run(session.call(http::Method::get, page));
+    if (!answer) return complain("redundancy", answer.error());
+    const auto told = ordered_json::parse(answer->body, nullptr, false);
+    if (!told.is_object() || !told.contains("names"))
+      return complain("redundancy", {Errc::io, "the answer has no names"});
+    if (as_json) {
+      print_json(told);
+    } else {
+      for (const auto& name : told["names"]) fmt::print("{}\n", printable(name.get<std::string>()));
+    }
+    if (exit == Exit::ok) exit = complain_of_gaps({{"buckets", ordered_json::array({told})}});
+    if (as_json || !told.value("more", false)) return exit;
+    const auto last = told.value("next", "");
+    if (last.empty() || last == next)
+      return complain("redundancy",
+                      {Errc::io, "the answer says that there are more names, not which"});
+    next = last;
+  }
+}
+
 /// Exit code 0 also when something is reduced: scripts look at the numbers. Not when they leave
 /// something out.
 Exit redundancy(Session& session, const Asked& asked, bool as_json) {
+  if (!asked.list.empty()) return list_names(session, asked, as_json);
   std::string path = "/v1/cluster?what=redundancy";
   if (!asked.bucket.empty()) {
-    const auto bucket = parse_bucket(asked.bucket);
+    const auto bucket = bucket_query(asked.bucket);
     if (!bucket) return complain("redundancy", bucket.error());
-    path += "&provider=" + bucket->provider + "&bucket=" + percent_encode(bucket->bucket);
+    path += *bucket;
   }
   if (!asked.lost_after.empty()) path += "&lost_after=" + percent_encode(asked.lost_after);
   const auto answer = session.run(session.call(http::Method::get, path));
@@ -143,13 +181,22 @@ void add_redundancy_command(const CommandLine& line) {
   const auto asked = std::make_shared<Asked>();
   auto* command = line.app.add_subcommand(
       "redundancy", "Count objects by how much of each is there, and name what is lost");
-  command->footer("Example:\n  tarn redundancy imagenet --json");
+  command->footer(
+      "Examples:\n  tarn redundancy imagenet --json\n"
+      "  tarn redundancy imagenet --list at_risk | xargs -d '\\n' -n 1 echo");
   auto* bucket = command->add_option("BUCKET", asked->bucket, "all buckets when absent");
   command
       ->add_option("--lost-after", asked->lost_after,
                    "name the lost objects behind this one; an answer names 10,000 of a bucket, or "
                    "1,000 of each of all")
       ->needs(bucket);
+  auto* list = command
+                   ->add_option("--list", asked->list,
+                                "name the objects in this state, one a line: full, reduced (with "
+                                "those at risk), at_risk or lost")
+                   ->check(CLI::IsMember({"full", "reduced", "at_risk", "lost"}))
+                   ->needs(bucket);
+  command->add_option("--after", asked->after, "only those after this name")->needs(list);
   line.on_session(command, "redundancy", [asked, &options = line.options](Session& session) {
     return redundancy(session, *asked, options.json);
   });

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/encoding.h"
 #include "proxy/ask_targets.h"
 #include "proxy/assign.h"
 #include "proxy/rebuild_waits.h"
@@ -19,6 +20,9 @@ using nlohmann::json;
 /// How many lost objects are named of the one bucket that is asked for, and of each of all.
 constexpr std::size_t kLostOfOne = 10'000;
 constexpr std::size_t kLostOfEach = 1'000;
+
+/// Names of objects in one state that an answer has at most.
+constexpr std::size_t kListed = 10'000;
 
 json or_null(const std::optional<std::int64_t>& time) { return time ? json(*time) : json(); }
 
@@ -60,11 +64,62 @@ class Ledger {
   bool complete_ = true;
 };
 
+http::Response answer_of(const json& body) {
+  return http::Response(200, http::kJson,
+                        body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+/// The state that `list=` names; nothing without one.
+Result<std::optional<api::ObjectState>> state_asked(const http::Request& request) {
+  const std::string word(request.query().get("list"));
+  if (word.empty()) {
+    if (request.query().get("after").empty()) return std::nullopt;
+    return fail(Errc::invalid_argument,
+                "after= goes with list=: add list=reduced, or use lost_after=");
+  }
+  const auto state = api::parse_object_state(word);
+  if (!state)
+    return fail(Errc::invalid_argument,
+                "list={} is no state of objects; there are full, reduced, at_risk and lost", word);
+  if (request.query().get("bucket").empty())
+    return fail(Errc::invalid_argument, "list= names objects of one bucket: add bucket=NAME");
+  return state;
+}
+
+/// A page of the names of a bucket's objects in one state.
+Task<Result<http::Response>> answer_list(const Services& services, KnownBucket known,
+                                         api::ObjectState state, std::string after) {
+  CountOrder order;
+  order.list = state;
+  order.list_after = std::move(after);
+  order.list_max = kListed;
+  CO_TRY(const auto counted,
+         co_await count_redundancy(services, known.state, known.record->id, std::move(order)));
+  const api::FirstNames& names = counted.list->names;
+  json out = names;
+  out["name"] = counted.bucket.name;
+  out["provider"] = counted.bucket.provider;
+  out["list"] = api::to_string(state);
+  out["targets_away"] = counted.targets_away;
+  out["drives_away"] = counted.counts.drives_away;
+  out["complete"] = counted.complete();
+  if (names.more()) out["next"] = percent_encode(*names.names().rbegin());
+  co_return answer_of(out);
+}
+
 }  // namespace
 
 Task<Result<http::Response>> answer_redundancy(const Services& services,
                                                const http::Request& request) {
   const std::string name(request.query().get("bucket"));
+  CO_TRY(const auto state_wanted, state_asked(request));
+  if (state_wanted) {
+    CO_TRY_OK(api::check_bucket_name(name));
+    CO_TRY(const api::Bucket bucket, api::bucket_from(name, request.query()));
+    CO_TRY(KnownBucket known, co_await find_bucket(services, bucket));
+    co_return co_await answer_list(services, std::move(known), *state_wanted,
+                                   std::string(request.query().get("after")));
+  }
   json scrubs = co_await scrubs_told(services);
   json rebuilds = co_await ask_targets_for(services, "/v1/internal/rebuild");
   json absent = co_await absent_targets(services);
@@ -83,8 +138,7 @@ Task<Result<http::Response>> answer_redundancy(const Services& services,
       CO_TRY_OK(one);
     }
   }
-  co_return http::Response(
-      200, http::kJson, ledger.take().dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  co_return answer_of(ledger.take());
 }
 
 }  // namespace tarn::proxy

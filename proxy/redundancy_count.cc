@@ -135,7 +135,7 @@ bool others_show(const Count& count, const std::set<std::string>& blind) {
 /// what has been counted is not to be used.
 Task<Result<bool>> count_on_nodes(const Count& count, bool with_slices, Redundancy& into) {
   const std::size_t before = into.targets_away.size();
-  std::string after;
+  std::string after = count.order.list ? count.order.list_after : "";
   for (bool more = true; more;) {
     const auto since = count.services.clock.boot_time();
     CO_TRY(const NamePage page, co_await next_page(count, after, into.targets_away));
@@ -147,7 +147,7 @@ Task<Result<bool>> count_on_nodes(const Count& count, bool with_slices, Redundan
     }
     if (into.targets_away.size() > before) co_return false;
     add_page(page, slices, into);
-    more = page.more();
+    more = page.more() && !(into.list && into.list->names.more());
     after = last;
     CO_TRY_OK(co_await rest(count, since));
   }
@@ -161,6 +161,11 @@ Task<Status> count_on_drives(const Count& count, Redundancy& into) {
   query.set("bmd", std::to_string(count.state.bmd.version));
   query.set("lost_after", count.order.lost_after);
   query.set("lost_max", std::to_string(count.order.lost_max));
+  if (count.order.list) {
+    query.set("list", api::to_string(*count.order.list));
+    query.set("after", count.order.list_after);
+    query.set("list_max", std::to_string(count.order.list_max));
+  }
   const std::string path = "/v1/internal/redundancy?" + query.encode();
   const Nodes targets = targets_but(count.state, into.targets_away);
   std::vector<Task<Result<api::CountedCopies>>> calls;
@@ -168,8 +173,14 @@ Task<Status> count_on_drives(const Count& count, Redundancy& into) {
     calls.push_back(ask_counts<api::CountedCopies>(count.services, *target, path));
   const auto answers = co_await gather(std::move(calls));
   CO_TRY_OK(sort_out(targets, answers, into.targets_away));
-  for (const auto& each : answers) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto& each = answers[i];
     if (!each) continue;
+    if (into.list && !each->list)
+      co_return fail(Errc::unsupported,
+                     "target t[{}] runs a version that cannot list objects by their state",
+                     targets[i]->id);
+    if (into.list) into.list->names.add(*each->list);
     into.counts.add(each->counts);
     into.lost.add(each->lost);
     into.all_seen = into.all_seen && each->all_seen;
@@ -188,6 +199,8 @@ Redundancy nothing_of(const Count& count, Away away) {
   out.bucket = count.bucket.name;
   out.wanted = static_cast<std::uint64_t>(coding ? coding->m + 1 : std::max(1, copies));
   out.lost = {count.order.lost_after, count.order.lost_max};
+  if (count.order.list)
+    out.list = api::StateList{*count.order.list, {count.order.list_after, count.order.list_max}};
   if (api::was_ever_coded(props)) out.coded = 0;
   out.targets_away = std::move(away);
   return out;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/async.h"
@@ -19,6 +20,11 @@ struct CountOrder {
   /// After each page of names it waits so many times as long as that took: for counts that nobody
   /// waits for, since homes open the file of each slice.
   unsigned rests = 0;
+  /// Objects in this state after `list_after` are named, so many at most. Then the count begins
+  /// after that name and ends with the last that is named, and its numbers are of no use.
+  std::optional<api::ObjectState> list = {};
+  std::string list_after = {};
+  std::size_t list_max = 0;
 };
 
 /// Counts the objects of a bucket by how much of each is there, now: page by page, so of any number

@@ -27,7 +27,8 @@ void Redundancy::judge(const std::function<bool(const std::set<std::string>&)>& 
 void to_json(json& out, const Redundancy& counted) {
   const auto number = [](const auto& count) { return count ? json(*count) : json(nullptr); };
   out = counted.counts;
-  out.update(json(counted.lost));
+  out["lost_names"] = counted.lost.names();
+  out["lost_more"] = counted.lost.more();
   out["name"] = counted.bucket.name;
   out["provider"] = counted.bucket.provider;
   out["copies"] = counted.wanted;
@@ -91,25 +92,29 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
   for (const auto& [name, copies] : page.names()) {
     if (name > last) break;
     if (!copies.live) continue;
+    const auto list = [&, &name = name](api::ObjectState state) {
+      if (into.list) into.list->add(state, name);
+    };
     if (copies.drives == 0) {  // its last copy is known to be bad
       into.survives(0, 0);
-      into.counts.add_lost(copies.bytes);
+      list(into.counts.add_lost(copies.bytes));
       into.lost.add(name);
       continue;
     }
     if (into.coded && away > 0 && !copies.at_owner) {
       into.survives(0, 0);
-      into.counts.add_short(std::min(copies.drives, into.wanted - 1), 0, false, copies.bytes);
+      const std::uint64_t fewer = std::min(copies.drives, into.wanted - 1);
+      list(into.counts.add_short(fewer, 0, false, copies.bytes));
       continue;
     }
     into.survives(copies.drives - 1, copies.nodes - 1);
     const auto found = slices.incomplete.find(name);
     if (found == slices.incomplete.end()) {
-      into.counts.add(copies.drives, into.wanted, copies.bytes);
+      list(into.counts.add(copies.drives, into.wanted, copies.bytes));
       continue;
     }
     const api::SliceCounts::Short& its = found->second;
-    into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes);
+    list(into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes));
     if (its.lost) into.lost.add(name);
   }
 }

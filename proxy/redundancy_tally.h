@@ -11,7 +11,7 @@
 
 #include "common/api/bucket.h"
 #include "common/api/copy_counts.h"
-#include "common/api/lost_names.h"
+#include "common/api/first_names.h"
 #include "common/api/slice_counts.h"
 #include "common/api/uncounted.h"
 #include "common/base/error.h"
@@ -26,7 +26,8 @@ struct Redundancy {
   api::Bucket bucket;
   std::uint64_t wanted = 1;  ///< copies of each object, or of a coded one's record
   api::CopyCounts counts;
-  api::LostNames lost;
+  api::FirstNames lost;
+  std::optional<api::StateList> list = {};  ///< the objects in one state, if they are wanted
   /// How many drives, or nodes, whichever they are, may go at once without a loss; nothing without
   /// objects.
   std::optional<std::uint64_t> survives_drives;

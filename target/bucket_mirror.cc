@@ -117,8 +117,9 @@ std::vector<std::string> names_to_change(const NamePage& page, std::size_t wante
   return out;
 }
 
-void count_name(const NamePage& page, const std::string& name, std::size_t wanted,
-                api::CountedCopies& into) {
+/// Nothing if no copy of the name is an object.
+std::optional<api::ObjectState> count_name(const NamePage& page, const std::string& name,
+                                           std::size_t wanted, api::CountedCopies& into) {
   const CopyVerdict verdict = judge_copies(page.names.at(name), 0);
   const std::uint64_t bytes = page.sizes.at(name).bytes;
   std::size_t good = verdict.holders.size();
@@ -126,13 +127,22 @@ void count_name(const NamePage& page, const std::string& name, std::size_t wante
     good -= static_cast<std::size_t>(
         std::count_if(verdict.holders.begin(), verdict.holders.end(),
                       [&](std::size_t holder) { return bad->second.contains(holder); }));
-  if (verdict.kind == CopyVerdict::Kind::none) return;
-  if (verdict.kind == CopyVerdict::Kind::found && good > 0) {
-    into.counts.add(good, wanted, bytes);
-    return;
-  }
-  into.counts.add_lost(bytes);
+  if (verdict.kind == CopyVerdict::Kind::none) return std::nullopt;
+  if (verdict.kind == CopyVerdict::Kind::found && good > 0)
+    return into.counts.add(good, wanted, bytes);
   into.lost.add(name);
+  return into.counts.add_lost(bytes);
+}
+
+/// The list that a request for counts wants, if any.
+Result<std::optional<api::StateList>> list_wanted(const http::Request& request) {
+  const std::string word(request.query().get("list"));
+  if (word.empty()) return std::nullopt;
+  const auto state = api::parse_object_state(word);
+  const auto max = parse_u64(request.query().get("list_max"));
+  if (!state || !max)
+    return fail(Errc::invalid_argument, "redundancy: list is a state, with list_max");
+  return api::StateList{*state, {std::string(request.query().get("after")), *max}};
 }
 
 /// Shared by the workers of a page, on one loop.
@@ -367,17 +377,22 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
   const auto lost_max = parse_u64(request.query().get("lost_max"));
   api::CountedCopies counted;
   counted.lost = {std::string(request.query().get("lost_after")), lost_max.value_or(0)};
+  CO_TRY(auto list, list_wanted(request));
   api::Uncounted uncounted = uncounted_here(node, record->id, copies);
-  std::string after;
+  std::string after = list ? std::string(request.query().get("after")) : "";
   for (bool more = true; more;) {
     CO_TRY(const auto bad, UncountedCopies::of(node, *record));
     const NamePage page =
         co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after, bad);
-    for (const auto& each : page.names) count_name(page, each.first, wanted, counted);
-    more = page.more;
+    for (const auto& each : page.names) {
+      const auto state = count_name(page, each.first, wanted, counted);
+      if (list && state) list->add(*state, each.first);
+    }
+    more = page.more && (!list || !list->names.more());
     after = page.next;
   }
   uncounted.take(uncounted_here(node, record->id, copies));
+  if (list) counted.list = std::move(list->names);
   counted.counts.drives_away = uncounted.drives;
   counted.all_seen = uncounted.drives == 0 || (!uncounted.expected && !uncounted.unseen);
   http::Response response(200, http::kJson, json(counted).dump() + "\n");

@@ -27,7 +27,8 @@ Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::s
                           MirrorProgress& progress);
 
 /// Counts copies, and names what is lost (`GET
-/// /v1/internal/redundancy?bucket=&bmd=&lost_after=&lost_max=`): api::CountedCopies.
+/// /v1/internal/redundancy?bucket=&bmd=&lost_after=&lost_max=`): api::CountedCopies. With
+/// `list=STATE&after=&list_max=` names those in that state after a name, and counts no others.
 Task<Status> count_copies(TargetNode& node, http::Request& request);
 /// The target's part of make-n-copies (`POST /v1/internal/mirror`): a line on progress four times a
 /// second.

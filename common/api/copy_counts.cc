@@ -1,11 +1,19 @@
 #include "common/api/copy_counts.h"
 
+#include <array>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 namespace tarn::api {
 namespace {
+
+constexpr std::array<std::pair<ObjectState, const char*>, 4> kObjectStates{
+    {{ObjectState::full, "full"},
+     {ObjectState::reduced, "reduced"},
+     {ObjectState::at_risk, "at_risk"},
+     {ObjectState::lost, "lost"}}};
 
 void count(std::uint64_t& objects, std::uint64_t& all_bytes, std::uint64_t bytes) {
   ++objects;
@@ -14,26 +22,52 @@ void count(std::uint64_t& objects, std::uint64_t& all_bytes, std::uint64_t bytes
 
 }  // namespace
 
-void CopyCounts::add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes) {
-  if (copies >= wanted)
+const char* to_string(ObjectState state) {
+  for (const auto& [each, word] : kObjectStates)
+    if (each == state) return word;
+  return "?";
+}
+
+std::optional<ObjectState> parse_object_state(std::string_view word) {
+  for (const auto& [state, its] : kObjectStates)
+    if (word == its) return state;
+  return std::nullopt;
+}
+
+void StateList::add(ObjectState counted, const std::string& name) {
+  const bool is_reduced = state == ObjectState::reduced && counted == ObjectState::at_risk;
+  if (counted == state || is_reduced) names.add(name);
+}
+
+ObjectState CopyCounts::add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes) {
+  ++by_copies[copies];
+  if (copies >= wanted) {
     count(full, full_bytes, bytes);
-  else
-    count(reduced, reduced_bytes, bytes);
-  if (copies < wanted && copies == 1) count(at_risk, at_risk_bytes, bytes);
-  ++by_copies[copies];
+    return ObjectState::full;
+  }
+  count(reduced, reduced_bytes, bytes);
+  if (copies != 1) return ObjectState::reduced;
+  count(at_risk, at_risk_bytes, bytes);
+  return ObjectState::at_risk;
 }
 
-void CopyCounts::add_short(std::uint64_t copies, std::uint64_t left, bool is_lost,
-                           std::uint64_t bytes) {
-  if (is_lost)
+ObjectState CopyCounts::add_short(std::uint64_t copies, std::uint64_t left, bool is_lost,
+                                  std::uint64_t bytes) {
+  ++by_copies[copies];
+  if (is_lost) {
     count(lost, lost_bytes, bytes);
-  else
-    count(reduced, reduced_bytes, bytes);
-  if (!is_lost && (left == 0 || copies == 1)) count(at_risk, at_risk_bytes, bytes);
-  ++by_copies[copies];
+    return ObjectState::lost;
+  }
+  count(reduced, reduced_bytes, bytes);
+  if (left > 0 && copies != 1) return ObjectState::reduced;
+  count(at_risk, at_risk_bytes, bytes);
+  return ObjectState::at_risk;
 }
 
-void CopyCounts::add_lost(std::uint64_t bytes) { count(lost, lost_bytes, bytes); }
+ObjectState CopyCounts::add_lost(std::uint64_t bytes) {
+  count(lost, lost_bytes, bytes);
+  return ObjectState::lost;
+}
 
 void CopyCounts::add(const CopyCounts& other) {
   full += other.full;
@@ -87,13 +121,19 @@ void from_json(const nlohmann::json& in, CopyCounts& counts) {
 
 void to_json(nlohmann::json& out, const CountedCopies& counted) {
   out = counted.counts;
-  out.update(nlohmann::json(counted.lost));
+  out["lost_names"] = counted.lost.names();
+  out["lost_more"] = counted.lost.more();
+  if (counted.list) out["list"] = *counted.list;
   out["all_seen"] = counted.all_seen;
 }
 
 void from_json(const nlohmann::json& in, CountedCopies& counted) {
   in.get_to(counted.counts);
-  in.get_to(counted.lost);
+  const nlohmann::json lost{{"names", in.value("lost_names", nlohmann::json::array())},
+                            {"more", in.value("lost_more", false)}};
+  lost.get_to(counted.lost);
+  counted.list.reset();
+  if (in.contains("list")) counted.list = in.at("list").get<FirstNames>();
   counted.all_seen = in.value("all_seen", counted.counts.drives_away == 0);
 }
 

@@ -3,12 +3,29 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "common/api/lost_names.h"
+#include "common/api/first_names.h"
 
 namespace tarn::api {
+
+/// The counter of CopyCounts that an object is in. One at risk is also one of those reduced.
+enum class ObjectState : std::uint8_t { full, reduced, at_risk, lost };
+[[nodiscard]] const char* to_string(ObjectState state);
+/// Nothing for other words than those of to_string().
+[[nodiscard]] std::optional<ObjectState> parse_object_state(std::string_view word);
+
+/// Names of the objects that one counter counts. A value.
+struct StateList {
+  ObjectState state = ObjectState::lost;
+  FirstNames names;
+
+  /// Takes the name of an object that is counted as `counted`, if that is in the list.
+  void add(ObjectState counted, const std::string& name);
+};
 
 /// How many objects of a bucket have how many copies, counted from the indexes of the drives that
 /// can be asked. Bytes are those of the objects, once each, however many copies or slices they
@@ -25,12 +42,15 @@ struct CopyCounts {
   std::map<std::uint64_t, std::uint64_t> by_copies;  ///< number of copies -> objects
   std::uint64_t drives_away = 0;                     ///< their copies are not counted
 
-  void add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes);
+  // How each object is counted is returned.
+
+  ObjectState add(std::uint64_t copies, std::uint64_t wanted, std::uint64_t bytes);
   /// One that has all its copies, or not (`copies`, `wanted`), and not all of its slices: `left`
   /// more of these may go.
-  void add_short(std::uint64_t copies, std::uint64_t left, bool is_lost, std::uint64_t bytes);
+  ObjectState add_short(std::uint64_t copies, std::uint64_t left, bool is_lost,
+                        std::uint64_t bytes);
   /// One of which no copy counts.
-  void add_lost(std::uint64_t bytes);
+  ObjectState add_lost(std::uint64_t bytes);
   void add(const CopyCounts& other);
   /// How many copies, whichever they are, may go at once without a loss; nothing without objects.
   [[nodiscard]] std::optional<std::uint64_t> survives() const;
@@ -40,10 +60,12 @@ void to_json(nlohmann::json& out, const CopyCounts& counts);
 /// Bytes that are missing are 0: nodes of before did not say.
 void from_json(const nlohmann::json& in, CopyCounts& counts);
 
-/// What a target answers that has counted the copies on its drives: both in one JSON object.
+/// Answer of a target that has counted the copies on its drives: all in one JSON object.
 struct CountedCopies {
   CopyCounts counts;
-  LostNames lost;
+  FirstNames lost;
+  /// Those asked for by a state. Then nothing after them was counted.
+  std::optional<FirstNames> list = {};
   /// False while a drive may be back soon, or an object may lie only on drives that are away.
   bool all_seen = true;
 };

@@ -12,7 +12,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "common/api/copy_counts.h"
-#include "common/api/lost_names.h"
+#include "common/api/first_names.h"
 #include "proxy/redundancy_board.h"
 #include "proxy/redundancy_tally.h"
 #include "proxy/scrub_ages.h"
@@ -81,8 +81,8 @@ std::string shown(const RedundancyBoard& board, const cluster::ClusterState& sta
 
 }  // namespace
 
-TEST_CASE("lost names: the first behind a name, and whether there are more", "[api]") {
-  api::LostNames lost("b", 2);
+TEST_CASE("first names: the first behind a name, and whether there are more", "[api]") {
+  api::FirstNames lost("b", 2);
   for (const char* name : {"e", "a", "c", "b"}) lost.add(name);
   CHECK(lost.names() == Names{"c", "e"});
   CHECK_FALSE(lost.more());
@@ -90,26 +90,25 @@ TEST_CASE("lost names: the first behind a name, and whether there are more", "[a
   CHECK(lost.names() == Names{"c", "d"});
   CHECK(lost.more());
   const json told = lost;
-  CHECK(told == json{{"lost_names", {"c", "d"}}, {"lost_more", true}});
-  CHECK(told.get<api::LostNames>().names() == lost.names());
-  CHECK(json::object().get<api::LostNames>() == api::LostNames());
-  api::LostNames none("", 0);
+  CHECK(told == json{{"names", {"c", "d"}}, {"more", true}});
+  CHECK(told.get<api::FirstNames>().names() == lost.names());
+  api::FirstNames none("", 0);
   none.add("a");
   CHECK(none.names().empty());
   CHECK(none.more());
 }
 
-TEST_CASE("lost names: behind the last that one target names nothing is known", "[api]") {
-  api::LostNames first("", 2);
+TEST_CASE("first names: behind the last that one target names nothing is known", "[api]") {
+  api::FirstNames first("", 2);
   for (const char* name : {"a", "d", "e"}) first.add(name);
-  api::LostNames second("", 2);
+  api::FirstNames second("", 2);
   for (const char* name : {"b", "z"}) second.add(name);
-  const std::vector<std::pair<api::LostNames, api::LostNames>> orders{{first, second},
-                                                                      {second, first}};
+  const std::vector<std::pair<api::FirstNames, api::FirstNames>> orders{{first, second},
+                                                                        {second, first}};
   for (const auto& [one, other] : orders) {
-    api::LostNames sum("", 10);
-    sum.add(json(one).get<api::LostNames>());
-    sum.add(json(other).get<api::LostNames>());
+    api::FirstNames sum("", 10);
+    sum.add(json(one).get<api::FirstNames>());
+    sum.add(json(other).get<api::FirstNames>());
     CHECK(sum.names() == Names{"a", "b", "d"});  // "e" may lie before "z"
     CHECK(sum.more());
   }
@@ -171,6 +170,41 @@ TEST_CASE("redundancy: of a coded object its copies and its slices count", "[pro
   CHECK(told["complete"] == true);
   sum.targets_away = {"t3"};
   CHECK_FALSE(sum.complete());
+}
+
+TEST_CASE("redundancy: each number has its names", "[proxy]") {
+  const auto listed = [](api::ObjectState state, const std::string& after, std::size_t max) {
+    NamePage page;
+    REQUIRE(page.take("t1", answer({record("bad", 3, 0, 5), record("gone", 1, 1, 1),
+                                    record("one", 1, 1, 1), record("two", 1, 1, 1)})));
+    REQUIRE(page.take(
+        "t2", answer({record("few", 1, 1, 1), record("gone", 1, 1, 1), record("two", 1, 1, 1)})));
+    REQUIRE(page.take(
+        "t3", answer({record("few", 1, 1, 1), record("gone", 1, 1, 1), record("two", 1, 1, 1)})));
+    Redundancy sum;
+    sum.wanted = 3;
+    sum.coded = 0;
+    sum.list = api::StateList{state, {after, max}};
+    const api::SliceCounts slices{1, {{"gone", {0, 0, true}}}, 0, 0};
+    add_page(page, slices, sum);
+    CHECK(sum.counts.full == 1);
+    CHECK(sum.counts.reduced == 2);
+    CHECK(sum.counts.at_risk == 1);
+    CHECK(sum.counts.lost == 2);
+    return sum.list->names;
+  };
+  using api::ObjectState;
+  CHECK(listed(ObjectState::full, "", 10).names() == Names{"two"});
+  CHECK(listed(ObjectState::reduced, "", 10).names() == Names{"few", "one"});
+  CHECK(listed(ObjectState::at_risk, "", 10).names() == Names{"one"});
+  CHECK(listed(ObjectState::lost, "", 10).names() == Names{"bad", "gone"});
+  CHECK(listed(ObjectState::lost, "bad", 10).names() == Names{"gone"});
+  CHECK(listed(ObjectState::reduced, "", 1).names() == Names{"few"});
+  CHECK(listed(ObjectState::reduced, "", 1).more());
+  for (const auto state :
+       {ObjectState::full, ObjectState::reduced, ObjectState::at_risk, ObjectState::lost})
+    CHECK(api::parse_object_state(api::to_string(state)) == state);
+  CHECK_FALSE(api::parse_object_state("green"));
 }
 
 TEST_CASE("redundancy: a drive that is away makes the counts incomplete while it must", "[proxy]") {
@@ -271,6 +305,16 @@ TEST_CASE("redundancy: copies on drives count while some drives are away", "[api
   CHECK_FALSE(old.get<api::CountedCopies>().all_seen);
   old["drives_away"] = 0;
   CHECK(old.get<api::CountedCopies>().all_seen);
+  CHECK_FALSE(old.get<api::CountedCopies>().list);
+  old.erase("lost_names");
+  CHECK(old.get<api::CountedCopies>().lost == api::FirstNames());
+  counted.list.emplace("", 1);
+  for (const char* name : {"a", "b"}) counted.list->add(name);
+  counted.lost.add("c");
+  const auto read = json(counted).get<api::CountedCopies>();
+  CHECK(read.list->names() == Names{"a"});
+  CHECK(read.list->more());
+  CHECK(read.lost.names() == Names{"c"});
 }
 
 TEST_CASE("redundancy: targets of before say neither drives nor sizes", "[proxy]") {

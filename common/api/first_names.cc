@@ -1,4 +1,4 @@
-#include "common/api/lost_names.h"
+#include "common/api/first_names.h"
 
 #include <iterator>
 
@@ -6,7 +6,7 @@
 
 namespace tarn::api {
 
-void LostNames::add(std::string name) {
+void FirstNames::add(std::string name) {
   if (name <= after_) return;
   if (bound_ && name > *bound_) {
     more_ = true;
@@ -18,24 +18,24 @@ void LostNames::add(std::string name) {
   more_ = true;
 }
 
-void LostNames::add(const LostNames& other) {
+void FirstNames::add(const FirstNames& other) {
   for (const std::string& name : other.names_) add(name);
   if (!other.more_) return;
   more_ = true;
-  // Behind its last name the other one knows of more: what anybody has there may not be the next.
+  // After its last name the other one knows of more: a name from there may not be the next.
   const std::string& last = other.names_.empty() ? after_ : *other.names_.rbegin();
   if (!bound_ || last < *bound_) bound_ = last;
   names_.erase(names_.upper_bound(*bound_), names_.end());
 }
 
-void to_json(nlohmann::json& out, const LostNames& lost) {
-  out = {{"lost_names", lost.names()}, {"lost_more", lost.more()}};
+void to_json(nlohmann::json& out, const FirstNames& names) {
+  out = {{"names", names.names()}, {"more", names.more()}};
 }
 
-void from_json(const nlohmann::json& in, LostNames& lost) {
-  lost = {};
-  lost.names_ = in.value("lost_names", std::set<std::string>());
-  lost.more_ = in.value("lost_more", false);
+void from_json(const nlohmann::json& in, FirstNames& names) {
+  names = {};
+  in.at("names").get_to(names.names_);
+  in.at("more").get_to(names.more_);
 }
 
 }  // namespace tarn::api
