@@ -60,6 +60,7 @@
 #include "target/open_drives.h"
 #include "target/options.h"
 #include "target/piece_home.h"
+#include "target/rebuild_metrics.h"
 #include "target/settings.h"
 #include "target/slow_drives.h"
 #include "target/tell_wish.h"
@@ -446,6 +447,7 @@ Status Target::start() {
   metrics_.before_scrape(
       [this, &marked] { marked.Set(static_cast<double>(node_->marked.count())); });
   export_scrubs(metrics_, *node_);
+  export_rebuilds(metrics_, *node_);
   export_upstream(metrics_, *upstream_, *cold_reads_);
   export_space(metrics_, *space_);
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));

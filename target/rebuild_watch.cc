@@ -52,7 +52,7 @@ void RebuildWatch::Making::end(bool made) {
   ended_ = true;
   watch_.leave(passed_);
   if (made)
-    watch_.made(bucket_, missing_, bytes_);
+    watch_.count_made(bucket_, missing_, bytes_);
   else if (!reasons_.empty())
     watch_.not_made(bucket_, reasons_);
 }
@@ -97,7 +97,7 @@ void RebuildWatch::leave(std::uint64_t passed) {
   under_way_ -= std::min(under_way_, passed);
 }
 
-void RebuildWatch::made(BucketId bucket, std::size_t missing, std::uint64_t bytes) {
+void RebuildWatch::count_made(BucketId bucket, std::size_t missing, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const auto its = todo_.buckets.find(bucket); its != todo_.buckets.end())
     if (--its->second == 0) todo_.buckets.erase(its);
@@ -106,6 +106,8 @@ void RebuildWatch::made(BucketId bucket, std::size_t missing, std::uint64_t byte
   todo_.bytes -= std::min(todo_.bytes, bytes);
   ++objects_;
   bytes_ += bytes;
+  ++made_.objects;
+  made_.bytes += bytes;
 }
 
 void RebuildWatch::look_ends(bool all, const std::string& error, const Clock& clock) {
@@ -175,6 +177,11 @@ bool RebuildWatch::wants_job() const {
 RebuildWatch::State RebuildWatch::state() const {
   const std::lock_guard lock(mutex_);
   return state_;
+}
+
+RebuildWatch::Made RebuildWatch::made() const {
+  const std::lock_guard lock(mutex_);
+  return made_;
 }
 
 /// Objects that could not be made stay to be done.

@@ -103,6 +103,12 @@ class RebuildWatch {
   [[nodiscard]] bool wants_job() const;
 
   [[nodiscard]] State state() const;
+  /// Sums of what has been made whole since the start of the process.
+  struct Made {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Made made() const;
   /// {"state","map","looks","started_ns","ended_ns","objects","bytes","left_objects","left_bytes",
   /// "by_missing":{"2":5},"incomplete","rate","seconds_left","error"}: "looks" is the number of the
   /// last look that ended, objects and bytes are what was made since "started_ns". The rate is the
@@ -116,7 +122,7 @@ class RebuildWatch {
 
  private:
   void pass(std::uint64_t bytes, BootTime now);
-  void made(BucketId bucket, std::size_t missing, std::uint64_t bytes);
+  void count_made(BucketId bucket, std::size_t missing, std::uint64_t bytes);
   void leave(std::uint64_t passed);
   void not_made(BucketId bucket, const WaitReasons& reasons);
   [[nodiscard]] WaitReasons waits(std::uint64_t left, const WaitReasons& found, BootTime now) const;
@@ -134,6 +140,7 @@ class RebuildWatch {
   std::int64_t ended_ns_ = 0;
   std::uint64_t objects_ = 0;
   std::uint64_t bytes_ = 0;
+  Made made_;
   Todo todo_;  // that is left
   bool missing_ = false;
   std::string error_;

@@ -132,6 +132,9 @@ def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
     cli = Cli(cluster.endpoint)
     assert "rebuild.bandwidth_max holds back t[" in cli.ok("rebuild", "status").decode()
     assert waits(of_bucket(cluster), "limit")
+    gauges = {target: {name: cluster.metric(target, f"tarn_rebuild_{name}", work="slices") for name in ("left_bytes", "rate", "seconds_left")}
+              for target in cluster.targets() if target != "t2"}
+    assert any(all(its.values()) for its in gauges.values()), gauges
     assert left(cluster) > 0, "it was over before it was stopped"
     assert jobs.stop(cluster, Kind="rebuild").status == 200
     assert jobs.ended(cluster, job)["aborted"]

@@ -63,6 +63,8 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
   report = watch.report(clock);
   CHECK(report["state"] == "whole");
   CHECK(report["objects"] == 3);  // of both looks
+  CHECK(watch.made().objects == 3);
+  CHECK(watch.made().bytes == 600);
   CHECK(report["left_objects"] == 0);
   CHECK(report["incomplete"] == 4);
   CHECK(report["ended_ns"] != 0);
@@ -74,6 +76,7 @@ TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when 
   watch.look_begins(8);
   watch.found({.objects = {{0, 1}}, .bytes = 10, .incomplete = 0}, clock);
   CHECK(watch.report(clock)["objects"] == 0);  // something new
+  CHECK(watch.made().objects == 3);            // also of what was before
   CHECK_FALSE(watch.wants_job());              // nothing is missing: it is merely at the wrong home
 }
 
