@@ -31,6 +31,7 @@ class Gauges {
             WallTime wall) {
     const Redundancy& its = counted.redundancy;
     show_states(bucket, its.counts);
+    add(unnamed_, bucket, static_cast<double>(its.unnamed.bytes));
     if (its.survives_drives) add(drives_, bucket, static_cast<double>(*its.survives_drives));
     if (its.survives_nodes) add(nodes_, bucket, static_cast<double>(*its.survives_nodes));
     add(complete_, bucket, its.complete() ? 1 : 0);
@@ -41,7 +42,8 @@ class Gauges {
 
   std::vector<prometheus::MetricFamily> take() && {
     std::vector<prometheus::MetricFamily> out;
-    for (auto* each : {&objects_, &bytes_, &drives_, &nodes_, &complete_, &age_, &verified_})
+    for (auto* each :
+         {&objects_, &bytes_, &unnamed_, &drives_, &nodes_, &complete_, &age_, &verified_})
       if (!each->metric.empty()) out.push_back(std::move(*each));
     return out;
   }
@@ -62,6 +64,8 @@ class Gauges {
       gauge("tarn_bucket_objects", "Objects by how much of each is there.");
   prometheus::MetricFamily bytes_ =
       gauge("tarn_bucket_bytes", "The same in bytes, each object once.");
+  prometheus::MetricFamily unnamed_ =
+      gauge("tarn_bucket_unnamed_bytes", "Bytes of slices that no record names: they go soon.");
   prometheus::MetricFamily drives_ =
       gauge("tarn_bucket_survives_drives",
             "Drives, whichever they are, that may go at once without a loss.");

@@ -142,7 +142,8 @@ Task<Result<bool>> count_on_nodes(const Count& count, bool with_slices, Redundan
     if (into.targets_away.size() > before) co_return false;
     const std::string last = page.last();
     api::SliceCounts slices;
-    if (with_slices && !page.names().empty()) {
+    // Also of a bucket without a name: slices may lie there that no record names.
+    if (with_slices && (!page.names().empty() || after.empty())) {
       CO_TRY(slices, co_await count_slices(count, after, last, into.targets_away));
     }
     if (into.targets_away.size() > before) co_return false;

@@ -35,7 +35,13 @@ void to_json(json& out, const Redundancy& counted) {
   out["targets_away"] = counted.targets_away;
   out["survives_drives"] = number(counted.survives_drives);
   out["survives_nodes"] = number(counted.survives_nodes);
-  if (counted.coded) out["coded"] = *counted.coded;
+  if (counted.coded) {
+    out["coded"] = *counted.coded;
+    out["unnamed_pieces"] = counted.unnamed.pieces;
+    out["unnamed_bytes"] = counted.unnamed.bytes;
+    out["unjudged_pieces"] = counted.unjudged.pieces;
+    out["unjudged_bytes"] = counted.unjudged.bytes;
+  }
   out["complete"] = counted.complete();
 }
 
@@ -82,6 +88,8 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
   const std::string last = page.last();
   into.survives(slices.survives_drives, slices.survives_nodes);
   if (into.coded) *into.coded += slices.objects;
+  into.unnamed.add(slices.unnamed);
+  into.unjudged.add(slices.unjudged);
   std::uint64_t away = 0;
   for (const auto& [target, its] : page.uncounted()) {
     into.uncounted[target].take(its);

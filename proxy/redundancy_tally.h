@@ -33,6 +33,9 @@ struct Redundancy {
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
   std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
+  /// Pieces that no record names, and those of which the owner could not tell (api::SliceCounts).
+  api::PieceSum unnamed;
+  api::PieceSum unjudged;
   std::set<std::string> targets_away;  ///< what lies there is not counted
   /// Of targets that were asked, by id: what their drives keep from the counts.
   std::map<std::string, api::Uncounted> uncounted;

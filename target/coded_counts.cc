@@ -74,6 +74,18 @@ void coded_counts_count(const CodedObject& object, api::SliceCounts& counts) {
   counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(pieces, left));
 }
 
+/// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
+Task<api::PieceSum> unnamed_here(TargetNode& node, BucketId bucket) {
+  api::PieceSum out;
+  for (const PieceDrop& drop : node.piece_drops.of(bucket)) {
+    const auto found = co_await node.store.pieces().find(drop.key);
+    if (!found || !*found) continue;
+    const io::ObjectRecord& record = (*found)->record;
+    if (record.piece && !(drop.up_to < record.generation)) out.add({1, record.piece->file_bytes});
+  }
+  co_return out;
+}
+
 }  // namespace
 
 Task<Status> count_slices(TargetNode& node, http::Request& request) {
@@ -97,6 +109,10 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const std::uint8_t copies = api::copies_of(record->props);
   if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
   counts.drives_away = uncounted_here(node, record->id, copies).drives;
+  if (range.after.empty()) {
+    counts.unnamed = co_await unnamed_here(node, record->id);
+    counts.unjudged = node.unjudged.of(record->id);
+  }
   // By another map others own some of the names: nobody, or two, would have counted these.
   if (!same_map()) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");

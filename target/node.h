@@ -29,6 +29,7 @@
 #include "target/room_maker.h"
 #include "target/running_copies.h"
 #include "target/scrub_board.h"
+#include "target/unjudged_pieces.h"
 #include "target/upstream_writes.h"
 
 namespace tarn::target {
@@ -53,6 +54,7 @@ struct TargetNode {
   OpenAppends appends = {};
   OpenPieces open_pieces = {};
   PieceDrops piece_drops = {};
+  UnjudgedPieces unjudged = {};
   DrivesAway drives_away = {};
   BadPieces bad_pieces = {};
   RepairWishes repair_wishes = {};

@@ -76,6 +76,14 @@ class PieceDrops {
     const std::lock_guard lock(mutex_);
     drops_.emplace(now + kDelay, std::move(drop));
   }
+  /// Those of one bucket.
+  [[nodiscard]] std::vector<PieceDrop> of(BucketId bucket) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<PieceDrop> out;
+    for (const auto& [due, drop] : drops_)
+      if (drop.key.bucket == bucket) out.push_back(drop);
+    return out;
+  }
   /// Takes out what is due by `now`.
   [[nodiscard]] std::vector<PieceDrop> take_due(BootTime now) {
     const std::lock_guard lock(mutex_);
@@ -88,7 +96,7 @@ class PieceDrops {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::multimap<BootTime, PieceDrop> drops_;
 };
 

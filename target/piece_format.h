@@ -112,7 +112,8 @@ enum class PieceState : std::uint8_t {
 struct HeldPiece {
   PieceKey key;
   Generation generation;
-  std::uint8_t k = 1;  ///< so many slices make the object
+  std::uint8_t k = 1;       ///< so many slices make the object
+  std::uint64_t bytes = 0;  ///< of its file; not in any message
 };
 /// What the owner of an object says of a piece at some target.
 struct PieceVerdict {

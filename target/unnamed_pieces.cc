@@ -21,7 +21,7 @@ Task<Result<UnnamedPiecesPage>> unnamed_pieces_next_page(Drive& drive, BucketId 
                                                          std::optional<PieceKey> after) {
   UnnamedPiecesPage page;
   const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
-    page.pieces.push_back({key, record.generation, record.piece->k});
+    page.pieces.push_back({key, record.generation, record.piece->k, record.piece->file_bytes});
     page.last = key;
     page.more = page.pieces.size() == kPiecesAtOnce;
     return !page.more;
@@ -42,7 +42,10 @@ Task<void> ask_about(TargetNode& node, const cluster::BucketRecord& bucket,
     counts.asked += of_owner.size();
     const auto verdicts = co_await ask_owner(node, owner, of_owner);
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
-      if (verdicts[i].kind == PieceVerdict::Kind::wait) ++counts.waiting;
+      if (verdicts[i].kind == PieceVerdict::Kind::wait) {
+        ++counts.waiting;
+        counts.unjudged[bucket.id].add({1, of_owner[i].bytes});
+      }
       if (verdicts[i].kind != PieceVerdict::Kind::drop) continue;
       ++counts.dropped;
       obs::log("repair").debug("piece that nobody needs goes object={} piece={}",
@@ -70,6 +73,7 @@ Task<Result<UnnamedPieces>> drop_unnamed(TargetNode& node) {
       }
     }
   }
+  node.unjudged.set(counts.unjudged);
   co_return counts;
 }
 

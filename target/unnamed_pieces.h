@@ -1,14 +1,18 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+
 #include "target/node.h"
 
 namespace tarn::target {
 
 /// What a look through the pieces on this target has come to.
 struct UnnamedPieces {
-  std::size_t asked = 0;    ///< pieces
-  std::size_t dropped = 0;  ///< that go soon
-  std::size_t waiting = 0;  ///< of which the owner could not tell now
+  std::size_t asked = 0;                            ///< pieces
+  std::size_t dropped = 0;                          ///< that go soon
+  std::size_t waiting = 0;                          ///< of which the owner could not tell now
+  std::map<BucketId, api::PieceSum> unjudged = {};  ///< those by their bucket
 };
 
 /// Asks the owners of all objects of coded buckets that have pieces here whether they are needed,

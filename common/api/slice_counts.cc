@@ -18,7 +18,21 @@ std::optional<std::uint64_t> number_in(const json& in) {
   return in.get<std::uint64_t>();
 }
 
+json sum_json(const PieceSum& sum) { return {sum.pieces, sum.bytes}; }
+
+/// Targets of before said nothing of them.
+PieceSum sum_in(const json& in, const char* key) {
+  const auto its = in.find(key);
+  if (its == in.end()) return {};
+  return {its->at(0).get<std::uint64_t>(), its->at(1).get<std::uint64_t>()};
+}
+
 }  // namespace
+
+void PieceSum::add(const PieceSum& other) {
+  pieces += other.pieces;
+  bytes += other.bytes;
+}
 
 std::optional<std::uint64_t> lesser(const std::optional<std::uint64_t>& a,
                                     const std::optional<std::uint64_t>& b) {
@@ -32,6 +46,8 @@ void SliceCounts::add(const SliceCounts& other) {
   survives_drives = lesser(survives_drives, other.survives_drives);
   survives_nodes = lesser(survives_nodes, other.survives_nodes);
   drives_away += other.drives_away;
+  unnamed.add(other.unnamed);
+  unjudged.add(other.unjudged);
 }
 
 std::string encode(const SliceCounts& counts) {
@@ -42,7 +58,9 @@ std::string encode(const SliceCounts& counts) {
                  {"incomplete", std::move(incomplete)},
                  {"survives_drives", json_of(counts.survives_drives)},
                  {"survives_nodes", json_of(counts.survives_nodes)},
-                 {"drives_away", counts.drives_away}};
+                 {"drives_away", counts.drives_away},
+                 {"unnamed", sum_json(counts.unnamed)},
+                 {"unjudged", sum_json(counts.unjudged)}};
   std::string text;
   json::to_msgpack(out, text);
   return text;
@@ -58,6 +76,8 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
     out.survives_drives = number_in(in.at("survives_drives"));
     out.survives_nodes = number_in(in.at("survives_nodes"));
     out.drives_away = in.value("drives_away", std::uint64_t{0});
+    out.unnamed = sum_in(in, "unnamed");
+    out.unjudged = sum_in(in, "unjudged");
     return out;
   } catch (const json::exception& problem) {
     return fail(Errc::corrupt, "counts of slices: {}", problem.what());

@@ -10,6 +10,15 @@
 
 namespace tarn::api {
 
+/// Pieces of coded objects that lie on targets.
+struct PieceSum {
+  std::uint64_t pieces = 0;
+  std::uint64_t bytes = 0;  ///< of their files
+
+  void add(const PieceSum& other);
+  bool operator==(const PieceSum&) const = default;
+};
+
 /// What owners say of the slices of a bucket's coded objects, each counted by its owner, where its
 /// newest record names them.
 struct SliceCounts {
@@ -31,6 +40,11 @@ struct SliceCounts {
   /// Number of drives of the owners that were out of service: objects whose records lie there are
   /// in none of these.
   std::uint64_t drives_away = 0;
+  /// Pieces on the targets that no record names: they go soon. Told with the first names only.
+  PieceSum unnamed = {};
+  /// Those of which the owner could not tell when it was asked last. Told with the first names
+  /// only.
+  PieceSum unjudged = {};
 
   void add(const SliceCounts& other);
   bool operator==(const SliceCounts&) const = default;

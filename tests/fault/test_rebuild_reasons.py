@@ -201,3 +201,33 @@ def test_the_time_left_is_right_to_a_fifth(make_cluster):
           f"{len(within)}, of which wrong by more than a fifth {wrong}")
     assert not wrong, "(seconds that it took, seconds that were said)"
     wait_whole(cluster, wanted, but=["t2"])
+
+
+def test_bytes_that_no_record_names_are_told_until_they_go(make_cluster, seed):
+    """The owner dies when all slices of a new object are sealed, and no record names them."""
+    cluster, wanted = make(make_cluster, count=4)
+    cluster.expect_errors(r" (error|warn) ")
+    assert of_bucket(cluster)["unnamed_bytes"] == 0
+    owner = cluster.owner("cut", "broken")
+    cluster.kill(owner)
+    cluster.start(owner, fail_points="coded.before_record=kill")
+    wait_until_home(cluster)
+    with pytest.raises((OSError, client.ProtocolError)):
+        client.request("PUT", cluster.url("cut", "broken"), random.Random(seed).randbytes(600_000), expect=False)
+    cluster.wait_exit(owner)
+    assert sorted(map(len, slices(cluster)["broken"].values())) == [1, 1, 1], "it was to die behind the last seal"
+    cluster.start(owner)
+    wait_until_home(cluster)
+    jobs.ended(cluster, jobs.start(cluster, "rebuild"), 60)  # all targets ask owners about what they have
+
+    def told():
+        its = of_bucket(cluster)
+        return its["unnamed_pieces"] == 3 and its
+
+    its = wait_until(told, 25, "the slices are told", every=0.25)
+    assert 900_000 < its["unnamed_bytes"] < 910_000 and its["full"] == len(wanted), its
+    print(f"injected: {owner} killed before its record; detected: {its['unnamed_bytes']} bytes that no record names")
+    wait_until(lambda: "broken" not in slices(cluster), 90, "they go")
+    its = wait_until(lambda: (its := of_bucket(cluster))["unnamed_pieces"] == 0 and its, 30, "nothing is told any more")
+    assert (its["unnamed_bytes"], its["unjudged_bytes"]) == (0, 0), its
+    read_all(cluster, wanted)

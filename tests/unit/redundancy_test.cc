@@ -70,6 +70,7 @@ RedundancyBoard::Counted counted_at(BootTime began) {
   out.redundancy.counts.add(2, 2, 100);
   out.redundancy.counts.add(1, 2, 7);
   out.redundancy.survives(0, 0);
+  out.redundancy.unnamed = {1, 9};
   out.began = began;
   out.verified_ns = std::chrono::nanoseconds(1000s).count();
   return out;
@@ -271,8 +272,14 @@ TEST_CASE("redundancy: a drive that goes between records and slices is noticed",
     sum.coded = 0;
     api::SliceCounts slices;
     slices.drives_away = away;
+    slices.unnamed = {3, 3000};
+    slices.unjudged = {1, 10};
     add_page(page, slices, sum);
     CHECK(sum.complete() == (away == 0));
+    add_page(NamePage(), slices, sum);
+    CHECK(json(sum)["unnamed_pieces"] == 6);
+    CHECK(json(sum)["unnamed_bytes"] == 6000);
+    CHECK(json(sum)["unjudged_bytes"] == 20);
     CHECK(api::slice_counts_from(encode(slices)).value() == slices);
   }
 }
@@ -365,6 +372,7 @@ TEST_CASE("redundancy board: shows what was counted", "[proxy]") {
   has(R"(tarn_bucket_objects{bucket="ais://pictures",state="full"} 1)");
   has(R"(tarn_bucket_objects{bucket="ais://pictures",state="at_risk"} 1)");
   has(R"(tarn_bucket_bytes{bucket="ais://pictures",state="full"} 100)");
+  has(R"(tarn_bucket_unnamed_bytes{bucket="ais://pictures"} 9)");
   has(R"(tarn_bucket_bytes{bucket="ais://pictures",state="reduced"} 7)");
   has(R"(tarn_bucket_objects{bucket="ais://pictures",state="lost"} 0)");
   has(R"(tarn_bucket_survives_drives{bucket="ais://pictures"} 0)");
