@@ -10,7 +10,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
-#include "common/cluster/bucket_end.h"
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/slice_plan.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"

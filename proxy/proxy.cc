@@ -12,6 +12,7 @@
 #include "common/base/run_blocking.h"
 #include "common/base/settings.h"
 #include "common/cluster/announced.h"
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/coordination.h"
 #include "common/cluster/dismissal.h"

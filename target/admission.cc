@@ -6,6 +6,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/api/upstream_props.h"
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/state.h"
 #include "common/http/message.h"
 #include "target/away_drive.h"

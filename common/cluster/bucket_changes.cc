@@ -1,4 +1,5 @@
-#include <optional>
+#include "common/cluster/bucket_changes.h"
+
 #include <utility>
 
 #include <boost/asio/steady_timer.hpp>
@@ -11,9 +12,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/random.h"
-#include "common/cluster/bucket_end.h"
 #include "common/cluster/keys.h"
-#include "common/cluster/membership.h"
 #include "common/cluster/slice_plan.h"
 #include "common/cluster/state_builder.h"
 

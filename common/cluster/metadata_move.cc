@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/keys.h"
-#include "common/cluster/membership.h"
 #include "common/cluster/state_builder.h"
 
 namespace tarn::cluster {

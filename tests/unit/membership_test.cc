@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/bucket_end.h"
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/coordination.h"
 #include "common/cluster/embedded_store.h"
 #include "common/cluster/keys.h"

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/cluster/bucket_changes.h"
 #include "common/cluster/cluster_end.h"
 #include "common/cluster/cluster_file.h"
 #include "common/cluster/config_change.h"
