@@ -12,6 +12,7 @@
 #include "common/http/exchange.h"
 #include "common/http/router.h"
 #include "proxy/services.h"
+#include "proxy/suspects.h"
 
 namespace tarn::proxy {
 

@@ -10,6 +10,7 @@
 #include "common/cluster/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
+#include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/multi_object.h"
 #include "proxy/named_error.h"

@@ -5,6 +5,7 @@
 #include "common/http/router.h"
 #include "proxy/action.h"
 #include "proxy/assign.h"
+#include "proxy/job.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {

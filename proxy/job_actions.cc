@@ -8,6 +8,7 @@
 #include "proxy/bucket_copy.h"
 #include "proxy/job_kinds.h"
 #include "proxy/job_queries.h"
+#include "proxy/jobs.h"
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"
 #include "proxy/rebuild_job.h"

@@ -10,6 +10,7 @@
 #include "common/base/event.h"
 #include "common/base/resume.h"
 #include "common/obs/log.h"
+#include "proxy/jobs.h"
 #include "proxy/leads.h"
 #include "proxy/redundancy_count.h"
 #include "proxy/scrub_ages.h"

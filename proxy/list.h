@@ -10,6 +10,7 @@
 #include "proxy/assign.h"
 #include "proxy/list_request.h"
 #include "proxy/services.h"
+#include "proxy/suspects.h"
 
 namespace tarn::proxy {
 

@@ -6,6 +6,7 @@
 #include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "proxy/bucket_copy.h"
+#include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/named_error.h"
 #include "proxy/object_job.h"

@@ -5,6 +5,7 @@
 
 #include "common/api/status.h"
 #include "common/base/gather.h"
+#include "proxy/suspects.h"
 
 namespace tarn::proxy {
 namespace {

@@ -9,6 +9,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/name_source.h"
 #include "proxy/node_calls.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/gather.h"
+#include "proxy/jobs.h"
 #include "proxy/node_calls.h"
 #include "proxy/rebuild_job.h"
 #include "proxy/rebuild_waits.h"

@@ -21,6 +21,7 @@
 #include "common/security/cluster_secret.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
+#include "proxy/jobs.h"
 #include "proxy/options.h"
 #include "proxy/redundancy_board.h"
 #include "proxy/services.h"

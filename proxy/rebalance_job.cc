@@ -18,6 +18,7 @@
 #include "common/cluster/hand_over.h"
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
+#include "proxy/jobs.h"
 #include "proxy/leads.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"

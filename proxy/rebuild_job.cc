@@ -13,6 +13,7 @@
 #include "common/cluster/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/ask_targets.h"
+#include "proxy/jobs.h"
 #include "proxy/node_calls.h"
 #include "proxy/rebuild_sum.h"
 #include "proxy/rebuild_waits.h"

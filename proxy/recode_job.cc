@@ -8,6 +8,7 @@
 #include "common/api/coding_props.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
+#include "proxy/jobs.h"
 #include "proxy/target_work.h"
 
 namespace tarn::proxy {

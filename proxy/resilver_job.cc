@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proxy/jobs.h"
 #include "proxy/node_calls.h"
 #include "proxy/target_work.h"
 

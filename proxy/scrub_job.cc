@@ -5,6 +5,7 @@
 
 #include "common/cluster/daemon.h"
 #include "proxy/ask_targets.h"
+#include "proxy/jobs.h"
 #include "proxy/scrub_ages.h"
 #include "proxy/target_work.h"
 

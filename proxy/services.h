@@ -14,11 +14,12 @@
 #include "common/obs/metrics.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
-#include "proxy/jobs.h"
 #include "proxy/options.h"
-#include "proxy/suspects.h"
 
 namespace tarn::proxy {
+
+class Jobs;
+class Suspects;
 
 /// What the handlers of a proxy work with. All of it outlives the listeners, and all is
 /// thread-safe.

@@ -8,6 +8,7 @@
 
 #include "common/api/upstream_props.h"
 #include "proxy/assign.h"
+#include "proxy/jobs.h"
 #include "proxy/target_work.h"
 
 namespace tarn::proxy {

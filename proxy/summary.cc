@@ -10,6 +10,7 @@
 #include "common/base/gather.h"
 #include "common/base/resume.h"
 #include "common/cluster/daemon.h"
+#include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/staleness.h"
 #include "proxy/target_counts.h"

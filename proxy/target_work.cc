@@ -6,6 +6,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/node_calls.h"
 

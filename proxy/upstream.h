@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "proxy/assign.h"
 #include "proxy/services.h"
+#include "proxy/suspects.h"
 
 namespace tarn::proxy {
 
