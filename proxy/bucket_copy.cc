@@ -10,13 +10,13 @@
 #include "common/cluster/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
+#include "proxy/bucket_path.h"
 #include "proxy/jobs.h"
-#include "proxy/list.h"
 #include "proxy/multi_object.h"
 #include "proxy/named_error.h"
-#include "proxy/one_meaning.h"
 #include "proxy/rebalance_job.h"
 #include "proxy/target_work.h"
+#include "proxy/targets.h"
 #include "proxy/upstream.h"
 
 namespace tarn::proxy {

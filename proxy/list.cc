@@ -11,6 +11,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "proxy/node_calls.h"
+#include "proxy/targets.h"
 #include "proxy/upstream.h"
 
 namespace tarn::proxy {
@@ -111,15 +112,6 @@ Task<void> pause() {
 }
 
 }  // namespace
-
-Result<std::vector<const cluster::Node*>> targets_that_may_hold(
-    const cluster::ClusterState& state) {
-  std::vector<const cluster::Node*> out;
-  for (const std::string& id : cluster::may_hold_any(cluster::ownership_of(state.map)))
-    if (const cluster::Node* node = state.map.find(id)) out.push_back(node);
-  if (out.empty()) return fail(Errc::unavailable, "no storage target has joined the cluster");
-  return out;
-}
 
 Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::ClusterState& state,
                                                            const Answering& answering,

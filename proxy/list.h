@@ -20,12 +20,9 @@ namespace tarn::proxy {
 Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
                                            const ListRequest& request);
 
-/// The targets that may hold any object. unavailable when there are none.
-[[nodiscard]] Result<std::vector<const cluster::Node*>> targets_that_may_hold(
-    const cluster::ClusterState& state);
-
-/// Those of them that answer, when that is enough for a complete list of the bucket: of a bucket
-/// with copies on n nodes, up to n - 1 of each set of owners may be away. unavailable, naming one.
+/// Returns those targets that may hold any object and answer, when that is enough for a complete
+/// list of the bucket: of a bucket with copies on n nodes, up to n - 1 of each set of owners may be
+/// away. unavailable, naming one.
 [[nodiscard]] Result<std::vector<const cluster::Node*>> targets_for_list(
     const cluster::ClusterState& state, const Answering& answering,
     const cluster::BucketRecord& bucket);

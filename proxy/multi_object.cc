@@ -7,9 +7,9 @@
 #include "common/obs/log.h"
 #include "proxy/bucket_copy.h"
 #include "proxy/jobs.h"
-#include "proxy/list.h"
 #include "proxy/named_error.h"
 #include "proxy/object_job.h"
+#include "proxy/targets.h"
 #include "proxy/upstream.h"
 
 namespace tarn::proxy {

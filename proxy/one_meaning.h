@@ -8,14 +8,12 @@
 
 namespace tarn::proxy {
 
-/// A path of one segment is a bucket, or else an object of the default bucket. What would take such
-/// a path from the other is refused, so that a URL which was given out keeps its meaning. A race of
-/// the two ends in both, as does a bucket made while the object cannot be looked for: the bucket
-/// then has the path, and the object is at /DEFAULT/NAME.
+// A path of one segment is a bucket, or else an object of the default bucket. Requests that would
+// take such a path from the other are refused, so that a URL which was given out keeps its meaning.
+// A race of the two ends in both, as does a bucket made while the object cannot be looked for: the
+// bucket then has the path, and the object is at /DEFAULT/NAME. bucket_path.h has the other half.
 
-/// Before a bucket gets this name: conflict when an object has the path.
-Task<Status> check_path_is_no_object(const Services& services, const api::Bucket& name);
-/// Before an object is stored: conflict when a bucket has the path.
+/// Checks, before an object is stored, that no bucket has its path: conflict when one has.
 [[nodiscard]] Status check_path_is_no_bucket(const Services& services,
                                              const cluster::ClusterState& state,
                                              const api::Bucket& bucket, std::string_view object);

@@ -11,9 +11,9 @@
 #include "common/base/resume.h"
 #include "common/cluster/daemon.h"
 #include "proxy/jobs.h"
-#include "proxy/list.h"
 #include "proxy/staleness.h"
 #include "proxy/target_counts.h"
+#include "proxy/targets.h"
 
 namespace tarn::proxy {
 namespace {

@@ -7,8 +7,8 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/jobs.h"
-#include "proxy/list.h"
 #include "proxy/node_calls.h"
+#include "proxy/targets.h"
 
 namespace tarn::proxy {
 namespace {

@@ -8,8 +8,8 @@
 #include "common/base/random.h"
 #include "common/cluster/bucket_changes.h"
 #include "common/obs/log.h"
-#include "proxy/list.h"
 #include "proxy/node_calls.h"
+#include "proxy/targets.h"
 
 namespace tarn::proxy {
 namespace {
