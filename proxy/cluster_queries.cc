@@ -12,7 +12,7 @@
 #include "common/http/error_response.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"
-#include "proxy/job_queries.h"
+#include "proxy/job_answers.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/peer_jobs.h"

@@ -7,7 +7,7 @@
 #include "common/api/mirror_props.h"
 #include "proxy/bucket_copy.h"
 #include "proxy/job_kinds.h"
-#include "proxy/job_queries.h"
+#include "proxy/job_query.h"
 #include "proxy/jobs.h"
 #include "proxy/named_error.h"
 #include "proxy/peer_jobs.h"

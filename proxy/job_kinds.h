@@ -14,10 +14,6 @@ namespace tarn::proxy {
 /// again.
 Task<Status> drive_job(const Services& services, Job job);
 
-/// The kind that AIStore shows under `name`, "copy-bck" for "copy-bucket"; `name` itself when it is
-/// shown under no other.
-[[nodiscard]] std::string kind_of(const std::string& name);
-
 /// Why {"action":"start"} does not begin a job of this kind: it begins by another call, belongs to
 /// later work, or is none.
 [[nodiscard]] Error cannot_start(const std::string& kind);

@@ -5,7 +5,7 @@
 
 #include "common/base/async.h"
 #include "common/http/router.h"
-#include "proxy/job_queries.h"
+#include "proxy/job_query.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {

@@ -13,7 +13,7 @@
 #include "common/cluster/member_change.h"
 #include "common/obs/log.h"
 #include "proxy/ask_targets.h"
-#include "proxy/job_queries.h"
+#include "proxy/job_query.h"
 #include "proxy/named_error.h"
 #include "proxy/node_calls.h"
 #include "proxy/rebalance_job.h"

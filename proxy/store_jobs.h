@@ -5,7 +5,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "proxy/job.h"
-#include "proxy/job_queries.h"
+#include "proxy/job_query.h"
 #include "proxy/services.h"
 
 // AIStore's jobs on what lies on drives: lru, cleanup-store, load-lom-cache. Whoever is away has no

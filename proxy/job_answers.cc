@@ -1,22 +1,14 @@
-#include "proxy/job_queries.h"
+#include "proxy/job_answers.h"
 
 #include <algorithm>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
-#include "common/base/encoding.h"
-#include "proxy/job_kinds.h"
-
 namespace tarn::proxy {
 namespace {
 
 using nlohmann::json;
-
-bool is_about(const Job& job, const std::vector<api::Bucket>& buckets) {
-  return std::any_of(buckets.begin(), buckets.end(),
-                     [&](const api::Bucket& each) { return job.bucket == each || job.to == each; });
-}
 
 /// RFC 3339 with nanoseconds, as Go writes times; its zero time for 0.
 std::string go_time(std::int64_t wall_ns) {
@@ -65,74 +57,7 @@ json snap_json(const Job& job, const JobPart& part) {
           {"is_idle", part.ended_ns != 0}};
 }
 
-/// Takes "bck" or "buckets". AIStore's clients send an empty name or null for none.
-Status take_buckets(const std::string& key, const json& value, JobQuery& out) {
-  if (value.is_array()) {
-    for (const json& each : value) TRY_OK(take_buckets(key, each, out));
-    return {};
-  }
-  if (value.is_null()) return {};
-  try {
-    auto bucket = value.get<api::Bucket>();
-    TRY(bucket.provider, api::canonical_provider(bucket.provider));
-    if (!bucket.name.empty()) out.buckets.push_back(std::move(bucket));
-    return {};
-  } catch (const json::exception&) {
-    return fail(Errc::invalid_argument, "\"{}\" of the body names no bucket", key);
-  }
-}
-
 }  // namespace
-
-bool matches(const Job& job, const JobQuery& query) {
-  if (!query.id.empty() && job.id != query.id) return false;
-  if (!query.kind.empty() && job.kind != query.kind) return false;
-  if (!query.node.empty() && !job.parts.contains(query.node)) return false;
-  if (!query.buckets.empty() && !is_about(job, query.buckets)) return false;
-  return !query.only_running || job.is_running();
-}
-
-std::string name_of(const JobQuery& query) {
-  return "x-" + query.kind + (query.id.empty() ? "" : "[" + query.id + "]") +
-         (query.only_running ? "-only-running" : "");
-}
-
-Result<JobQuery> parse_job_query(const std::string& body) {
-  if (trim(body).empty()) return JobQuery();
-  return job_query_from(json::parse(body, nullptr, false));
-}
-
-Result<JobQuery> job_query_from(const json& message) {
-  JobQuery out;
-  if (message.is_null()) return out;
-  if (!message.is_object())
-    return fail(Errc::invalid_argument,
-                "the body is no JSON object such as {{\"kind\":\"summary\"}}");
-  for (const auto& [name, value] : message.items()) {
-    const std::string key = to_lower(name);
-    if (value.is_null()) continue;
-    if (key == "show_active" || key == "force") {
-      if (!value.is_boolean())
-        return fail(Errc::invalid_argument, "\"{}\" of the body is neither true nor false", name);
-      (key == "force" ? out.force : out.only_running) = value.get<bool>();
-      continue;
-    }
-    if (key == "bck" || key == "buckets") {
-      TRY_OK(take_buckets(name, value, out));
-      continue;
-    }
-    std::string* text = key == "id"                          ? &out.id
-                        : key == "kind"                      ? &out.kind
-                        : key == "node" || key == "daemonid" ? &out.node
-                                                             : nullptr;
-    if (text == nullptr) continue;
-    if (!value.is_string())
-      return fail(Errc::invalid_argument, "\"{}\" of the body is no string", name);
-    *text = value.get<std::string>();
-  }
-  out.kind = kind_of(out.kind);
-  return out;
-}
 
 Result<json> job_status(const std::vector<Job>& jobs, const JobQuery& query) {
   if (query.id.empty() && query.kind.empty())
