@@ -97,32 +97,32 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
   }
   // A drive that failed between the two queries: its records were counted, its slices were not.
   if (slices.drives_away > away) into.all_seen = false;
+  const auto list = [&into](const std::string& name, api::ObjectState state) {
+    if (into.list) into.list->add(state, name);
+  };
   for (const auto& [name, copies] : page.names()) {
     if (name > last) break;
     if (!copies.live) continue;
-    const auto list = [&, &name = name](api::ObjectState state) {
-      if (into.list) into.list->add(state, name);
-    };
     if (copies.drives == 0) {  // its last copy is known to be bad
       into.survives(0, 0);
-      list(into.counts.add_lost(copies.bytes));
+      list(name, into.counts.add_lost(copies.bytes));
       into.lost.add(name);
       continue;
     }
     if (into.coded && away > 0 && !copies.at_owner) {
       into.survives(0, 0);
       const std::uint64_t fewer = std::min(copies.drives, into.wanted - 1);
-      list(into.counts.add_short(fewer, 0, false, copies.bytes));
+      list(name, into.counts.add_short(fewer, 0, false, copies.bytes));
       continue;
     }
     into.survives(copies.drives - 1, copies.nodes - 1);
     const auto found = slices.incomplete.find(name);
     if (found == slices.incomplete.end()) {
-      list(into.counts.add(copies.drives, into.wanted, copies.bytes));
+      list(name, into.counts.add(copies.drives, into.wanted, copies.bytes));
       continue;
     }
     const api::SliceCounts::Short& its = found->second;
-    list(into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes));
+    list(name, into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes));
     if (its.lost) into.lost.add(name);
   }
 }

@@ -385,8 +385,8 @@ Task<Status> count_copies(TargetNode& node, http::Request& request) {
     const NamePage page =
         co_await bucket_mirror_next_page(node.store, BucketId{*bucket}, after, bad);
     for (const auto& each : page.names) {
-      const auto state = count_name(page, each.first, wanted, counted);
-      if (list && state) list->add(*state, each.first);
+      const auto counted_as = count_name(page, each.first, wanted, counted);
+      if (list && counted_as) list->add(*counted_as, each.first);
     }
     more = page.more && (!list || !list->names.more());
     after = page.next;

@@ -354,23 +354,23 @@ TEST_CASE("rebuild: the plan goes by what the limits allow together") {
 }
 
 TEST_CASE("rebuild: it is known what holds it back") {
-  MoveLimits limits;
-  limits.rebuild_min.set(1U << 20U);
   ManualClock clock;
-  const auto held_by = [&](bool foreground) {
+  const auto held_by = [&](std::uint64_t all, std::uint64_t most, bool foreground) {
+    MoveLimits limits;
+    limits.rate.set(all);
+    limits.rebuild_min.set(1U << 20U);
+    limits.rebuild_max.set(most);
     for (int i = 0; i < 100; ++i) {
       const auto wait = rebuild_wait(limits, 1U << 20U, clock.boot_time(), foreground);
       if (wait.by != HeldBy::nothing) return wait.by;
     }
     return HeldBy::nothing;
   };
-  CHECK(held_by(false) == HeldBy::nothing);
-  CHECK(held_by(true) == HeldBy::clients);
-  limits.rate.set(2U << 20U);
-  CHECK(held_by(false) == HeldBy::all_moves);
-  limits.rebuild_max.set(1U << 20U);
-  CHECK(held_by(false) == HeldBy::rebuild_max);
-  CHECK(held_by(true) == HeldBy::rebuild_max);
+  CHECK(held_by(0, 0, false) == HeldBy::nothing);
+  CHECK(held_by(0, 0, true) == HeldBy::clients);
+  CHECK(held_by(2U << 20U, 0, false) == HeldBy::all_moves);
+  CHECK(held_by(2U << 20U, 1U << 20U, false) == HeldBy::rebuild_max);
+  CHECK(held_by(2U << 20U, 1U << 20U, true) == HeldBy::rebuild_max);
 }
 
 TEST_CASE("rebuild: why objects are not whole is told, for each bucket") {
