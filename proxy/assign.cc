@@ -5,9 +5,9 @@
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/random.h"
-#include "common/cluster/bucket_changes.h"
-#include "common/cluster/client_addresses.h"
-#include "common/cluster/hand_over.h"
+#include "common/cluster/place/hand_over.h"
+#include "common/cluster/state/bucket_changes.h"
+#include "common/cluster/state/client_addresses.h"
 #include "proxy/one_meaning.h"
 #include "proxy/upstream.h"
 

@@ -8,7 +8,7 @@
 #include "common/api/request_path.h"
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "common/http/exchange.h"
 #include "common/http/router.h"
 #include "proxy/services.h"

@@ -7,7 +7,7 @@
 #include "common/api/multi_object.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
-#include "common/cluster/bucket_changes.h"
+#include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/assign.h"
 #include "proxy/bucket_path.h"

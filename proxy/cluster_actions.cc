@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/process.h"
-#include "common/cluster/config_change.h"
-#include "common/cluster/member_change.h"
-#include "common/cluster/node_actions.h"
-#include "common/cluster/primary.h"
+#include "common/cluster/admin/node_actions.h"
+#include "common/cluster/node/primary.h"
+#include "common/cluster/state/config_change.h"
+#include "common/cluster/state/member_change.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"

@@ -6,7 +6,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "common/base/random.h"
-#include "common/cluster/keys.h"
+#include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
 
 namespace tarn::proxy {

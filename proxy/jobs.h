@@ -11,7 +11,7 @@
 
 #include "common/base/async.h"
 #include "common/base/clock.h"
-#include "common/cluster/meta_store.h"
+#include "common/cluster/store/meta_store.h"
 #include "common/http/loops.h"
 #include "proxy/job.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/fail_point.h"
-#include "common/cluster/keys.h"
+#include "common/cluster/store/keys.h"
 #include "proxy/jobs.h"
 
 namespace tarn::proxy {

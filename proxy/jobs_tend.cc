@@ -9,7 +9,7 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
-#include "common/cluster/keys.h"
+#include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
 #include "proxy/jobs.h"
 #include "proxy/kept_jobs.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "proxy/services.h"
 
 namespace tarn::proxy {

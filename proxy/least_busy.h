@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 
 namespace tarn::proxy {
 

@@ -9,7 +9,7 @@
 
 #include "common/api/status.h"
 #include "common/base/process.h"
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/action.h"
 #include "proxy/chosen_node.h"

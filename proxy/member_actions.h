@@ -4,7 +4,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "common/cluster/member_change.h"
+#include "common/cluster/state/member_change.h"
 #include "common/http/router.h"
 #include "proxy/services.h"
 

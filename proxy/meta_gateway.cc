@@ -9,7 +9,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/base/local_address.h"
-#include "common/cluster/gateway_json.h"
+#include "common/cluster/store/gateway_json.h"
 
 namespace tarn::proxy {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "common/cluster/meta_store.h"
+#include "common/cluster/store/meta_store.h"
 #include "common/http/router.h"
 
 namespace tarn::proxy {

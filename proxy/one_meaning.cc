@@ -1,6 +1,6 @@
 #include "proxy/one_meaning.h"
 
-#include "common/cluster/path_meaning.h"
+#include "common/cluster/state/path_meaning.h"
 #include "proxy/assign.h"
 
 namespace tarn::proxy {

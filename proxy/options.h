@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/base/settings.h"
-#include "common/cluster/etcd_options.h"
-#include "common/cluster/rhythm.h"
+#include "common/cluster/state/rhythm.h"
+#include "common/cluster/store/etcd_options.h"
 #include "common/http/service_settings.h"
 
 namespace tarn::proxy {

@@ -4,7 +4,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "proxy/job.h"
 #include "proxy/services.h"
 

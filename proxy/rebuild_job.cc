@@ -10,7 +10,7 @@
 
 #include "common/api/status.h"
 #include "common/base/gather.h"
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 #include "proxy/ask_targets.h"
 #include "proxy/jobs.h"

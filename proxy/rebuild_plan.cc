@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/rebuild_plan.h"
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "proxy/ask_targets.h"
 
 namespace tarn::proxy {

@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 
-#include "common/cluster/daemon.h"
-#include "common/cluster/hand_over.h"
+#include "common/cluster/admin/daemon.h"
+#include "common/cluster/place/hand_over.h"
 #include "proxy/leads.h"
 #include "proxy/node_calls.h"
 

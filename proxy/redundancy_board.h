@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "proxy/redundancy_tally.h"
 
 namespace tarn::proxy {

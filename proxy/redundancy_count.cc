@@ -10,7 +10,7 @@
 #include "common/api/status.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
-#include "common/cluster/visible_names.h"
+#include "common/cluster/place/visible_names.h"
 #include "proxy/jobs.h"
 #include "proxy/list.h"
 #include "proxy/target_counts.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "proxy/ask_targets.h"
 #include "proxy/jobs.h"
 #include "proxy/scrub_ages.h"

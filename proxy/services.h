@@ -4,11 +4,11 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/cluster/absences.h"
-#include "common/cluster/cluster_view.h"
-#include "common/cluster/membership.h"
-#include "common/cluster/meta_store.h"
-#include "common/cluster/node_routes.h"
+#include "common/cluster/admin/node_routes.h"
+#include "common/cluster/node/absences.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/state/cluster_view.h"
+#include "common/cluster/store/meta_store.h"
 #include "common/http/client.h"
 #include "common/http/loops.h"
 #include "common/obs/metrics.h"

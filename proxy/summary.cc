@@ -9,7 +9,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "proxy/jobs.h"
 #include "proxy/staleness.h"
 #include "proxy/target_counts.h"

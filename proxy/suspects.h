@@ -10,7 +10,7 @@
 
 #include "common/base/async.h"
 #include "common/base/snapshot.h"
-#include "common/cluster/cluster_view.h"
+#include "common/cluster/state/cluster_view.h"
 #include "common/http/client.h"
 #include "common/http/loops.h"
 #include "common/obs/metrics.h"

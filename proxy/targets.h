@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 
 namespace tarn::proxy {
 

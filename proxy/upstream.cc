@@ -6,7 +6,7 @@
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
 #include "common/base/random.h"
-#include "common/cluster/bucket_changes.h"
+#include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
 #include "proxy/node_calls.h"
 #include "proxy/targets.h"

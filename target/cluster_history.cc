@@ -1,6 +1,6 @@
 #include "target/cluster_history.h"
 
-#include "common/cluster/cluster_file.h"
+#include "common/cluster/state/cluster_file.h"
 
 namespace tarn::target {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "common/io/file_system.h"
 
 namespace tarn::target {

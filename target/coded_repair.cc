@@ -7,7 +7,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/commit_again.h"

@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/incoming.h"
 #include "target/piece_ids.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 #include "ec/encoder.h"
 #include "target/node.h"
 #include "target/piece_lane.h"

@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/cluster/etcd_options.h"
+#include "common/cluster/store/etcd_options.h"
 #include "common/obs/log.h"
 
 namespace tarn::target {

@@ -6,7 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/memory_limit.h"
 #include "common/base/random.h"
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 #include "common/obs/log.h"
 #include "target/drive_identity.h"
 

@@ -21,7 +21,7 @@
 #include "common/base/error.h"
 #include "common/base/event.h"
 #include "common/base/ids.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "common/io/drive_kind.h"
 #include "common/io/drive_threads.h"
 #include "common/io/file_system.h"

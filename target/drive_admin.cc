@@ -8,7 +8,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
-#include "common/cluster/cluster_file.h"
+#include "common/cluster/state/cluster_file.h"
 #include "common/obs/log.h"
 #include "target/cluster_history.h"
 #include "target/node.h"

@@ -13,7 +13,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "common/cluster/cluster_view.h"
+#include "common/cluster/state/cluster_view.h"
 #include "common/io/drive_threads.h"
 #include "common/io/mount_watch.h"
 #include "target/drive_list.h"

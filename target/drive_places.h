@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 
 namespace tarn::target {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/node_report.h"
+#include "common/cluster/admin/node_report.h"
 #include "common/obs/metrics.h"
 #include "target/object_store.h"
 #include "target/slow_drives.h"

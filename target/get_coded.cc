@@ -3,7 +3,7 @@
 
 #include "target/get_coded.h"
 
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded_read.h"
 #include "target/coded_repair.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/event.h"
-#include "common/cluster/rhythm.h"
+#include "common/cluster/state/rhythm.h"
 #include "common/http/loop_watch.h"
 #include "target/node.h"
 

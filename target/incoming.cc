@@ -8,7 +8,7 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/memory_limit.h"
-#include "common/cluster/bucket_changes.h"
+#include "common/cluster/state/bucket_changes.h"
 #include "target/away_drive.h"
 #include "target/block_reader.h"
 #include "target/coded_write.h"

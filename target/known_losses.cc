@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 
 namespace tarn::target {
 

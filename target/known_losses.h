@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "common/cluster/hand_over.h"
+#include "common/cluster/place/hand_over.h"
 
 namespace tarn::target {
 

@@ -7,7 +7,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
-#include "common/cluster/bucket_changes.h"
+#include "common/cluster/state/bucket_changes.h"
 #include "target/list_page.h"
 #include "target/node.h"
 #include "target/node_copies.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/event.h"
 #include "common/base/gather.h"
-#include "common/cluster/member_change.h"
+#include "common/cluster/state/member_change.h"
 #include "common/obs/log.h"
 #include "target/piece_home.h"
 #include "target/rebalance.h"

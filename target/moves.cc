@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 
 namespace tarn::target {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "common/cluster/ownership.h"
+#include "common/cluster/place/ownership.h"
 #include "target/move_limits.h"
 #include "target/name_locks.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/cluster/cluster_view.h"
-#include "common/cluster/membership.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/state/cluster_view.h"
 #include "common/http/client.h"
 #include "common/http/loops.h"
 #include "common/http/router.h"

@@ -11,7 +11,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/snapshot.h"
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 #include "target/drive.h"
 #include "target/mirror.h"
 #include "target/name_locks.h"

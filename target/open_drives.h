@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "target/drive.h"
 #include "target/drive_identity.h"
 #include "target/drive_list.h"

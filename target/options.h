@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/base/settings.h"
-#include "common/cluster/client_addresses.h"
-#include "common/cluster/etcd_options.h"
-#include "common/cluster/rhythm.h"
+#include "common/cluster/state/client_addresses.h"
+#include "common/cluster/state/rhythm.h"
+#include "common/cluster/store/etcd_options.h"
 #include "common/http/service_settings.h"
 #include "target/drive.h"
 #include "target/move_limits.h"

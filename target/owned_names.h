@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/cluster/cluster_view.h"
-#include "common/cluster/hand_over.h"
-#include "common/cluster/membership.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/place/hand_over.h"
+#include "common/cluster/state/cluster_view.h"
 
 namespace tarn::target {
 

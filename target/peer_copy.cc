@@ -13,7 +13,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
-#include "common/cluster/client_addresses.h"
+#include "common/cluster/state/client_addresses.h"
 #include "target/away_drive.h"
 #include "target/newest.h"
 #include "target/node_copies.h"

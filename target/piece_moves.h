@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "common/api/move_progress.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "target/move_pace.h"
 #include "target/object_store.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "common/cluster/rebalance_plan.h"
+#include "common/cluster/place/rebalance_plan.h"
 #include "common/obs/log.h"
 #include "target/move_copy.h"
 #include "target/move_walk.h"

@@ -4,7 +4,7 @@
 #include <stop_token>
 
 #include "common/api/move_progress.h"
-#include "common/cluster/ownership.h"
+#include "common/cluster/place/ownership.h"
 #include "target/node.h"
 
 namespace tarn::target {

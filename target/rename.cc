@@ -3,7 +3,7 @@
 // is still what was copied; a crash in between leaves both names.
 
 #include "common/base/fail_point.h"
-#include "common/cluster/path_meaning.h"
+#include "common/cluster/state/path_meaning.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
 #include "target/node_copies.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/node_set.h"
+#include "common/cluster/place/node_set.h"
 #include "common/io/object_attribute.h"
 #include "target/piece_format.h"
 #include "target/slice_remake.h"

@@ -4,7 +4,7 @@
 
 #include "common/api/request_path.h"
 #include "common/base/encoding.h"
-#include "common/cluster/client_addresses.h"
+#include "common/cluster/state/client_addresses.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

@@ -4,7 +4,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/settings.h"
-#include "common/cluster/service_config.h"
+#include "common/cluster/node/service_config.h"
 
 namespace tarn::target {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "common/cluster/node_config.h"
+#include "common/cluster/node/node_config.h"
 #include "target/node.h"
 #include "target/options.h"
 

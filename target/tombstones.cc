@@ -8,7 +8,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 #include "common/obs/log.h"
 #include "target/node_copies.h"
 

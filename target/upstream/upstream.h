@@ -11,7 +11,7 @@
 #include "common/base/async.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 #include "common/http/client.h"
 #include "target/followed_file.h"
 #include "target/upstream/dialect.h"

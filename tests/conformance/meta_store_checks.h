@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/async.h"
-#include "common/cluster/meta_store.h"
+#include "common/cluster/store/meta_store.h"
 
 namespace tarn::conformance {
 
@@ -24,8 +24,8 @@ struct Check {
   Task<void> (*run)(Subject&);
 };
 
-/// The semantics that Tarn builds on (common/cluster/meta_store.h): embedded store, its gateway and
-/// etcd must agree on every one.
+/// The semantics that Tarn builds on (common/cluster/store/meta_store.h): embedded store, its
+/// gateway and etcd must agree on every one.
 [[nodiscard]] const std::vector<Check>& meta_store_checks();
 
 /// For stores that keep a bounded number of changes: makes so many that the oldest are forgotten.

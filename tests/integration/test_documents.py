@@ -6,8 +6,8 @@ import pytest
 
 from harness.cluster import REPOSITORY
 
-SOURCES = ["common/cluster/node_routes.cc", "common/cluster/node_actions.cc", "proxy/routes.cc", "target/routes.cc",
-           "target/mountpaths.cc", "target/upstream/requests.cc", "target/upstream/eviction_job.cc"]
+SOURCES = ["common/cluster/admin/node_routes.cc", "common/cluster/admin/node_actions.cc", "proxy/routes.cc",
+           "target/routes.cc", "target/mountpaths.cc", "target/upstream/requests.cc", "target/upstream/eviction_job.cc"]
 WORDS = {"kAll": "GET HEAD PUT POST DELETE PATCH"}
 
 

@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "common/cluster/coordinator.h"
-#include "common/cluster/ownership_json.h"
-#include "common/cluster/rebalance_plan.h"
-#include "common/cluster/rhythm.h"
+#include "common/cluster/place/ownership_json.h"
+#include "common/cluster/place/rebalance_plan.h"
+#include "common/cluster/state/coordinator.h"
+#include "common/cluster/state/rhythm.h"
 
 namespace tarn::simulation {
 namespace {
@@ -242,7 +242,7 @@ double a_second(std::chrono::milliseconds period) {
   return 1 / std::chrono::duration<double>(period).count();
 }
 
-/// What nodes say and ask while nothing changes (common/cluster/rhythm.h).
+/// What nodes say and ask while nothing changes (common/cluster/state/rhythm.h).
 void print_rest() {
   constexpr double kNodes = kTargets + kProxies;
   const double polls = kNodes * a_second(cluster::LeaseTerm().poll_every());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/coordinator.h"
+#include "common/cluster/state/coordinator.h"
 #include "tests/simulation/world.h"
 
 namespace tarn::simulation {

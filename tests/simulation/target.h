@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/cluster/hand_over.h"
+#include "common/cluster/place/hand_over.h"
 #include "tests/simulation/history.h"
 #include "tests/simulation/store.h"
 #include "tests/simulation/world.h"

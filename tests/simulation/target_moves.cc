@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/fail_point.h"
-#include "common/cluster/rebalance_plan.h"
+#include "common/cluster/place/rebalance_plan.h"
 #include "tests/simulation/target.h"
 
 namespace tarn::simulation {

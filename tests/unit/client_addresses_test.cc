@@ -1,4 +1,4 @@
-#include "common/cluster/client_addresses.h"
+#include "common/cluster/state/client_addresses.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // What operators may set while a cluster runs: names, values, messages.
 
-#include "common/cluster/cluster_config.h"
+#include "common/cluster/state/cluster_config.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "common/cluster/cluster_end.h"
+#include "common/cluster/state/cluster_end.h"
 
 #include <catch2/catch.hpp>
 

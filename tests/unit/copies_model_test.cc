@@ -14,8 +14,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/ownership.h"
-#include "common/cluster/rebalance_plan.h"
+#include "common/cluster/place/ownership.h"
+#include "common/cluster/place/rebalance_plan.h"
 #include "tests/unit/ownership_fixture.h"
 #include "tests/unit/seed.h"
 

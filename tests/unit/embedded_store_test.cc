@@ -1,4 +1,4 @@
-#include "common/cluster/embedded_store.h"
+#include "common/cluster/store/embedded_store.h"
 
 #include <algorithm>
 #include <fstream>
@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/fail_points.h"
-#include "common/cluster/meta_database.h"
-#include "common/cluster/meta_model.h"
+#include "common/cluster/store/meta_database.h"
+#include "common/cluster/store/meta_model.h"
 #include "tests/conformance/meta_store_checks.h"
 #include "tests/unit/run_task.h"
 #include "tests/unit/seed.h"

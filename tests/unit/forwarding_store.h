@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/cluster/meta_store.h"
+#include "common/cluster/store/meta_store.h"
 
 namespace tarn::test {
 

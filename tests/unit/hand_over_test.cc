@@ -1,12 +1,12 @@
-#include "common/cluster/hand_over.h"
+#include "common/cluster/place/hand_over.h"
 
 #include <chrono>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/coordinator.h"
-#include "common/cluster/ownership_json.h"
+#include "common/cluster/place/ownership_json.h"
+#include "common/cluster/state/coordinator.h"
 #include "tests/simulation/history.h"
 #include "tests/unit/ownership_fixture.h"
 

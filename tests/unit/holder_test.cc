@@ -1,4 +1,4 @@
-#include "common/cluster/holder.h"
+#include "common/cluster/node/holder.h"
 
 #include <csignal>
 #include <fstream>
@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "common/cluster/state_builder.h"
+#include "common/cluster/state/state_builder.h"
 
 namespace tarn::cluster {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 
 namespace tarn::cluster {
 namespace {

@@ -9,8 +9,8 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/cluster/embedded_store.h"
-#include "common/cluster/keys.h"
+#include "common/cluster/store/embedded_store.h"
+#include "common/cluster/store/keys.h"
 #include "proxy/jobs.h"
 #include "proxy/kept_jobs.h"
 #include "tests/unit/run_task.h"

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 
 using namespace tarn;
 using namespace tarn::proxy;

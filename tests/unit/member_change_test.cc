@@ -1,9 +1,9 @@
-#include "common/cluster/member_change.h"
+#include "common/cluster/state/member_change.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/cluster/coordinator.h"
+#include "common/cluster/state/coordinator.h"
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {

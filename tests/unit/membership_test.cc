@@ -1,16 +1,16 @@
-#include "common/cluster/membership.h"
+#include "common/cluster/node/membership.h"
 
 #include <atomic>
 #include <thread>
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/bucket_changes.h"
-#include "common/cluster/coordination.h"
-#include "common/cluster/embedded_store.h"
-#include "common/cluster/keys.h"
-#include "common/cluster/member_change.h"
-#include "common/cluster/state_builder.h"
+#include "common/cluster/node/coordination.h"
+#include "common/cluster/state/bucket_changes.h"
+#include "common/cluster/state/member_change.h"
+#include "common/cluster/state/state_builder.h"
+#include "common/cluster/store/embedded_store.h"
+#include "common/cluster/store/keys.h"
 #include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 

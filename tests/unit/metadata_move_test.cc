@@ -1,15 +1,15 @@
-#include "common/cluster/metadata_move.h"
+#include "common/cluster/state/metadata_move.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/cluster/bucket_changes.h"
-#include "common/cluster/cluster_end.h"
-#include "common/cluster/cluster_file.h"
-#include "common/cluster/config_change.h"
-#include "common/cluster/embedded_store.h"
-#include "common/cluster/keys.h"
-#include "common/cluster/membership.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/state/bucket_changes.h"
+#include "common/cluster/state/cluster_end.h"
+#include "common/cluster/state/cluster_file.h"
+#include "common/cluster/state/config_change.h"
+#include "common/cluster/store/embedded_store.h"
+#include "common/cluster/store/keys.h"
 #include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 

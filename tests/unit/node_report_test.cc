@@ -1,10 +1,10 @@
-#include "common/cluster/node_report.h"
+#include "common/cluster/admin/node_report.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/archive.h"
-#include "common/cluster/daemon.h"
+#include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 
 using namespace tarn;
@@ -78,7 +78,8 @@ TEST_CASE("node stats: requests are counted by what they do", "[cluster][stats]"
   CHECK(operation_of(http::Method::get, "/gs/b/o") == Operation::get);
   CHECK(operation_of(http::Method::get, "/v1/buckets/b?provider=ais") == Operation::lst);
   CHECK(operation_of(http::Method::get, "/v1/internal/list?bucket=1") == Operation::lst);
-  for (const char* other : {"/v1/daemon?what=smap", "/metrics", "/", "/b/", "/ais/b", "/az/b", "/ui/x"})
+  for (const char* other :
+       {"/v1/daemon?what=smap", "/metrics", "/", "/b/", "/ais/b", "/az/b", "/ui/x"})
     CHECK_FALSE(operation_of(http::Method::get, other));
 
   obs::Metrics metrics;

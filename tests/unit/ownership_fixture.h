@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cluster/hand_over.h"
-#include "common/cluster/ownership.h"
+#include "common/cluster/place/hand_over.h"
+#include "common/cluster/place/ownership.h"
 
 namespace tarn::cluster {
 

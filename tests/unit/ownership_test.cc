@@ -1,4 +1,4 @@
-#include "common/cluster/ownership.h"
+#include "common/cluster/place/ownership.h"
 
 #include <map>
 #include <set>
@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cluster/ownership_json.h"
-#include "common/cluster/rebalance_plan.h"
+#include "common/cluster/place/ownership_json.h"
+#include "common/cluster/place/rebalance_plan.h"
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {

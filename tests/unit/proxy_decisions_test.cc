@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/cluster/hrw.h"
+#include "common/cluster/place/hrw.h"
 #include "proxy/action.h"
 #include "proxy/assign.h"
 #include "proxy/list_request.h"

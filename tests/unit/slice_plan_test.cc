@@ -1,4 +1,4 @@
-#include "common/cluster/slice_plan.h"
+#include "common/cluster/place/slice_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -1,14 +1,14 @@
-#include "common/cluster/state.h"
+#include "common/cluster/state/state.h"
 
 #include <ctime>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/cluster/hrw.h"
-#include "common/cluster/keys.h"
-#include "common/cluster/membership.h"
-#include "common/cluster/state_builder.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/place/hrw.h"
+#include "common/cluster/state/state_builder.h"
+#include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
 namespace {

@@ -1,6 +1,6 @@
 // The condition under which what targets with all their drives show leaves out no name of a bucket.
 
-#include "common/cluster/visible_names.h"
+#include "common/cluster/place/visible_names.h"
 
 #include <set>
 #include <string>

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/cluster/admin/node_report.h"
+#include "common/cluster/admin/node_stats.h"
+#include "common/cluster/node/membership.h"
+#include "common/cluster/node/node_config.h"
+#include "common/cluster/state/cluster_view.h"
+#include "common/http/router.h"
+#include "common/obs/metrics.h"
+
+namespace tarn::cluster {
+
+/// What the routes below need of a node. All of it outlives the listeners.
+struct NodeContext {
+  ClusterView& view;
+  Membership& membership;
+  obs::Metrics& metrics;
+  Clock& clock;
+  BootTime started;
+  /// Whether the node can do its work now; an error says in one line why it cannot. Thread-safe.
+  std::function<Status()> ready;
+  NodeStats& stats;
+  /// The drives as they are now; null for nodes that have none. Thread-safe, does not wait.
+  std::function<std::vector<DriveReport>()> drives;
+  /// What can be set while the node runs.
+  NodeConfig& config;
+  /// Lets go of what the node keeps open or in memory so that the next reader finds it sooner; null
+  /// for nodes that keep nothing. Thread-safe.
+  std::function<void()> clear_cache = nullptr;
+
+  [[nodiscard]] std::vector<DriveReport> drive_reports() const {
+    return drives ? drives() : std::vector<DriveReport>();
+  }
+};
+
+/// What every node answers on its public listener: /healthz (200 while the loop turns), /readyz,
+/// /metrics, /v1/health (readiness=, prr=, apr=, cii=), /v1/daemon?what=
+/// (common/cluster/admin/daemon.h) and actions on the node (common/cluster/admin/node_actions.h).
+/// `context` must outlive the routes.
+[[nodiscard]] std::vector<http::Route> node_routes(const NodeContext& context);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/cluster/state/state.h"
+#include "common/http/server.h"
+#include "common/obs/metrics.h"
+#include "common/obs/proc_files.h"
+
+namespace tarn::cluster {
+
+/// What a request does, as AIStore's trackers count it.
+enum class Operation : std::uint8_t { get, put, head, append, del, ren, lst };
+inline constexpr std::size_t kOperations = 7;
+/// "get", "del", ...: the first word of AIStore's names.
+[[nodiscard]] std::string_view to_string(Operation operation) noexcept;
+
+/// The operation of a request by its method and path (with query, still encoded); nothing for what
+/// touches neither an object nor a list.
+[[nodiscard]] std::optional<Operation> operation_of(http::Method method, std::string_view target);
+
+/// AIStore's counters of one node: get.n, put.size, lst.ns, err.get.n, disk.sda.util and so on, for
+/// what=node_status and, as ais_target_get_count and so on, for /metrics. Thread-safe.
+class NodeStats {
+ public:
+  /// How long rates and averages are measured over.
+  static constexpr std::chrono::seconds kInterval{10};
+
+  NodeStats(obs::Metrics& metrics, Role role, const std::string& node);
+  /// Which disks of /proc/diskstats to report. Before the first tick().
+  void watch_disks(std::set<std::string> disks);
+
+  /// Counts each request and passes it on to `next`.
+  [[nodiscard]] http::Observer observe(http::Observer next);
+  void count(Operation operation, unsigned status, std::uint64_t bytes,
+             std::chrono::nanoseconds took);
+
+  /// tracker() counts anew from now on, or the errors alone do. Counters of /metrics go on: they
+  /// only ever grow.
+  void reset(bool errors_only);
+
+  /// Every kInterval: takes the samples that rates are made of.
+  void tick();
+
+  /// {"get.n": 12, "get.size": 3456, ..}: AIStore's tracker. Zeros are left out, but for those of
+  /// the last interval.
+  [[nodiscard]] nlohmann::json tracker(std::chrono::nanoseconds uptime) const;
+  /// {"get.n": "counter", ..}: all names that tracker() may have.
+  [[nodiscard]] nlohmann::json kinds() const;
+  /// {"sda": {"RBps": 1, "Ravg": 2, "WBps": 3, "Wavg": 4, "Util": 5}}, of the last interval.
+  [[nodiscard]] nlohmann::json disks() const;
+
+  /// Percent of all cores that this process used in the last interval, and that were busy.
+  struct Cpu {
+    double process_percent = 0;
+    double machine_percent = 0;
+  };
+  [[nodiscard]] Cpu cpu() const;
+
+ private:
+  struct Counters {
+    std::atomic<std::uint64_t> count{0};
+    std::atomic<std::uint64_t> errors{0};
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> nanoseconds{0};
+  };
+  struct Sample {
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t nanoseconds = 0;
+    std::uint64_t errors = 0;
+  };
+  struct DiskRates {
+    std::uint64_t read_bps = 0;
+    std::uint64_t read_average = 0;
+    std::uint64_t write_bps = 0;
+    std::uint64_t write_average = 0;
+    std::uint64_t util_percent = 0;
+  };
+  [[nodiscard]] bool has_sizes(Operation operation) const;
+  void export_to(obs::Metrics& metrics, const std::string& node);
+  void tick_disks(double seconds);
+
+  Role role_;
+  std::array<Counters, kOperations> counters_;
+
+  mutable std::mutex mutex_;  // guards what follows: samples, taken and read a few times a minute
+  std::array<Sample, kOperations> zero_{};  ///< the counters at the last reset()
+  std::array<Sample, kOperations> last_{};
+  std::array<Sample, kOperations> interval_{};  ///< what the last whole interval brought
+  double interval_seconds_ = 0;
+  std::chrono::steady_clock::time_point ticked_ = std::chrono::steady_clock::now();
+  obs::CpuTicks cpu_last_;
+  obs::Process process_last_;
+  Cpu cpu_;
+  std::set<std::string> watched_;
+  std::map<std::string, obs::DiskCounters> disks_last_;
+  std::map<std::string, DiskRates> disk_rates_;
+};
+
+}  // namespace tarn::cluster

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/cluster/state/cluster_config.h"
+
+namespace tarn::cluster {
+
+/// What is in force on one node, from four sources, the last one that has a setting wins: what the
+/// program was started with (defaults and --set), what the cluster was told, what this node was
+/// told (kept in config.json of its directory), and what it was told until it ends. Thread-safe.
+class NodeConfig {
+ public:
+  /// `started`: the value that each setting has at the start, by its name, as text; settings that
+  /// are not there mean nothing to this program.
+  NodeConfig(std::filesystem::path directory, std::map<std::string, std::string> started);
+
+  /// Calls `act` with the text of a setting ("75s") whenever it changes, on whatever thread changes
+  /// it; it must not call back. Before load().
+  void act_on(const std::string& name, std::function<void(const std::string& text)> act);
+  /// Reads what this node was told earlier. corrupt, naming the file, when it cannot be understood.
+  Status load();
+  /// Takes what the cluster was told; an older version than the last one changes nothing.
+  void take(const ClusterConfig& config);
+  /// Sets what `change` says on this node, all of it or nothing. Errors as with_config(), and io.
+  Status set(const ConfigChange& change);
+  /// Forgets all that this node was told.
+  Status reset();
+  /// What is in force, and what of it was set here or at the start.
+  [[nodiscard]] ConfigValues values() const;
+
+ private:
+  [[nodiscard]] ConfigValues values_locked() const;
+  void put_in_force();
+
+  const std::filesystem::path directory_;
+  const std::map<std::string, std::string> started_;
+  std::map<std::string, std::function<void(const std::string&)>> actions_;
+  mutable std::mutex mutex_;  // guards what follows, and that actions come in the right order
+  ClusterConfig cluster_;
+  ConfigValues own_;
+  ConfigValues transient_;
+  std::map<std::string, std::string> in_force_;
+};
+
+}  // namespace tarn::cluster

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/store/meta_store.h"
+#include "common/security/cluster_secret.h"
+
+namespace tarn::cluster {
+
+/// What tells two secrets apart without telling anything of them: derived by HKDF, kept under
+/// keys::kSecretCheck. etcd knows nothing of the cluster secret, so nodes compare it themselves.
+[[nodiscard]] std::string fingerprint(const security::ClusterSecret& secret);
+
+/// Whether the cluster in the store was made with this secret. unauthenticated when it was made
+/// with another one; not_found when the store does not say.
+Task<Status> check_secret(MetaStore& store, std::string fingerprint);
+
+}  // namespace tarn::cluster

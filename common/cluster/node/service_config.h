@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/cluster/node/node_config.h"
+#include "common/http/service_settings.h"
+
+namespace tarn::cluster {
+
+/// What proxy and target alike were started with, as NodeConfig wants it.
+[[nodiscard]] std::map<std::string, std::string> started_with(
+    const http::ServiceSettings& settings);
+
+/// Has changes of those settings act: log levels at once, the others through `changed`, with all of
+/// them as they are now. `settings` are those of the start.
+void act_on_service_settings(NodeConfig& config, const http::ServiceSettings& settings,
+                             std::function<void(const http::ServiceSettings&)> changed);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/cluster/place/ownership.h"
+
+namespace tarn::cluster {
+
+/// What a live target says of itself in the meta store, under its lease.
+struct TargetWord {
+  std::string id;
+  /// The map version that it has put in force: under it, it starts no write for a name that is
+  /// another's.
+  std::uint64_t map_version = 0;
+  /// Writes of names that moved away and are still under way, by uname. A new owner waits until
+  /// the name is gone from here, or this word with its lease.
+  std::vector<std::string> under_way;
+  /// The map version under which it holds no name that is not its own (rebalance_plan.h).
+  std::uint64_t moved = 0;
+  /// A number that is another one each time its drives have gone or come in a way that may have
+  /// cost it what it held; 0: it says nothing of that.
+  std::uint64_t drive_set = 0;
+  /// How many drives it has, those included that are away for a while; 0: it does not say.
+  std::uint32_t drives = 0;
+  /// It can read records of coded objects, and keep pieces of them (docs/decisions/019).
+  bool coding = false;
+  /// Of which of its drives it believes that they are lost, as a number; 0: of none. When it
+  /// changes, pieces may be missing, or back.
+  std::uint64_t lost_drives = 0;
+};
+
+/// All that the cluster agrees on about ownership, as the meta store had it at one revision.
+struct OwnershipState {
+  std::int64_t revision = 0;
+  std::shared_ptr<const Ownership> map;
+  /// All live targets have put this map version in force: nobody writes by an older one, except
+  /// what is listed in `under_way`.
+  std::uint64_t settled = 0;
+  std::vector<TargetWord> live;  ///< of targets that hold a lease, by id
+
+  [[nodiscard]] const TargetWord* find(std::string_view id) const;
+};
+
+/// Ok: all targets of the map can keep coded objects, and say so. Else unavailable when one is not
+/// live, unsupported when one runs a program of before.
+[[nodiscard]] Status all_can_code(const OwnershipState& state);
+
+/// The part of a Generation that tells starts of a node from each other.
+[[nodiscard]] Generation make_generation(std::uint64_t map_version, std::uint64_t incarnation,
+                                         std::uint64_t counter);
+
+/// A target's side of the two-step hand-over of ownership: which writes it may start, with which
+/// map version they commit, what it tells the cluster. A lease is known by the revision at which
+/// the node registered under it: a new lease has another one. Not thread-safe: the node guards it
+/// by one mutex, so that a write is either begun under the old map and listed, or not begun.
+class HandOver {
+ public:
+  enum class Verdict : std::uint8_t {
+    yes,
+    not_owner,  ///< redirect to writer_of()
+    wait,       ///< ours, but an older owner may still write: 503 with Retry-After after a while
+    stale       ///< what we know is older than our lease: learn first
+  };
+  using WriteId = std::uint64_t;
+
+  explicit HandOver(std::string self) : self_(std::move(self)) {}
+
+  /// Puts a newer state in force; an older one is ignored.
+  void learn(std::shared_ptr<const OwnershipState> state);
+  [[nodiscard]] const std::shared_ptr<const OwnershipState>& state() const { return state_; }
+
+  /// Whether a write of `uname` may start now under `lease`.
+  [[nodiscard]] Verdict may_begin(const std::string& uname, std::int64_t lease) const;
+  /// Starts one, for which may_begin() said yes. end() must follow, whatever becomes of it.
+  WriteId begin(std::string uname, std::int64_t lease);
+  /// Whether it may commit: only under the lease under which it began. `lease`: the present one, 0
+  /// for none. If so, its record is on its way to a drive until end().
+  [[nodiscard]] bool commit(WriteId write, std::int64_t lease);
+  /// Whether this node has owned the name ever since it began.
+  [[nodiscard]] bool one_tenure(WriteId write) const { return !writes_.at(write).moved; }
+  /// Whether it may be acknowledged: only under the lease under which it began.
+  [[nodiscard]] bool may_acknowledge(WriteId write, std::int64_t lease) const;
+  /// The map version of its generation: the newest one under which this node owned the name ever
+  /// since the write began. So every write of the next owner has a higher one.
+  [[nodiscard]] std::uint64_t map_version(WriteId write) const;
+  void end(WriteId write);
+
+  /// A copy of a name of ours comes from an older home. Nothing when it is to be refused
+  /// (accepts_copy). Called under the name's lock; end() must follow
+  /// once it is stored or given up: until then this node does not say that it holds nothing of
+  /// others.
+  [[nodiscard]] std::optional<WriteId> begin_copy(std::string uname, const Pieces& pieces,
+                                                  const CopySender& sender);
+
+  /// No write and no copy is on its way to a drive. A target without records that is not idle is
+  /// not empty: it must not join as a new one.
+  [[nodiscard]] bool idle() const { return writes_.empty(); }
+
+  /// No record of `uname` is on its way to a drive. Only then may this node tell the owner what it
+  /// has of the name: what it has not stored yet it may store after its answer. A committing write
+  /// outlives the lease and the ownership of its node when the drive hangs.
+  [[nodiscard]] bool at_rest(const std::string& uname) const;
+
+  /// What to write into the meta store now. `moved`: no record here belongs elsewhere, and none was
+  /// on its way to a drive by an older map: what others were given then may be less than that.
+  [[nodiscard]] TargetWord word(bool moved) const;
+
+ private:
+  struct Write {
+    std::string uname;
+    std::uint64_t digest = 0;
+    std::int64_t lease = 0;
+    std::uint64_t map_version = 0;
+    bool moved = false;  ///< the name has another owner since
+    bool copy = false;
+    bool committing = false;  ///< its record is on its way to a drive
+    bool older = false;       ///< so it was by an older map: homes of the present one may lack it
+  };
+  [[nodiscard]] static bool under_its_lease(const Write& write, std::int64_t lease);
+  [[nodiscard]] bool listed_elsewhere(const std::string& uname) const;
+
+  std::string self_;
+  std::shared_ptr<const OwnershipState> state_;
+  WriteId last_ = 0;
+  std::map<WriteId, Write> writes_;
+};
+
+}  // namespace tarn::cluster

@@ -1,0 +1,258 @@
+#include "common/cluster/place/ownership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/fail_point.h"
+
+namespace tarn::cluster {
+namespace {
+
+NodeSet owning(const std::vector<Member>& members) {
+  NodeSet out;
+  for (const Member& member : members)
+    if (member.owns()) out.add(member.id, member.digest, member.weight, 1);
+  return out;
+}
+
+bool ownership_has(const std::vector<std::string>& ids, std::string_view id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+/// From now on nobody believes that `id` has what it had.
+void lose(Ownership& map, std::string_view id) {
+  for (PastSet& set : map.past) {
+    if (!set.nodes.contains(id)) continue;
+    const auto at = std::lower_bound(set.lost.begin(), set.lost.end(), id);
+    if (at == set.lost.end() || *at != id) set.lost.emplace(at, id);
+  }
+}
+
+/// Of equal sets the newest stays: it says all that the older ones say.
+void forget_repeated(Ownership& map) {
+  std::vector<PastSet> kept;
+  for (PastSet& set : map.past) {
+    const bool repeated =
+        set.nodes.empty() ||
+        (set.nodes == map.current && set.lost.empty() && set.copies_since == map.copies_since) ||
+        std::any_of(kept.begin(), kept.end(), [&](const PastSet& newer) {
+          return newer.nodes == set.nodes && newer.lost == set.lost &&
+                 newer.only_for == set.only_for && newer.copies_since == set.copies_since;
+        });
+    if (!repeated) kept.push_back(std::move(set));
+  }
+  map.past = std::move(kept);
+}
+
+/// What is the present set becomes a past one.
+PastSet present_set(const Ownership& map) {
+  return {map.version, map.current, {}, {}, map.copies_since};
+}
+
+std::vector<std::string> ids_of(const NodeSet& set, const std::vector<Home>& homes) {
+  std::vector<std::string> out;
+  for (const Home& home : homes)
+    if (home.drive == 0) out.push_back(set.id(home.node));
+  return out;
+}
+
+}  // namespace
+
+const Member* Ownership::find(std::string_view id) const {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == id; });
+  return found == members.end() ? nullptr : &*found;
+}
+
+Ownership with_members(const Ownership& map, std::vector<Member> members) {
+  Ownership next;
+  next.version = map.version + 1;
+  next.members = std::move(members);
+  next.current = owning(next.members);
+  next.past = map.past;
+  next.copies_since = map.copies_since;
+  next.past.insert(next.past.begin(), present_set(map));
+  forget_repeated(next);
+  return next;
+}
+
+std::optional<Ownership> with_flags(const Ownership& map, std::string_view id, std::uint64_t set,
+                                    std::uint64_t clear) {
+  std::vector<Member> members = map.members;
+  for (Member& member : members) {
+    if (member.id != id) continue;
+    const std::uint64_t flags = (member.flags & ~clear) | set;
+    if (flags == member.flags) return std::nullopt;
+    member.flags = flags;
+    return with_members(map, std::move(members));
+  }
+  return std::nullopt;
+}
+
+Ownership with_member(const Ownership& map, Member member) {
+  std::vector<Member> members = map.members;
+  const auto at = std::lower_bound(members.begin(), members.end(), member,
+                                   [](const Member& a, const Member& b) { return a.id < b.id; });
+  if (at != members.end() && at->id == member.id) {
+    *at = std::move(member);
+  } else {
+    members.insert(at, std::move(member));
+  }
+  return with_members(map, std::move(members));
+}
+
+std::optional<Ownership> without_member(const Ownership& map, std::string_view id) {
+  if (map.find(id) == nullptr) return std::nullopt;
+  std::vector<Member> members = map.members;
+  std::erase_if(members, [&](const Member& member) { return member.id == id; });
+  Ownership next = with_members(map, std::move(members));
+  lose(next, id);
+  forget_repeated(next);
+  return next;
+}
+
+Ownership with_loss(const Ownership& map, std::string_view id, std::uint64_t drive_set) {
+  Ownership next = map;
+  ++next.version;
+  for (Member& member : next.members)
+    if (member.id == id) member.drive_set = drive_set;
+  next.past.insert(next.past.begin(), present_set(map));
+  lose(next, id);
+  forget_repeated(next);
+  return next;
+}
+
+Ownership with_other_copies(const Ownership& map) {
+  Ownership next = map;
+  next.copies_since = ++next.version;
+  next.past.insert(next.past.begin(), present_set(map));
+  forget_repeated(next);
+  return next;
+}
+
+void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces) {
+  const std::uint64_t last = next.version - 1;
+  const std::uint64_t oldest = next.past.empty() ? last : next.past.back().last;
+  std::erase_if(before, [&](const PiecesBefore& each) { return each.last < oldest; });
+  before.push_back({last, pieces});
+}
+
+std::optional<Ownership> with_given_sets(const Ownership& map,
+                                         const std::function<bool(const std::string&)>& done) {
+  const auto is_gone = [&](const Member& member) {
+    return (member.flags & kOut) != 0 && !done(member.id);
+  };
+  // Of a name whose homes have all lost it, anybody may have been given a copy.
+  const bool all = std::all_of(map.members.begin(), map.members.end(), [&](const Member& member) {
+    return is_gone(member) || done(member.id);
+  });
+  if (!all) return std::nullopt;
+  Ownership next = map;
+  bool changed = false;
+  for (PastSet& set : next.past) {
+    if (!set.only_for.empty()) continue;
+    set.only_for = set.lost;
+    for (const Member& member : map.members)
+      if (is_gone(member) && set.nodes.contains(member.id) && !ownership_has(set.lost, member.id))
+        set.only_for.push_back(member.id);
+    std::sort(set.only_for.begin(), set.only_for.end());
+    changed = changed || !set.only_for.empty();
+  }
+  if (!changed) return std::nullopt;
+  ++next.version;
+  return next;
+}
+
+const std::string& writer_of(const Ownership& map, std::uint64_t name_digest) {
+  return map.current.owner(name_digest);
+}
+
+std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+                                    const Pieces& pieces) {
+  auto out = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+  std::erase_if(out, [&](const std::string& id) { return ownership_has(set.lost, id); });
+  return out;
+}
+
+namespace {
+
+/// Whether newer sets have the name, whatever this one's members do.
+bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& pieces) {
+  if (!pieces.many() || set.only_for.empty()) return false;
+  const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+  return std::any_of(homes.begin(), homes.end(),
+                     [&](const std::string& id) { return !ownership_has(set.only_for, id); });
+}
+
+/// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
+ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
+                   std::uint64_t name_digest, const Pieces& pieces) {
+  ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
+  const bool is_sure = !out.homes.empty();
+  out.all_needed = !is_sure;
+  if (is_sure && ownership_has(out.homes, self)) out.homes.clear();
+  if (is_sure) return out;
+  // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
+  if (pieces.many())
+    for (const Member& member : map.members) out.homes.push_back(member.id);
+  else
+    for (const std::string& id :
+         ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last))))
+      if (map.find(id) != nullptr) out.homes.push_back(id);
+  std::erase(out.homes, self);
+  return out;
+}
+
+}  // namespace
+
+std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
+                                  std::uint64_t name_digest, const Pieces& pieces,
+                                  std::uint64_t found) {
+  std::vector<ReadGroup> out;
+  for (const PastSet& set : map.past) {
+    if (found > set.last) break;  // sets are sorted: all further ones are older still
+    if (is_given(set, name_digest, pieces)) continue;
+    ReadGroup group = group_of(map, set, self, name_digest, pieces);
+    const bool asked = std::any_of(out.begin(), out.end(), [&](const ReadGroup& newer) {
+      return newer.homes == group.homes && newer.all_needed == group.all_needed;
+    });
+    if (!group.homes.empty() && !asked) out.push_back(std::move(group));
+  }
+  return out;
+}
+
+std::vector<std::string> may_hold_any(const Ownership& map) {
+  std::vector<std::string> out;
+  const auto take = [&](const NodeSet& set) {
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if (map.find(set.id(i)) != nullptr) out.push_back(set.id(i));
+  };
+  take(map.current);
+  for (const PastSet& set : map.past) take(set.nodes);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool may_drop_tombstone(const Ownership& map, std::string_view self, std::uint64_t name_digest,
+                        const Pieces& pieces, bool others_confirmed) {
+  if (!SAFETY("safety.keep_tombstones")) return true;
+  const auto present = ids_of(map.current, map.current.homes(name_digest, pieces.at(map.version)));
+  if (!ownership_has(present, self)) return false;
+  if (!others_confirmed) return false;
+  return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
+    const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
+    return std::all_of(homes.begin(), homes.end(), [&](const std::string& home) {
+      return ownership_has(present, home) || map.find(home) == nullptr;
+    });
+  });
+}
+
+bool accepts_copy(const Ownership& map, std::string_view self, std::uint64_t name_digest,
+                  const Pieces& pieces, const CopySender& sender) {
+  if (SAFETY("safety.refuse_old_copies") && sender.map_version < map.version) return false;
+  if (SAFETY("safety.refuse_fenced") && map.find(sender.id) == nullptr) return false;
+  return map.current.is_home(self, name_digest, pieces.at(map.version));
+}
+
+}  // namespace tarn::cluster

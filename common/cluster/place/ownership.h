@@ -1,0 +1,177 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/cluster/place/node_set.h"
+#include "common/cluster/place/pieces.h"
+
+namespace tarn::cluster {
+
+// Who may own, hold and read a name while the cluster changes (docs/decisions/011). Pure values and
+// functions: no clock, no I/O, no locks.
+
+/// What keeps a target from owning names. The first two are AIStore's; several may be set.
+/// What begins with kStops keeps it from nothing: it is what an operator wants of a node that is
+/// put aside or leaves, so that whoever leads goes on with it.
+enum : std::uint64_t {
+  kMaintenance = 4,      ///< put aside by an operator: alive, its names move away
+  kDecommission = 8,     ///< leaves for good: alive, its names move away
+  kDown = 1U << 16U,     ///< its lease ended: others take its writes, nothing is moved for that
+  kOut = 1U << 17U,      ///< down for `out_after`, or put out: what it held is made again elsewhere
+  kStops = 1U << 18U,    ///< ends its process when nothing of it is needed any more
+  kErases = 1U << 19U,   ///< erases what users have stored there when it is out of the map
+  kGivenUp = 1U << 20U,  ///< its names do not move: what only it holds is given up
+};
+
+/// A target in the map.
+struct Member {
+  std::string id;
+  std::uint64_t digest = 0;  ///< placement_digest(id)
+  double weight = 1.0;
+  std::uint32_t drives = 1;  ///< between how many slices are spread there (slice_plan.h)
+  std::uint64_t flags = 0;
+  /// What of its drives this map knows (TargetWord::drive_set).
+  std::uint64_t drive_set = 0;
+
+  [[nodiscard]] bool owns() const {
+    return (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
+  }
+};
+
+/// Targets that owned names in map versions up to `last` and may still hold some.
+struct PastSet {
+  std::uint64_t last = 0;
+  NodeSet nodes;
+  /// Those of `nodes` that may have lost what they held: they are no members any more, or a drive
+  /// of theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
+  std::vector<std::string> lost;
+  /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
+  /// had no other home in it than these; all others were given to the homes of newer sets. Sorted.
+  std::vector<std::string> only_for;
+  /// Ownership::copies_since as it was then: equal sets stand for other homes when it differs.
+  std::uint64_t copies_since = 0;
+
+  bool operator==(const PastSet& other) const = default;
+};
+
+/// The part of the cluster map that says whose a name is. Immutable once published.
+///
+/// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
+/// all below `version`; no two sets are equal. A past set stays until each of its members has said
+/// that it holds no name that is not its own, and that it has given away what others shall have: so
+/// whatever was acknowledged lies at each home of `current` or of some past set, unless that has
+/// lost it, and what a past set took has a generation whose map version is at most its `last`.
+struct Ownership {
+  std::uint64_t version = 0;
+  std::vector<Member> members;  ///< by id
+  /// With one drive each: whose a name is does not depend on how many they have.
+  NodeSet current;
+  std::vector<PastSet> past;
+  /// The version with which the number of copies on nodes changed last, of any bucket.
+  std::uint64_t copies_since = 0;
+
+  [[nodiscard]] const Member* find(std::string_view id) const;
+};
+
+/// The map after `map`, with these members. Its version is one higher; the set that owned until now
+/// becomes a past set when it is another.
+[[nodiscard]] Ownership with_members(const Ownership& map, std::vector<Member> members);
+/// Sets and clears flags of one member. Nothing when that changes nothing, or there is no such one.
+[[nodiscard]] std::optional<Ownership> with_flags(const Ownership& map, std::string_view id,
+                                                  std::uint64_t set, std::uint64_t clear);
+/// A target joins, or comes with another weight or number of drives; its flags are as given.
+[[nodiscard]] Ownership with_member(const Ownership& map, Member member);
+/// The map without `id`, which past sets have as lost: what only it held is given up. It is fenced
+/// by that: a target that is not in the map may join only when it is empty. Nothing when it is not
+/// a member.
+[[nodiscard]] std::optional<Ownership> without_member(const Ownership& map, std::string_view id);
+/// The map in which member `id` owns what it did, and is not believed to have anything that it had
+/// until now; `drive_set` is what it says of its drives.
+[[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
+                                  std::uint64_t drive_set);
+/// The map from which on a bucket has another number of pieces (Pieces): the set that owned until
+/// now becomes a past set, with the homes that names had, though nobody came or went.
+[[nodiscard]] Ownership with_other_copies(const Ownership& map);
+/// Adds to what a bucket had before that it had `pieces` until the map `next`, which
+/// with_other_copies() made, and forgets what no past set is left of.
+void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces);
+/// The map without the past sets of which `done` (called with an id) is true for all who are still
+/// members; where somebody has lost what it had, for all members.
+/// Nothing when there is no such set.
+template <class Done>
+[[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
+
+/// The map in which past sets whose members have all `done`, but for those that are out, are kept
+/// for the sake of the latter only, and of what was lost. Nothing when that changes nothing.
+[[nodiscard]] std::optional<Ownership> with_given_sets(
+    const Ownership& map, const std::function<bool(const std::string&)>& done);
+
+/// The target that takes the writes of a name, once it may (hand_over.h). Empty: nobody.
+[[nodiscard]] const std::string& writer_of(const Ownership& map, std::uint64_t name_digest);
+
+/// Targets that may hold what the ones asked before them do not have.
+struct ReadGroup {
+  /// A record whose generation has a higher map version than this is newer than anything here.
+  std::uint64_t last = 0;
+  /// In HRW order.
+  std::vector<std::string> homes;
+  /// What was acknowledged lies on each of them, so the word of one is enough; or, when all are
+  /// needed, on none for certain, because each may have lost it.
+  bool all_needed = false;
+
+  bool operator==(const ReadGroup&) const = default;
+};
+/// Whom a home must ask before it vouches for an answer, newest set first: those past sets in
+/// which `self` has no home of the name, or has lost what it had. `found`: the map version of the
+/// best generation seen so far, 0 for none; groups that cannot have anything newer are left out.
+/// Empty: what `self` has is the answer, a miss as well.
+[[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
+                                                std::uint64_t name_digest, const Pieces& pieces,
+                                                std::uint64_t found);
+
+/// The homes of a name in a past set that have not lost what they had. In HRW order.
+[[nodiscard]] std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
+                                                  const Pieces& pieces);
+
+/// All that may hold any name: who must answer before a list is complete. Sorted.
+[[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
+
+/// Whether a tombstone at home `self` may be forgotten: nobody but the present homes may hold the
+/// name, and `others_confirmed`, all other present homes have this tombstone or something newer.
+/// Since the map in which that is so is a later one than that of any copy still on its way, such
+/// copies are refused (accepts_copy).
+[[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
+                                      std::uint64_t name_digest, const Pieces& pieces,
+                                      bool others_confirmed);
+/// Who sends a moved copy, and the map version by which it does.
+struct CopySender {
+  std::string id;
+  std::uint64_t map_version = 0;
+};
+/// Whether `self`, which knows `map`, takes a copy from `sender`: not when that acted on an older
+/// map, or is fenced. A receiver that is behind fetches the newer map first.
+[[nodiscard]] bool accepts_copy(const Ownership& map, std::string_view self,
+                                std::uint64_t name_digest, const Pieces& pieces,
+                                const CopySender& sender);
+
+template <class Done>
+std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done) {
+  Ownership next = map;
+  std::erase_if(next.past, [&](const PastSet& set) {
+    for (std::size_t i = 0; i < set.nodes.size(); ++i)
+      if (map.find(set.nodes.id(i)) != nullptr && !done(set.nodes.id(i))) return false;
+    return set.lost.empty() || std::all_of(map.members.begin(), map.members.end(),
+                                           [&](const Member& each) { return done(each.id); });
+  });
+  if (next.past.size() == map.past.size()) return std::nullopt;
+  ++next.version;
+  return next;
+}
+
+}  // namespace tarn::cluster

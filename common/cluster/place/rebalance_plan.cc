@@ -1,0 +1,121 @@
+#include "common/cluster/place/rebalance_plan.h"
+
+#include <algorithm>
+
+namespace tarn::cluster {
+namespace {
+
+using Ids = std::vector<std::string>;
+
+Ids homes_in(const NodeSet& set, std::uint64_t digest, std::size_t pieces) {
+  Ids out;
+  for (const Home& home : set.homes(digest, pieces))
+    if (home.drive == 0) out.push_back(set.id(home.node));
+  return out;
+}
+
+bool rebalance_plan_has(const Ids& ids, std::string_view id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+Ids minus(const Ids& from, const Ids& other) {
+  Ids out;
+  for (const std::string& id : from)
+    if (!rebalance_plan_has(other, id)) out.push_back(id);
+  return out;
+}
+
+enum class Leaver : std::uint8_t { alive, down, gone };
+Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string& id) {
+  const Member* member = map.find(id);
+  if (member == nullptr || (member->flags & kOut) != 0 || rebalance_plan_has(set.lost, id))
+    return Leaver::gone;
+  return (member->flags & kDown) != 0 ? Leaver::down : Leaver::alive;
+}
+
+/// Who gives the name to the i-th new home: the i-th home that leaves; the first that stays when
+/// that one is gone, or there were fewer homes than now; the first that leaves when none stays;
+/// nobody when it is only down. Empty: nobody.
+std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers, const Ids& stayers,
+                   std::size_t i) {
+  if (i < leavers.size()) {
+    switch (leaver_state(map, set, leavers[i])) {
+      case Leaver::alive: return leavers[i];
+      case Leaver::down: return "";
+      case Leaver::gone: break;
+    }
+  }
+  if (!stayers.empty()) return stayers.front();
+  for (const std::string& id : leavers)
+    if (leaver_state(map, set, id) == Leaver::alive) return id;
+  return "";
+}
+
+/// Those of the homes `present` to which `self` gives the name because of one past set.
+Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
+              std::uint64_t digest, const Pieces& pieces, const Ids& present) {
+  const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
+  const Ids sure = sure_homes(set, digest, pieces);
+  // Whoever has it still, was given it meanwhile, or has it back with a drive, gives it to all.
+  const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
+  if (pieces.many() && (sure.empty() || is_lost)) return minus(present, {self});
+  if (!rebalance_plan_has(sure, self)) return {};
+  Ids out;
+  const Ids stayers = minus(sure, minus(sure, present));
+  const Ids leavers = minus(before, stayers);
+  const Ids fresh = minus(present, sure);
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    if (sender(map, set, leavers, stayers, i) == self) out.push_back(fresh[i]);
+  return out;
+}
+
+}  // namespace
+
+NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t name_digest,
+                   const Pieces& pieces) {
+  NamePlan plan;
+  if (!pieces.many() && map.current.owner(name_digest) == self) {
+    plan.keep = true;  // nearly all names, and nobody lacks them
+    return plan;
+  }
+  const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
+  plan.keep = rebalance_plan_has(present, self);
+  for (const PastSet& set : map.past)
+    for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
+      if (!rebalance_plan_has(plan.send, id)) plan.send.push_back(std::move(id));
+  if (plan.keep) return plan;
+  // A stray, or one whose place nobody takes: the owner judges it by its generation.
+  if (plan.send.empty() && !present.empty()) plan.send.push_back(present.front());
+  plan.confirm = minus(present, plan.send);
+  return plan;
+}
+
+void count_move(MoveCount& count, const NodeSet& before, const NodeSet& after,
+                std::uint64_t name_digest) {
+  ++count.names;
+  const std::string& from = before.owner(name_digest);
+  const std::string& to = after.owner(name_digest);
+  if (from == to) return;
+  ++count.moved;
+  if (after.contains(from) && before.contains(to)) ++count.needless;
+}
+
+double least_share(const NodeSet& before, const NodeSet& after) {
+  const auto total = [](const NodeSet& set) {
+    double sum = 0;
+    for (std::size_t i = 0; i < set.size(); ++i) sum += set.weight(i);
+    return sum;
+  };
+  const auto share_before = [&, all = total(before)](const std::string& id) {
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (before.id(i) == id) return before.weight(i) / all;
+    return 0.0;
+  };
+  double out = 0;
+  const double all = total(after);
+  for (std::size_t i = 0; i < after.size(); ++i)
+    out += std::max(0.0, after.weight(i) / all - share_before(after.id(i)));
+  return out;
+}
+
+}  // namespace tarn::cluster

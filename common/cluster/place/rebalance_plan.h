@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/cluster/place/ownership.h"
+
+namespace tarn::cluster {
+
+/// What a target does with one name that it holds. A receiver is offered name and generation first
+/// and takes the bytes only when it has nothing as new, so a name offered by two moves once.
+struct NamePlan {
+  bool keep = false;              ///< it is a home
+  std::vector<std::string> send;  ///< homes that may lack it; we are the one who gives it to them
+  /// When it is not kept: the other homes, which others give it to. All must have it before it goes
+  /// here: somebody who asks us hears that we have nothing, and believes it.
+  std::vector<std::string> confirm;
+};
+
+/// The plan of `self` for one name under `map`; nothing moves because a target is merely down. What
+/// is not kept goes once all of `send` and `confirm` have it, durably, under the same map version,
+/// and no write of it is under way here. Pure; a fresh plan is made from the newest map whenever
+/// that changes, so overlapping changes converge to the last one.
+[[nodiscard]] NamePlan plan_name(const Ownership& map, std::string_view self,
+                                 std::uint64_t name_digest, const Pieces& pieces);
+
+/// Names that a change from one set to another moves, with one copy each.
+struct MoveCount {
+  std::uint64_t names = 0;
+  std::uint64_t moved = 0;
+  std::uint64_t needless = 0;  ///< of these, between two targets that are in both sets
+};
+/// Counts one name.
+void count_move(MoveCount& count, const NodeSet& before, const NodeSet& after,
+                std::uint64_t name_digest);
+/// The share of all names that a change must move at least: what the weights of those who gain
+/// demand.
+[[nodiscard]] double least_share(const NodeSet& before, const NodeSet& after);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/cluster/place/ownership.h"
+
+namespace tarn::cluster {
+
+// Which target shall have which slice of an object (docs/decisions/019). Pure functions.
+
+/// The targets between which slices are spread: members that stay, those that are down included,
+/// since nothing is moved for that. Without who is out, put aside, or leaves.
+[[nodiscard]] NodeSet standing_members(const Ownership& map);
+
+/// Where a slice belongs; `id` empty: nowhere, there are not enough drives that take it.
+struct SlicePlace {
+  std::string id;
+  /// The how-manieth slice of the object it is at this target, from 0: each shall lie on a drive
+  /// of its own.
+  std::uint32_t rank = 0;
+
+  bool operator==(const SlicePlace&) const = default;
+};
+
+/// What is known of one object's slices.
+struct SliceNeeds {
+  std::uint64_t name_digest = 0;
+  std::size_t slices = 0;  ///< k + m
+  /// The owner has the whole object beside them: slices lie on others, while there are enough.
+  bool after_owner = false;
+  /// For each slice the target that has it, empty for nobody; no entries at all for a new object.
+  std::span<const std::string> homes;
+  /// Bit i: slice i is there, or will be again without anybody's doing. Others are to be made anew.
+  std::uint32_t good = 0;
+  /// Whether a target can take a slice now: it is up and has room.
+  std::function<bool(const std::string&)> takes;
+};
+
+/// A place for each slice. Homes are a set: a slice whose target is one of the wanted ones stays,
+/// whatever its number, and only as many others move as there are wanted places without one. Where
+/// a wanted place cannot be taken now, a good slice stays where it is, and another one goes to the
+/// target with the fewest slices of the object that takes it.
+[[nodiscard]] std::vector<SlicePlace> plan_slices(const NodeSet& standing, const SliceNeeds& needs);
+
+/// Whether more slices would be together at one target than when all take them, or a slice has no
+/// place: then losses that the code could bear otherwise may be too many. Another target than the
+/// wanted one is as good, if it has no more of them than that one would.
+[[nodiscard]] bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
+                                std::span<const SlicePlace> places);
+
+/// Room and safety of a cluster for objects of k + m slices while all of its targets take some.
+struct SliceReach {
+  std::size_t drives = 0;  ///< of all targets: each slice of an object lies on one of its own
+  std::size_t nodes = 0;   ///< that any object survives the loss of, if it has all its slices
+};
+/// `after_owner` as SliceNeeds has it.
+[[nodiscard]] SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m,
+                                     bool after_owner);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/cluster/place/ownership.h"
+
+namespace tarn::cluster {
+
+/// True if each acknowledged name of a bucket with these pieces has, in the present set or in a
+/// past one, a home that has lost nothing and of which `is_blind` (called with an id) is false: one
+/// that shows all that it has. The union of what such targets show then leaves no name out. Pure.
+[[nodiscard]] bool shows_all_names(const Ownership& map, const Pieces& pieces,
+                                   const std::function<bool(const std::string&)>& is_blind);
+
+}  // namespace tarn::cluster

@@ -1,0 +1,52 @@
+#include "common/cluster/state/config_change.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/cluster/store/keys.h"
+
+namespace tarn::cluster {
+namespace {
+
+constexpr int kConfigChangeAttemptsMax = 50;
+
+Result<ClusterConfig> config_of(const RangeResult& found) {
+  if (found.items.empty()) return ClusterConfig();
+  try {
+    return nlohmann::json::parse(found.items.front().value).get<ClusterConfig>();
+  } catch (const std::exception& problem) {
+    return fail(Errc::corrupt, "key {} of the meta store: {}", keys::kConfig, problem.what());
+  }
+}
+
+}  // namespace
+
+/// An outcome that is not known needs no look: the same change again changes nothing.
+Task<Result<ClusterConfig>> change_config(MetaStore& store, ClusterView& view, ConfigEdit change,
+                                          Clock& clock) {
+  for (int attempt = 0; attempt < kConfigChangeAttemptsMax; ++attempt) {
+    RangeRequest key{std::string(keys::kConfig), "", 0};
+    CO_TRY(const auto found, co_await store.range(std::move(key)));
+    CO_TRY(ClusterConfig config, config_of(found));
+    CO_TRY(ConfigValues values, change(config.values));
+    if (values == config.values) co_return config;
+    config.values = std::move(values);
+    ++config.version;
+    config.changed_ns = clock.wall_time().count();
+    Transaction next;
+    const Revision before = found.items.empty() ? 0 : found.items.front().mod_revision;
+    next.compare.push_back({std::string(keys::kConfig), Compare::What::mod_revision, before});
+    next.puts.push_back({std::string(keys::kConfig), nlohmann::json(config).dump(), 0});
+    next.puts.push_back({std::string(keys::kConfigVersion), std::to_string(config.version), 0});
+    CO_TRY(const auto done, co_await store.commit(std::move(next)));
+    if (!done.succeeded) continue;
+    CO_TRY_OK(co_await view.fresh());
+    co_return config;
+  }
+  co_return fail(Errc::unavailable, "the configuration is being changed by others all the time");
+}
+
+}  // namespace tarn::cluster
