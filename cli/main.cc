@@ -12,10 +12,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/admin_commands.h"
-#include "cli/commands.h"
-#include "cli/printing.h"
-#include "cli/redundancy_command.h"
+#include "cli/base/printing.h"
+#include "cli/commands/admin_commands.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/redundancy_command.h"
 
 namespace tarn::cli {
 namespace {

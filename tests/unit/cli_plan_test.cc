@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
-#include "cli/bench.h"
-#include "cli/completion.h"
-#include "cli/plan.h"
+#include "cli/tools/bench.h"
+#include "cli/tools/completion.h"
+#include "cli/tools/plan.h"
 
 namespace tarn::cli {
 

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/progress.h"
-#include "cli/tree_walk.h"
+#include "cli/base/progress.h"
+#include "cli/transfer/tree_walk.h"
 #include "tests/unit/run_task.h"
 
 namespace tarn::cli {

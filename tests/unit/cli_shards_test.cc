@@ -7,10 +7,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/shard_cutter.h"
-#include "cli/shard_names.h"
-#include "cli/spool.h"
-#include "cli/tar_stream.h"
+#include "cli/shards/shard_cutter.h"
+#include "cli/shards/shard_names.h"
+#include "cli/shards/spool.h"
+#include "cli/shards/tar_stream.h"
 #include "tests/unit/run_task.h"
 
 namespace tarn::cli {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/names.h"
-#include "cli/templates.h"
+#include "cli/base/names.h"
+#include "cli/base/templates.h"
 #include "common/api/name_template.h"
 
 namespace tarn::cli {

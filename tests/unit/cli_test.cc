@@ -6,13 +6,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/exit_code.h"
-#include "cli/export_files.h"
-#include "cli/partial_name.h"
-#include "cli/patience.h"
-#include "cli/place.h"
-#include "cli/printing.h"
-#include "cli/scratch_file.h"
+#include "cli/base/exit_code.h"
+#include "cli/base/patience.h"
+#include "cli/base/place.h"
+#include "cli/base/printing.h"
+#include "cli/drives/export_files.h"
+#include "cli/transfer/partial_name.h"
+#include "cli/transfer/scratch_file.h"
 #include "common/base/hash.h"
 #include "tests/unit/run_task.h"
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/wait_words.h"
+#include "cli/tools/wait_words.h"
 
 using nlohmann::ordered_json;
 

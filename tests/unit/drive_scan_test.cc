@@ -1,10 +1,10 @@
 // What an export finds on drives that hold pieces of objects, too.
 
-#include "cli/drive_scan.h"
+#include "cli/drives/drive_scan.h"
 
 #include <fstream>
 
-#include "cli/slice_files.h"
+#include "cli/drives/slice_files.h"
 #include "target/drive_identity.h"
 #include "tests/unit/piece_fixture.h"
 

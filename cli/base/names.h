@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/base/place.h"
+#include "cli/base/session.h"
+
+namespace tarn::cli {
+
+/// The objects that words of a command line stand for, in order: templates are expanded
+/// (templates.h), and a name with %06d stands for all objects with such a name that there are, in
+/// the order of their numbers; not_found when there is none. With `literal` every word is a name.
+Task<Result<std::vector<Place>>> resolve_objects(Session& session, std::vector<std::string> words,
+                                                 bool literal);
+
+/// Where objects or files go that are called `names` (last components), as `where` says: to a
+/// bucket or a prefix that ends in '/', under their names; numbered by %06d from 0 on; to the names
+/// of a template, one each; a single one to `where` itself. invalid_argument when two would get the
+/// same name, or when it is not clear where they shall go. Pure.
+[[nodiscard]] Result<std::vector<Place>> destinations(const std::vector<std::string>& names,
+                                                      const std::string& where, bool literal);
+
+/// invalid_argument that names a name which stands twice in `names`.
+[[nodiscard]] Status check_distinct(const std::vector<std::string>& names,
+                                    const std::string& where);
+
+/// What stands behind the last '/'.
+[[nodiscard]] std::string base_name(const std::string& path);
+
+}  // namespace tarn::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/base/session.h"
+
+namespace tarn::cli {
+
+/// The drives of a cluster, as its targets name them.
+struct ClusterDrives {
+  std::vector<std::string> here;  ///< directories of this machine
+  std::size_t elsewhere = 0;      ///< how many are on other machines, or named by a relative path
+};
+
+/// Asks every target for its drives in use. One is here when the directory of that name says that
+/// it belongs to that target. forbidden when it may be, but this user cannot look; unavailable when
+/// a target does not answer.
+Task<Result<ClusterDrives>> cluster_drives(Session& session);
+
+}  // namespace tarn::cli

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/base/session.h"
+
+namespace tarn::cli {
+
+/// A node of the cluster map, and what it says of itself.
+struct NodeHealth {
+  enum class State : std::uint8_t { up, not_ready, down };
+  std::string id;
+  std::string role;  ///< "proxy" or "target"
+  std::string url;
+  State state = State::down;
+  std::string aside;              ///< "maintenance", "leaving", or empty
+  std::string reason;             ///< why it is not up
+  std::uint64_t map_version = 0;  ///< that it holds; 0 when it does not answer
+};
+[[nodiscard]] std::string_view to_string(NodeHealth::State state);
+
+struct ClusterHealth {
+  std::string uuid;
+  std::string primary;
+  std::uint64_t map_version = 0;  ///< the newest that any node holds
+  std::vector<NodeHealth> nodes;
+  std::uint64_t past_sets = 0;  ///< of targets that may hold names of others; 0: all is at home
+  bool held = false;            ///< nothing moves, since an operator said so
+
+  /// Empty when every node is up and holds the newest map, and all names are at home; else what is
+  /// not so, and why. Who is in maintenance may be down.
+  [[nodiscard]] std::string complaint() const;
+};
+
+/// Asks the endpoint for the map, and every node in it for itself: a node that does not answer
+/// within `limit` is down.
+Task<Result<ClusterHealth>> cluster_health(Session& session, std::chrono::milliseconds limit);
+
+}  // namespace tarn::cli

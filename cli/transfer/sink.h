@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/transfer/partial_name.h"
+#include "cli/transfer/scratch_file.h"
+#include "common/base/error.h"
+#include "common/base/hash.h"
+#include "common/base/unique_fd.h"
+
+namespace tarn::cli {
+
+/// What takes the bytes of a GET. Blocks.
+class Destination {
+ public:
+  Destination() = default;
+  virtual ~Destination() = default;
+  /// Whether an earlier run left bytes that take_up() may use.
+  [[nodiscard]] virtual bool has_leftovers() const { return false; }
+  /// The object is this one: how many of its first bytes are there already, which `hash` then has
+  /// seen, and write() goes on behind them. What is there of other contents is removed.
+  [[nodiscard]] virtual Result<std::uint64_t> take_up(const Content&, Xxh64Stream&) {
+    return std::uint64_t{0};
+  }
+  /// The bytes that write() will bring are those of this object, from the first on.
+  virtual Status begin(const Content&) { return {}; }
+  virtual Status write(std::span<const std::byte> bytes) = 0;
+  /// Forgets what was written. False when it cannot be taken back.
+  [[nodiscard]] virtual Result<bool> restart() = 0;
+  /// The transfer is given up, what was written shall stay for take_up(). Where it is, or empty.
+  virtual std::string keep() { return {}; }
+  /// All is there and right.
+  virtual Status publish() = 0;
+
+ protected:
+  Destination(Destination&&) = default;
+  Destination& operator=(Destination&&) = default;
+};
+
+/// Where `get` writes: a file that appears when it is complete, or a stream (standard output, a
+/// pipe, a device), whose bytes cannot be taken back. Until it is complete a file is under its
+/// partial_name(), where the next run finds it when this one is killed.
+class Sink : public Destination {
+ public:
+  /// "-" is the standard output. `partials`: partial_names_in() the directory of the file.
+  [[nodiscard]] static Result<Sink> open(const std::string& path,
+                                         const std::vector<std::string>& partials);
+
+  [[nodiscard]] bool has_leftovers() const override { return !leftovers_.empty(); }
+  [[nodiscard]] Result<std::uint64_t> take_up(const Content& content, Xxh64Stream& hash) override;
+  Status begin(const Content& content) override;
+  Status write(std::span<const std::byte> bytes) override;
+  [[nodiscard]] Result<bool> restart() override;
+  std::string keep() override;
+  /// The file gets its name.
+  Status publish() override;
+
+ private:
+  Status open_directory();
+  Status create(const Content& content);
+
+  std::string path_;
+  UniqueFd stream_;
+  std::string directory_path_;
+  std::string name_;
+  UniqueFd directory_;
+  std::vector<std::string> leftovers_;
+  std::unique_ptr<ScratchFile> file_;
+  bool written_ = false;
+};
+
+}  // namespace tarn::cli
