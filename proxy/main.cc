@@ -15,7 +15,7 @@
 #include "common/base/process.h"
 #include "common/base/settings.h"
 #include "common/obs/log.h"
-#include "proxy/options.h"
+#include "proxy/core/options.h"
 #include "proxy/proxy.h"
 
 namespace {

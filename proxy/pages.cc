@@ -2,8 +2,8 @@
 
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
-#include "proxy/assign.h"
-#include "proxy/staleness.h"
+#include "proxy/core/staleness.h"
+#include "proxy/object/assign.h"
 
 namespace tarn::proxy {
 namespace {

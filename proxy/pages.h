@@ -6,8 +6,8 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/router.h"
-#include "proxy/list.h"
-#include "proxy/services.h"
+#include "proxy/core/services.h"
+#include "proxy/list/list.h"
 
 namespace tarn::proxy {
 

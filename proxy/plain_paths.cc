@@ -1,8 +1,8 @@
 #include "proxy/plain_paths.h"
 
 #include "common/base/encoding.h"
-#include "proxy/assign.h"
-#include "proxy/buckets.h"
+#include "proxy/bucket/buckets.h"
+#include "proxy/object/assign.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {

@@ -6,7 +6,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/http/router.h"
-#include "proxy/services.h"
+#include "proxy/core/services.h"
 
 namespace tarn::proxy {
 

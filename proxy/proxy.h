@@ -21,11 +21,11 @@
 #include "common/security/cluster_secret.h"
 #include "common/security/node_auth.h"
 #include "common/security/redirect_token.h"
-#include "proxy/jobs.h"
-#include "proxy/options.h"
-#include "proxy/redundancy_board.h"
-#include "proxy/services.h"
-#include "proxy/suspects.h"
+#include "proxy/admin/redundancy_board.h"
+#include "proxy/core/options.h"
+#include "proxy/core/services.h"
+#include "proxy/jobs/jobs.h"
+#include "proxy/watch/suspects.h"
 
 namespace tarn::proxy {
 

@@ -1,10 +1,10 @@
 #include "proxy/routes.h"
 
-#include "proxy/action.h"
-#include "proxy/buckets.h"
-#include "proxy/cluster_actions.h"
-#include "proxy/cluster_queries.h"
-#include "proxy/member_actions.h"
+#include "proxy/admin/cluster_actions.h"
+#include "proxy/admin/cluster_queries.h"
+#include "proxy/admin/member_actions.h"
+#include "proxy/bucket/buckets.h"
+#include "proxy/core/action.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "common/http/router.h"
+#include "proxy/core/services.h"
 #include "proxy/plain_paths.h"
-#include "proxy/services.h"
 
 namespace tarn::proxy {
 

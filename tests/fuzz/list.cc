@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/list_page.h"
-#include "proxy/list_codec.h"
-#include "proxy/list_request.h"
+#include "proxy/list/list_codec.h"
+#include "proxy/list/list_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tarn::proxy;

@@ -12,7 +12,7 @@
 #include "common/http/node_auth_filter.h"
 #include "common/http/router.h"
 #include "common/http/server.h"
-#include "proxy/meta_gateway.h"
+#include "proxy/watch/meta_gateway.h"
 #include "tests/conformance/meta_store_checks.h"
 #include "tests/unit/run_task.h"
 

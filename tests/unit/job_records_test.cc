@@ -11,8 +11,8 @@
 
 #include "common/cluster/store/embedded_store.h"
 #include "common/cluster/store/keys.h"
-#include "proxy/jobs.h"
-#include "proxy/kept_jobs.h"
+#include "proxy/jobs/jobs.h"
+#include "proxy/jobs/kept_jobs.h"
 #include "tests/unit/run_task.h"
 
 using namespace tarn;

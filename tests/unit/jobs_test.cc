@@ -3,7 +3,7 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/api/summary.h"
-#include "proxy/job_answers.h"
+#include "proxy/admin/job_answers.h"
 
 using namespace tarn;
 using namespace tarn::proxy;

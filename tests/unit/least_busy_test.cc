@@ -1,6 +1,6 @@
 // Which home of a name with copies on nodes a proxy sends a reader to.
 
-#include "proxy/least_busy.h"
+#include "proxy/watch/least_busy.h"
 
 #include <array>
 #include <random>

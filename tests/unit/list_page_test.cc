@@ -5,7 +5,7 @@
 
 #include "common/api/list_fields.h"
 #include "common/api/msgpack.h"
-#include "proxy/list_codec.h"
+#include "proxy/list/list_codec.h"
 
 using namespace tarn;
 using namespace tarn::api;

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/api/list_merge.h"
-#include "proxy/list_codec.h"
+#include "proxy/list/list_codec.h"
 #include "target/index.h"
 #include "target/list_page.h"
 

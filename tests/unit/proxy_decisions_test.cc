@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/place/hrw.h"
-#include "proxy/action.h"
-#include "proxy/assign.h"
-#include "proxy/list_request.h"
-#include "proxy/options.h"
+#include "proxy/core/action.h"
+#include "proxy/core/options.h"
+#include "proxy/list/list_request.h"
+#include "proxy/object/assign.h"
 #include "proxy/pages.h"
 
 using namespace tarn;

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/rebuild_plan.h"
-#include "proxy/rebuild_sum.h"
-#include "proxy/rebuild_waits.h"
+#include "proxy/jobs/rebuild_sum.h"
+#include "proxy/jobs/rebuild_waits.h"
 #include "target/move_pace.h"
 #include "target/rebuild_watch.h"
 

@@ -13,9 +13,9 @@
 
 #include "common/api/copy_counts.h"
 #include "common/api/first_names.h"
-#include "proxy/redundancy_board.h"
-#include "proxy/redundancy_tally.h"
-#include "proxy/scrub_ages.h"
+#include "proxy/admin/redundancy_board.h"
+#include "proxy/admin/redundancy_tally.h"
+#include "proxy/jobs/scrub_ages.h"
 
 using namespace tarn;
 using namespace tarn::proxy;

@@ -30,7 +30,7 @@
 ///   /tarn/ended/<id>                           1                           that target has ended with the
 ///                                                                          cluster (cluster_end.h)
 ///   /tarn-jobs/last                            id of the last job begun    written with each
-///   /tarn-jobs/job/<id>                        Job (proxy/job.h)           compare its revision
+///   /tarn-jobs/job/<id>                        Job (proxy/jobs/job.h)      compare its revision
 ///
 /// Jobs lie outside of /tarn/, which every node follows: only proxies need to hear of them.
 /// The versions have keys of their own so that a node can ask every second whether what it knows is

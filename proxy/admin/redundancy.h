@@ -1,0 +1,19 @@
+#pragma once
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/message.h"
+#include "common/http/router.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// GET /v1/cluster?what=redundancy[&bucket=..][&lost_after=..], Tarn's own: how many copies and
+/// slices the objects of each bucket have, counted from the indexes of all targets, when all of it
+/// was last read, which objects are lost, and why others are not whole again. Targets that do not
+/// answer are left out, and named. With `bucket`, `list=STATE` and `after` a page of the names of
+/// the objects in that state (api::ObjectState) instead of numbers.
+Task<Result<http::Response>> answer_redundancy(const Services& services,
+                                               const http::Request& request);
+
+}  // namespace tarn::proxy

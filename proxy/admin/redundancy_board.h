@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <prometheus/metric_family.h>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/cluster/state/state.h"
+#include "proxy/admin/redundancy_tally.h"
+
+namespace tarn::proxy {
+
+/// What was counted last of each bucket, for the metrics. Nothing is shown that may be wrong by
+/// now: what a count failed of goes at once, and so does what was counted longer ago than three
+/// rounds of all buckets take. Thread-safe.
+class RedundancyBoard {
+ public:
+  struct Counted {
+    Redundancy redundancy;
+    BootTime began{};  ///< the count
+    /// As unverified_since() (scrub_ages.h) has it.
+    std::optional<std::int64_t> verified_ns;
+  };
+
+  /// All buckets are about to be counted; once that has ended, again after `interval`.
+  void round_begins(BootTime now, std::chrono::nanoseconds interval);
+  void put(BucketId bucket, Counted counted);
+  /// It could not be counted.
+  void drop(BucketId bucket);
+  /// All buckets have been counted, or tried.
+  void round_ends(BootTime now);
+  /// Somebody else counts.
+  void clear();
+
+  /// The gauges of docs/metrics.md, "Redundancy", of the buckets that are in `state`.
+  [[nodiscard]] std::vector<prometheus::MetricFamily> gauges(const cluster::ClusterState& state,
+                                                             BootTime now, WallTime wall) const;
+
+ private:
+  [[nodiscard]] bool is_stale(const Counted& counted, BootTime now) const;
+
+  mutable std::mutex mutex_;
+  std::map<BucketId, Counted> counted_;  // all guarded by mutex_
+  BootTime round_began_{};
+  std::chrono::nanoseconds interval_{};
+  std::optional<std::chrono::nanoseconds> round_took_;  ///< the last that ended
+};
+
+}  // namespace tarn::proxy

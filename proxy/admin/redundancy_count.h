@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/admin/redundancy_tally.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// How a bucket is to be counted.
+struct CountOrder {
+  std::string lost_after = {};  ///< only lost objects behind this name are named
+  std::size_t lost_max = 0;     ///< so many of them, at most
+  /// After each page of names it waits so many times as long as that took: for counts that nobody
+  /// waits for, since homes open the file of each slice.
+  unsigned rests = 0;
+  /// Objects in this state after `list_after` are named, so many at most. Then the count begins
+  /// after that name and ends with the last that is named, and its numbers are of no use.
+  std::optional<api::ObjectState> list = {};
+  std::string list_after = {};
+  std::size_t list_max = 0;
+};
+
+/// Counts the objects of a bucket by how much of each is there, now: page by page, so of any number
+/// of them no more is in memory than a page of each target. Who does not answer is left out, and
+/// said so. The bucket as it is called in `state`, or in a newer one. Errors: bucket_not_found when
+/// it is gone; unavailable when the map changes all the time; cancelled.
+Task<Result<Redundancy>> count_redundancy(const Services& services,
+                                          std::shared_ptr<const cluster::ClusterState> state,
+                                          BucketId bucket, CountOrder order);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,88 @@
+#include "proxy/bucket/multi_object.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/multi_object.h"
+#include "common/api/upstream_props.h"
+#include "common/obs/log.h"
+#include "proxy/bucket/bucket_copy.h"
+#include "proxy/core/named_error.h"
+#include "proxy/core/targets.h"
+#include "proxy/jobs/jobs.h"
+#include "proxy/jobs/object_job.h"
+#include "proxy/object/upstream.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+
+Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
+                                 const api::MultiObject& what, const cluster::ClusterState& state) {
+  Job job;
+  job.kind = action.action;
+  job.bucket = from;
+  job.to = what.to;
+  job.about = what.about;
+  if (what.to)
+    job.about = fmt::format("cp {}=>{} {}", from.display(), what.to->display(), what.about);
+  if (what.how.dry_run) job.about += " (dry run)";
+  TRY(const auto targets, targets_that_may_hold(state));
+  for (const cluster::Node* target : targets) job.parts[target->id] = {};
+  return job;
+}
+
+}  // namespace
+
+bool is_multi_object(const std::string& action) {
+  return action == api::kDeleteObjects || action == api::kCopyObjects ||
+         action == api::kEvictObjects || action == api::kPrefetchObjects;
+}
+
+Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
+                            Action action) {
+  const bool removes = action.action == api::kDeleteObjects || action.action == api::kEvictObjects;
+  if (removes != (request.head().method == http::Method::del))
+    co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
+                   removes ? "DELETE" : "POST");
+  CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, bucket));
+  const bool needs_upstream =
+      action.action == api::kEvictObjects || action.action == api::kPrefetchObjects;
+  const bool has_upstream = api::has_upstream(source.record->name);
+  if (needs_upstream && !has_upstream) {
+    const Error why{Errc::invalid_argument,
+                    fmt::format("{}: bucket \"{}\" has nothing upstream that could be fetched{}",
+                                action.action, bucket.display(),
+                                action.action == api::kEvictObjects
+                                    ? " again: its objects can be deleted (delete-listrange)"
+                                    : "")};
+    const Status sent = co_await refuse_as(request, why, kInvalidProvider);
+    co_return sent;
+  }
+  if (bucket.provider == "ht" && action.action == api::kDeleteObjects)
+    co_return fail(no_write_through(bucket));
+  CO_TRY(const api::MultiObject what, api::parse_multi_object(action.action, action.value));
+  if (what.how.dry_run && what.how.latest && has_upstream)
+    co_return fail(Errc::invalid_argument,
+                   "{}: a dry run changes nothing, but latest-ver evicts what has changed "
+                   "upstream: send one of them",
+                   action.action);
+  BucketId to{};
+  if (what.to) {
+    if (*what.to == bucket && !what.how.dry_run)
+      co_return fail(Errc::invalid_argument, "cannot copy objects of bucket \"{}\" into itself",
+                     bucket.display());
+    if (what.to->provider == "ht") co_return fail(no_write_through(*what.to));
+    CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, *what.to, *source.record));
+    to = goal.record->id;
+  }
+  CO_TRY(Job job, multi_object_new_job(action, bucket, what, *services.view.state()));
+  job.order = order_of_objects(action.value, source.record->id, to);
+  CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
+  obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,
+                         request.exchange.request_id(), id, bucket.display(), what.about);
+  const Status sent = co_await request.exchange.respond(http::Response(200, http::kText, id));
+  co_return sent;
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/cluster/state/state.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// Whether this proxy does what one proxy of the cluster does for all, by `state`: it holds a
+/// lease, and the key of the primary. At times nobody leads; two never for longer than it takes a
+/// proxy to hear of it.
+[[nodiscard]] inline bool leads(const Services& services, const cluster::ClusterState& state) {
+  if (!services.membership.lease().valid()) return false;
+  // With the embedded store there is one proxy, and no lead to be taken.
+  return services.options.etcd.endpoints.empty() || state.primary == services.node_id();
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/clock.h"
+#include "common/cluster/store/meta_store.h"
+#include "common/http/loops.h"
+#include "proxy/jobs/job.h"
+
+namespace tarn::proxy {
+
+/// What Jobs needs of its proxy. All of it must outlive the Jobs; the functions are called from any
+/// thread.
+struct JobsNode {
+  cluster::MetaStore& store;
+  Clock& clock;
+  http::TaskGroup& tasks;
+  JobDriver self;
+  std::function<bool()> holds_lease;                ///< only then jobs are begun or taken over
+  std::function<bool(const std::string&)> is_live;  ///< a proxy, as far as this one knows
+};
+
+/// Waits. When it is cancelled it ends early, or throws: as the caller wants it.
+Task<void> pause(std::chrono::milliseconds time);
+/// The same, until then.
+Task<void> pause_until(std::chrono::steady_clock::time_point deadline);
+
+/// All jobs of the cluster, and those that this proxy drives (docs/decisions/015). A record is
+/// written when a job begins, when it is to stop and when it ends, each time by compare-and-swap;
+/// of its progress only now and then. A job whose proxy is gone is taken over by another one, which
+/// begins its work again. Thread-safe.
+class Jobs {
+ public:
+  /// That this proxy drives.
+  static constexpr std::size_t kRunningMax = 100;
+  /// Progress comes to the store no more often than this.
+  static constexpr std::chrono::seconds kWriteEvery{5};
+  static constexpr std::size_t kRecordBytesMax = 1U << 20U;
+
+  explicit Jobs(JobsNode node) : node_(std::move(node)) {}
+
+  /// Does the work of a job, by its kind, as its record says. It may be called for work that was
+  /// begun before, by another proxy or by one that is gone, at any point of it: so it must be safe
+  /// to begin again. It looks at should_stop() now and then, and at is_ours() before it makes
+  /// others do something. How it ends is how the job ends: see end().
+  using Drive = std::function<Task<Status>(Job)>;
+  /// To be called once, before anything else.
+  void drive_with(Drive drive) { drive_ = std::move(drive); }
+
+  /// Why a job may not start beside one that runs; empty when it may.
+  using Refusal = std::function<std::string(const Job& running)>;
+  /// Writes the record of `job` with an id and a start, begins its work on the caller's loop, and
+  /// returns the id. conflict when `refuse` refuses it: asked about all jobs of the cluster that
+  /// run, and none begins meanwhile. unavailable when the store is, or kRunningMax are driven here.
+  Task<Result<std::string>> start(Job job, Refusal refuse = nullptr);
+  /// The same, but returns when the work is done. One that fails is forgotten: its error is here.
+  Task<Result<std::string>> carry_out(Job job, Refusal refuse = nullptr);
+  /// Writes the record of a job that has its id and whose work any proxy may begin. False when
+  /// there is, or was, a job of that id.
+  Task<Result<bool>> add_pending(Job job);
+
+  /// For who drives a job: shows it to `change`, under the lock. What it changes is written soon.
+  /// Does nothing when the job is not driven here any more.
+  void update(const std::string& id, const std::function<void(Job&)>& change);
+  [[nodiscard]] bool should_stop(const std::string& id) const;
+  /// False when somebody else drives it now, or it is gone: nothing may be begun for it any more.
+  /// Waits as long as the store is away.
+  Task<bool> is_ours(std::string id);
+
+  /// Asks a job that runs to stop, whoever drives it. Ok when it has ended. not_found, unavailable.
+  Task<Status> ask_to_stop(std::string id);
+
+  /// Makes known here all jobs that began before this call. unavailable when the store is.
+  Task<Status> catch_up();
+  /// A job as it is now; of one that is driven elsewhere the progress may be some seconds old.
+  /// not_found; unavailable when the store is and the job is not known here.
+  Task<Result<Job>> look_up(std::string id);
+  /// As known here, without a look at the store.
+  [[nodiscard]] std::optional<Job> find(const std::string& id) const;
+  /// All that are known here, in the order they started.
+  [[nodiscard]] std::vector<Job> all() const;
+  /// Those that this proxy drives, whose state it knows best. Without those whose end is being
+  /// written: only the store knows them.
+  [[nodiscard]] std::vector<Job> driven() const;
+
+  /// Follows the store. Runs until it is cancelled, as tend().
+  Task<void> follow();
+  /// Takes over what nobody drives, writes progress, forgets what ended long ago.
+  Task<void> tend();
+
+ private:
+  struct Held {
+    Job job;
+    cluster::Revision revision = 0;  ///< of the record; 0: not written yet
+    std::size_t bytes = 0;           ///< of the record
+    bool driven = false;             ///< by this proxy
+    bool changed = false;            ///< since it was written
+    bool ending = false;             ///< its end is being written: only the store has its state
+    BootTime written{0};
+  };
+  using Edit = std::function<bool(Job&)>;
+
+  Task<Result<std::string>> begin(Job& job, Refusal refuse);
+  Task<Result<bool>> commit_new(Job job, bool exclusive, cluster::Revision last);
+  Task<Status> work(Job job);
+  Task<void> run(Job job);
+  Task<void> finish(std::string id, Status result);
+  Task<void> forget(std::string id);
+  void release(const std::string& id);
+  void note_ending(const std::string& id);
+  void spawn(asio::any_io_executor executor, Job job);
+
+  Task<Result<Job>> change(std::string id, Edit edit);
+  Task<Result<bool>> write(Job next, cluster::Revision revision, std::string gone = "");
+  Task<Status> fetch(std::string id);
+  Task<Result<cluster::Revision>> load();
+  /// For who writes something new: a store that has lost the cluster must stay empty until it is
+  /// recovered. unavailable when it has.
+  Task<Result<cluster::Revision>> cluster_revision();
+  void install(const cluster::KeyValue& item);
+  void remove(const std::string& id, cluster::Revision revision);
+
+  Task<void> watch(cluster::Revision from);
+  [[nodiscard]] bool is_orphan(const Held& held) const;
+  Task<void> take_orphans();
+  Task<void> write_progress();
+  Task<void> forget_old();
+  [[nodiscard]] std::string refused(const Refusal& refuse) const;
+  [[nodiscard]] std::vector<std::string> ending() const;
+
+  JobsNode node_;
+  Drive drive_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::string, Held> jobs_;
+  cluster::Revision last_start_ = 0;  // all jobs that began up to here are known
+};
+
+}  // namespace tarn::proxy

@@ -1,0 +1,56 @@
+#include "proxy/jobs/name_source.h"
+
+#include <algorithm>
+
+#include "proxy/list/list.h"
+
+namespace tarn::proxy {
+namespace {
+
+/// Names of a template that are tried one by one: a miss costs a look into an index, about a
+/// thousand times what it costs to list a name that is there.
+constexpr std::uint64_t kTriedMax = 100'000;
+
+}  // namespace
+
+Task<Result<std::vector<std::string>>> NameSource::next(std::size_t limit) {
+  if (what_.is_list()) co_return next_of(what_.names.size(), limit);
+  const auto count = what_.pattern->count();
+  if (count && *count <= kTriedMax) co_return next_of(*count, limit);
+  auto page = co_await next_page(limit);
+  co_return page;
+}
+
+std::vector<std::string> NameSource::next_of(std::uint64_t count, std::size_t limit) {
+  std::vector<std::string> out;
+  for (; next_ < count && out.size() < limit; ++next_)
+    out.push_back(what_.is_list() ? what_.names[next_] : what_.pattern->name(next_));
+  return out;
+}
+
+/// From the next page of the bucket that has some.
+Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) {
+  std::vector<std::string> out;
+  while (out.empty() && !listed_) {
+    KnownBucket bucket{services_.view.state(), nullptr};
+    bucket.record = bucket.state->bmd.find(bucket_);
+    if (bucket.record == nullptr)
+      co_return fail(Errc::bucket_not_found, "the bucket was destroyed meanwhile");
+    ListRequest request;
+    request.prefix = what_.pattern->prefix();
+    request.after = after_;
+    request.limit = std::min(limit, ListRequest::kLimitMax);
+    request.recursive = what_.how.recursive;
+    request.cached = names_ == Names::in_cluster;
+    request.fields.size = false;
+    CO_TRY(const api::MergedPage page, co_await list_entries(services_, bucket, request));
+    for (const auto& entry : page.entries)  // a name that ends in '/' is a directory
+      if (!entry.name.ends_with('/') && what_.pattern->matches(entry.name))
+        out.emplace_back(entry.name);
+    listed_ = !page.more || page.entries.empty();
+    if (!page.entries.empty()) after_ = page.entries.back().name;
+  }
+  co_return out;
+}
+
+}  // namespace tarn::proxy

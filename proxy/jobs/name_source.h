@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/api/multi_object.h"
+#include "common/base/async.h"
+#include "common/base/ids.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// The names that a job on many objects is about, piece by piece, so that there may be millions: a
+/// client's list, the names of its template, or those that the bucket has, from lists of it, which
+/// are complete while names move. Few names of a template are made and tried; for many it is
+/// cheaper to look which of them there are.
+class NameSource {
+ public:
+  /// Of a bucket with an upstream: what upstream has, too, or what the cluster has.
+  enum class Names : std::uint8_t { all, in_cluster };
+  /// All must outlive it.
+  NameSource(const Services& services, BucketId bucket, const api::MultiObject& what, Names names)
+      : services_(services), bucket_(bucket), what_(what), names_(names) {}
+
+  /// Some more names, at most `limit`; none when there are no more. Behind an error it may be asked
+  /// again, for the same names. Errors: as list_entries(); bucket_not_found when the bucket is
+  /// gone.
+  Task<Result<std::vector<std::string>>> next(std::size_t limit);
+
+ private:
+  [[nodiscard]] std::vector<std::string> next_of(std::uint64_t count, std::size_t limit);
+  Task<Result<std::vector<std::string>>> next_page(std::size_t limit);
+
+  const Services& services_;
+  const BucketId bucket_;
+  const api::MultiObject& what_;
+  const Names names_;
+  std::uint64_t next_ = 0;  // of a list or of a template's names
+  std::string after_;       // the last name of the pages so far
+  bool listed_ = false;     // there are no more pages
+};
+
+}  // namespace tarn::proxy

@@ -1,0 +1,388 @@
+#include "proxy/jobs/object_job.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/api/upstream_props.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "proxy/jobs/jobs.h"
+#include "proxy/jobs/name_source.h"
+#include "proxy/jobs/target_lines.h"
+#include "proxy/list/list.h"
+#include "proxy/watch/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr std::string_view kObjectJobPath = "/v1/internal/objects";
+/// Names that are handed out at once; all of them are done before the next ones are.
+constexpr std::size_t kNamesOfTarget = 256;
+constexpr std::size_t kNamesMax = 32'768;
+/// How long nothing at all may be done: longer than a lease and a restart.
+constexpr auto kObjectJobPatience = 30s;
+/// The same when it was so long once, and the job goes on with what can be done.
+constexpr auto kPatienceLater = 2s;
+constexpr std::chrono::milliseconds kPauseMin{50};
+constexpr std::chrono::milliseconds kPauseMax{1'000};
+/// How long a copy that is done shows as idle.
+constexpr auto kIdle = 10s;
+
+bool may_pass(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
+         code == Errc::io;
+}
+
+/// What such a job is about.
+struct ObjectJob {
+  std::string id;
+  std::string kind;
+  BucketId bucket{};
+  BucketId to{};  ///< of a copy
+  api::MultiObject what;
+  bool again = false;     ///< some of it may have been done before
+  bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
+};
+
+Result<ObjectJob> read_job(const Job& job) {
+  const json order = json::parse(job.order);
+  ObjectJob out{.id = job.id, .kind = job.kind, .what = {}, .again = job.runs > 1};
+  out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
+  out.to = BucketId{order.at("to").get<std::uint64_t>()};
+  TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
+  out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
+  return out;
+}
+
+/// The word for what was done to an object.
+std::string_view done_by(std::string_view kind) {
+  if (kind == api::kCopyObjects) return "copied";
+  if (kind == api::kEvictObjects) return "evicted";
+  return kind == api::kPrefetchObjects ? "fetched" : "deleted";
+}
+
+Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
+
+/// One run of a job. All of it runs on one loop.
+class ObjectRun {
+ public:
+  ObjectRun(const Services& services, const ObjectJob& job)
+      : services_(services),
+        job_(job),
+        source_(services, job.bucket, job.what,
+                job.upstream ? NameSource::Names::all : NameSource::Names::in_cluster) {}
+
+  Task<Status> run();
+  /// Lets a job whose work is done be seen as idle. False when a user stopped it meanwhile.
+  Task<bool> stay_idle();
+
+ private:
+  struct Item {
+    std::string name;
+    bool again = false;   ///< it was sent before, and nobody knows what became of it
+    bool unsure = false;  ///< it was sent before, and its target does not know: not counted yet
+  };
+  /// What one target is to do.
+  struct Share {
+    const cluster::Node* target = nullptr;
+    std::vector<Item> items;
+  };
+  Task<Result<std::vector<Item>>> next_items();
+  Task<Status> work_off(std::vector<Item> items);
+  std::vector<Share> share_out(const cluster::ClusterState& state, std::vector<Item> items);
+  Task<Status> send(std::shared_ptr<const cluster::ClusterState> state, Share share);
+  Task<Status> settle(Share share, api::BatchProgress progress);
+  Result<bool> take_line(const std::string& target, const JobPart& before, const std::string& line,
+                         api::BatchProgress& out);
+  Task<Status> pause();
+  void show(const std::string& target, const JobPart& part);
+  void note_failure(const std::string& why);
+  void note_missing(const Item& item, const std::string& target);
+  [[nodiscard]] bool should_stop() const { return services_.jobs.should_stop(job_.id); }
+  [[nodiscard]] bool copies() const { return job_.what.to.has_value(); }
+  [[nodiscard]] bool fetches() const { return job_.kind == api::kPrefetchObjects; }
+
+  const Services& services_;
+  const ObjectJob& job_;
+  NameSource source_;
+  std::map<std::string, JobPart> parts_;
+  std::vector<Item> left_;  // of a round: to be sent again
+  std::uint64_t handled_ = 0;
+  std::uint64_t missing_ = 0;
+  std::uint64_t failed_ = 0;
+  std::string first_missing_;
+  std::string first_failure_;
+  std::string why_later_;
+  std::optional<SteadyTime> stuck_since_;
+  std::chrono::milliseconds pause_ = kPauseMin;
+  bool given_up_once_ = false;
+};
+
+Task<Status> ObjectRun::run() {
+  while (true) {
+    if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
+    auto items = co_await next_items();
+    if (!items) co_return fail(items.error());
+    if (items->empty()) break;
+    CO_TRY_OK(co_await work_off(std::move(*items)));
+  }
+  if (failed_ > 0)
+    co_return fail(Errc::io, "{} objects could not be {}, the first: {}", failed_,
+                   done_by(job_.kind), first_failure_);
+  if (missing_ > 0 && !job_.what.how.continue_on_error)
+    co_return fail(Errc::object_not_found, "{} of the {} objects do not exist, the first: {}",
+                   missing_, job_.what.names.size(), first_missing_);
+  co_return Status();
+}
+
+Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
+  while (true) {
+    const std::size_t targets = services_.view.state()->map.placeable_targets().size();
+    const std::size_t limit = std::clamp(targets * kNamesOfTarget, kNamesOfTarget, kNamesMax);
+    auto names = co_await source_.next(limit);
+    if (names) {
+      stuck_since_.reset();
+      std::vector<Item> out;
+      out.reserve(names->size());
+      for (std::string& name : *names) out.push_back({std::move(name), job_.again});
+      co_return out;
+    }
+    if (names.error().code == Errc::bucket_not_found) co_return fail(destroyed());
+    if (!may_pass(names.error().code)) co_return fail(names.error());
+    why_later_ = names.error().message;
+    CO_TRY_OK(co_await pause());
+  }
+}
+
+/// Sends all of them until each is settled.
+Task<Status> ObjectRun::work_off(std::vector<Item> items) {
+  while (!items.empty()) {
+    if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
+    // A driver that stood still for long must not delete what was stored since.
+    const bool ours = co_await services_.jobs.is_ours(job_.id);
+    if (!ours) co_return fail(Errc::cancelled, "another proxy drives the job now");
+    auto state = services_.view.state();
+    if (state->bmd.find(job_.bucket) == nullptr) {
+      CO_TRY(state, co_await services_.view.fresh());
+    }
+    if (state->bmd.find(job_.bucket) == nullptr) co_return fail(destroyed());
+    const std::uint64_t before = handled_;
+    left_.clear();
+    std::vector<Task<Status>> sent;
+    for (Share& share : share_out(*state, std::move(items)))
+      sent.push_back(send(state, std::move(share)));
+    const auto ends = co_await gather(std::move(sent));
+    for (const Status& end : ends) CO_TRY_OK(end);
+    items = std::move(left_);
+    if (handled_ > before) {
+      stuck_since_.reset();
+      pause_ = kPauseMin;
+      continue;
+    }
+    const Status waited = co_await pause();
+    if (waited) continue;
+    if (waited.error().code == Errc::cancelled || !job_.what.how.continue_on_error)
+      co_return waited;
+    // The rest of the job is tried all the same, but not waited for again.
+    given_up_once_ = true;
+    for (const Item& item : items) note_failure(item.name + ": " + why_later_);
+    items.clear();
+  }
+  co_return Status();
+}
+
+/// Who owns which, at most a batch for each; the others are left.
+std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& state,
+                                                   std::vector<Item> items) {
+  const auto* bucket = state.bmd.find(job_.bucket);
+  std::map<const cluster::Node*, std::vector<Item>> shares;
+  for (Item& item : items) {
+    const auto* owner = cluster::owner_of(state.map, bucket->placement_name(item.name));
+    if (owner == nullptr) why_later_ = "no target of the cluster owns names now";
+    const bool goes = owner != nullptr && shares[owner].size() < api::ObjectBatch::kNamesMax;
+    (goes ? shares[owner] : left_).push_back(std::move(item));
+  }
+  std::vector<Share> out;
+  for (auto& [target, names] : shares) out.push_back({target, std::move(names)});
+  return out;
+}
+
+Result<bool> ObjectRun::take_line(const std::string& target, const JobPart& before,
+                                  const std::string& line, api::BatchProgress& out) {
+  try {
+    out = json::parse(line).get<api::BatchProgress>();
+  } catch (const json::exception& problem) {
+    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
+  }
+  JobPart part = before;
+  part.objects += out.counts.objects;
+  part.bytes += out.counts.bytes;
+  for (const auto& [to, sent] : out.counts.sent) {
+    part.sent[to].objects += sent.objects;
+    part.sent[to].bytes += sent.bytes;
+  }
+  show(target, part);
+  return out.counts.done;
+}
+
+/// Has one target, of `state`, do its share. Errors only for what ends the job.
+Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state, Share share) {
+  const cluster::Node& target = *share.target;
+  api::ObjectBatch batch;
+  batch.job = job_.id;
+  batch.copies = copies();
+  batch.fetches = fetches();
+  batch.upstream = job_.upstream && job_.kind == api::kDeleteObjects;
+  batch.bucket = raw(job_.bucket);
+  batch.to = raw(job_.to);
+  batch.bmd_version = state->bmd.version;
+  batch.map_version = state->map.version;
+  batch.how = job_.what.how;
+  for (const Item& item : share.items) {
+    batch.names.push_back(item.name);
+    batch.again = batch.again || item.again;
+  }
+  const TargetJob order{std::string(kObjectJobPath), job_.id, json(batch).dump()};
+  const JobPart before = parts_[target.id];
+  api::BatchProgress progress;
+  const auto take = [&](const std::string& line) {
+    return take_line(target.id, before, line, progress);
+  };
+  const Status done =
+      co_await follow_lines(services_, target, order, take, [this] { return should_stop(); });
+  if (done) {
+    const Status settled = co_await settle(std::move(share), std::move(progress));
+    co_return settled;
+  }
+  const Errc code = done.error().code;
+  // It has not noticed yet that nobody hears the last batch any more.
+  const bool runs_another = api::http_status(code) == 409;
+  if (!may_pass(code) && !runs_another)
+    co_return fail(code, "target t[{}]: {}", target.id, done.error().message);
+  why_later_ = fmt::format("target t[{}]: {}", target.id, done.error().message);
+  if (copies()) show(target.id, before);  // all of it is copied again, and counted then
+  for (Item& item : share.items) {
+    item.again = true;
+    left_.push_back(std::move(item));
+  }
+  if (runs_another) {
+    const std::string path = fmt::format("{}?job={}", kObjectJobPath, job_.id);
+    static_cast<void>(co_await call_node(services_, target, http::Method::del, path));
+  }
+  co_return Status();
+}
+
+/// Takes in what a target said at the end of its batch.
+Task<Status> ObjectRun::settle(Share share, api::BatchProgress progress) {
+  if (!progress.counts.error.empty())
+    co_return fail(Errc::io, "target t[{}]: {}", share.target->id, progress.counts.error);
+  for (const auto& [index, why] : progress.failed)
+    note_failure(share.items.at(index).name + ": " + why);
+  if (failed_ > 0 && !job_.what.how.continue_on_error)
+    co_return fail(Errc::io, "{}", first_failure_);
+  for (const std::uint32_t index : progress.unsure) share.items.at(index).unsure = true;
+  for (const std::uint32_t index : progress.missing)
+    note_missing(share.items.at(index), share.target->id);
+  for (const std::uint32_t index : progress.later)
+    left_.push_back(std::move(share.items.at(index)));
+  handled_ += share.items.size() - progress.later.size();
+  if (!progress.later.empty()) why_later_ = progress.why_later;
+  if (progress.map_version > services_.view.state()->map.version)
+    static_cast<void>(co_await services_.view.at_least(progress.map_version, 0));
+  co_return Status();
+}
+
+void ObjectRun::note_missing(const Item& item, const std::string& target) {
+  if (item.unsure) {  // so it was deleted then
+    JobPart part = parts_[target];
+    ++part.objects;
+    show(target, part);
+  }
+  // Of the names of a template some may be missing; one that was sent twice may have been ours.
+  if (!job_.what.is_list() || item.unsure || (item.again && !copies())) return;
+  const auto* bucket = services_.view.state()->bmd.find(job_.bucket);
+  if (missing_++ == 0)
+    first_missing_ =
+        (bucket == nullptr ? "" : bucket->name.display() + "/") + item.name + " does not exist";
+}
+
+/// Waits for a while before what nobody could do is tried again. cancelled when a user stops the
+/// job, unavailable when nothing has been done for too long.
+Task<Status> ObjectRun::pause() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!stuck_since_) stuck_since_ = now;
+  if (now - *stuck_since_ > (given_up_once_ ? kPatienceLater : kObjectJobPatience))
+    co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
+                   std::chrono::seconds(kObjectJobPatience).count(), why_later_);
+  obs::log("proxy").debug("job waits job={} why={}", job_.id, why_later_);
+  const auto until = now + pause_;
+  pause_ = std::min(pause_ * 2, kPauseMax);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (std::chrono::steady_clock::now() < until) {
+    if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
+    timer.expires_after(50ms);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Status();
+}
+
+Task<bool> ObjectRun::stay_idle() {
+  const auto now = services_.clock.wall_time().count();
+  services_.jobs.update(job_.id, [&](Job& job) {
+    for (auto& [target, part] : job.parts) part.ended_ns = now;
+  });
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + kIdle;
+  while (std::chrono::steady_clock::now() < until) {
+    if (should_stop()) co_return false;
+    timer.expires_after(50ms);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return true;
+}
+
+void ObjectRun::show(const std::string& target, const JobPart& part) {
+  parts_[target] = part;
+  api::CopyProgress progress;
+  progress.objects = part.objects;
+  progress.bytes = part.bytes;
+  progress.sent = part.sent;
+  services_.jobs.update(job_.id, [&](Job& job) { take_progress(job, target, progress, 0); });
+}
+
+void ObjectRun::note_failure(const std::string& why) {
+  if (failed_++ == 0) first_failure_ = why;
+}
+
+/// Not so many that they keep others from starting.
+bool may_idle(const Services& services) {
+  return services.jobs.driven().size() <= Jobs::kRunningMax / 2;
+}
+
+}  // namespace
+
+std::string order_of_objects(const json& value, BucketId bucket, BucketId to) {
+  return json{{"value", value}, {"bucket", raw(bucket)}, {"to", raw(to)}}.dump();
+}
+
+Task<Status> drive_object_job(const Services& services, Job record) {
+  CO_TRY(const ObjectJob job, read_job(record));
+  ObjectRun run(services, job);
+  Status done = co_await run.run();
+  obs::log("proxy").info("{} {} job={} err={}", job.kind, done ? "done" : "failed", job.id,
+                         done ? "" : done.error().message);
+  if (done && job.what.to && may_idle(services)) {
+    const bool in_peace = co_await run.stay_idle();
+    if (!in_peace) co_return fail(Errc::cancelled, "told to stop");
+  }
+  co_return done;
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "proxy/core/services.h"
+#include "proxy/jobs/job.h"
+
+namespace tarn::proxy {
+
+/// Job::order of a job that deletes or copies many objects of a bucket: `value` is that of the
+/// client's message (api::parse_multi_object), `to` the bucket of a copy.
+[[nodiscard]] std::string order_of_objects(const nlohmann::json& value, BucketId bucket,
+                                           BucketId to);
+/// Its work (Jobs::Drive, docs/decisions/016): sends each name, in batches, to the target that owns
+/// it, and again, to whoever owns it then, what could not be done. It waits for targets that are
+/// away as long as something goes on, and for half a minute when nothing does. A copy stays idle
+/// for a while before it ends, as AIStore's clients expect.
+Task<Status> drive_object_job(const Services& services, Job job);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/state/state.h"
+#include "proxy/core/services.h"
+#include "proxy/jobs/job.h"
+
+// What targets move by themselves when the map changes, shown as a job of kind "rebalance"
+// (docs/decisions/015). Its id is "g" and the version of the map that began it.
+namespace tarn::proxy {
+
+/// Who owns names by this map, in a few characters: equal when the same targets, weighted as they
+/// are, do. Pure.
+[[nodiscard]] std::string owners_mark(const cluster::Ownership& map);
+
+/// Writes the record of the rebalance that `state`'s map begins, if there is none, and returns its
+/// id; some proxy drives it then. When the store does not take it, the proxy that leads writes it
+/// soon.
+Task<std::string> note_rebalance(const Services& services,
+                                 std::shared_ptr<const cluster::ClusterState> state);
+
+/// While this proxy leads: notes a rebalance whenever the map has settled, names are not at home,
+/// and none of the same owners runs. Until it is cancelled.
+Task<void> note_rebalances(const Services& services);
+
+/// Watches the targets until all names are at home: done; or until other targets own them, or
+/// nobody wants them moved: aborted. It moves nothing itself (Jobs::Drive).
+Task<Status> drive_rebalance(const Services& services, Job job);
+
+/// Watches the targets until all names are at home by the number of copies on nodes that the bucket
+/// has since map version `since`: done, but for targets that are out; or until it has another
+/// number, or nobody wants names moved: aborted. It moves nothing itself.
+Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId bucket,
+                                   std::uint64_t since);
+
+}  // namespace tarn::proxy

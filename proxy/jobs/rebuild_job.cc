@@ -1,0 +1,270 @@
+#include "proxy/jobs/rebuild_job.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "common/base/gather.h"
+#include "common/cluster/admin/daemon.h"
+#include "common/obs/log.h"
+#include "proxy/jobs/jobs.h"
+#include "proxy/jobs/rebuild_sum.h"
+#include "proxy/jobs/rebuild_waits.h"
+#include "proxy/watch/ask_targets.h"
+#include "proxy/watch/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr const char* kRebuildJobKind = "rebuild";
+constexpr const char* kRebuildJobPath = "/v1/internal/rebuild";
+/// Who was told to stop stays so: what a target says of itself takes back no order of an operator.
+constexpr const char* kPathUnlessStopped = "/v1/internal/rebuild?unless=stopped";
+/// Job::order of a job that a target wants to be shown.
+constexpr const char* kByItself = R"({"by_itself":true})";
+constexpr auto kRebuildJobLookEvery = 500ms;
+constexpr http::CallLimits kRebuildJobLimits{.total = 2s};
+
+Job rebuild_job(const cluster::ClusterState& state, std::string about) {
+  Job job;
+  job.kind = kRebuildJobKind;
+  job.about = std::move(about);
+  for (const auto& [id, node] : state.map.nodes)
+    if (node.role == cluster::Role::target) job.parts[id] = {};
+  return job;
+}
+
+/// Ids of the targets that own names, and so may have something to make again.
+std::set<std::string> owners_in(const cluster::ClusterState& state) {
+  std::set<std::string> out;
+  for (const cluster::Member& member : state.ownership->map->members)
+    if (member.owns()) out.insert(member.id);
+  return out;
+}
+
+std::string refuse_second(const Job& running) {
+  if (running.kind != kRebuildJobKind) return "";
+  return fmt::format("rebuild[{}] is currently running", running.id);
+}
+
+/// Progress of one kind of work of a target, as the job counts it.
+struct RebuildJobWork {
+  std::uint64_t look = 0;       // that it will have made
+  std::int64_t started_ns = 0;  // of what `now` counts
+  api::CopyProgress before;     // by starts that are gone
+  api::CopyProgress now;
+
+  [[nodiscard]] api::CopyProgress sum() const {
+    api::CopyProgress out = before;
+    out.objects += now.objects;
+    out.bytes += now.bytes;
+    return out;
+  }
+  [[nodiscard]] bool has_looked(const json& report) const {
+    return report.at("looks").get<std::uint64_t>() >= look;
+  }
+  /// Takes a report of RebuildWatch.
+  void take(const json& report, std::int64_t job_started_ns) {
+    const auto ended = report.at("ended_ns").get<std::int64_t>();
+    const auto started = report.at("started_ns").get<std::int64_t>();
+    if (started == 0 || (ended != 0 && ended < job_started_ns)) return;
+    if (started != started_ns) {
+      before = sum();
+      now = {};
+      started_ns = started;
+    }
+    report.at("objects").get_to(now.objects);
+    report.at("bytes").get_to(now.bytes);
+  }
+};
+
+/// Progress of one target in the job.
+struct RebuildJobPart {
+  std::uint64_t incarnation = 0;  // that was asked
+  RebuildJobWork slices;
+  RebuildJobWork copies;  // for others
+  bool done = false;
+
+  [[nodiscard]] api::CopyProgress sum() const {
+    api::CopyProgress out = slices.sum();
+    const api::CopyProgress more = copies.sum();
+    out.objects += more.objects;
+    out.bytes += more.bytes;
+    return out;
+  }
+  /// Takes the answer to a call that asked for another look.
+  void ask(const json& answer) {
+    answer.at("look").get_to(slices.look);
+    copies.look = answer.value("copies_look", std::uint64_t{0});
+    answer.at("incarnation").get_to(incarnation);
+    done = false;
+  }
+  /// Takes what GET /v1/internal/rebuild says. A target of an older version sends no copies.
+  void take(const json& report, std::int64_t job_started_ns) {
+    const auto state = report.at("state").get<std::string>();
+    done = slices.has_looked(report) && (state == "whole" || state == "stopped");
+    slices.take(report, job_started_ns);
+    const auto its = report.find("copies");
+    if (its == report.end()) return;
+    const auto copies_state = its->at("state").get<std::string>();
+    const bool is_whole = copies_state == "whole" || copies_state == "unknown";
+    done = done && (state == "stopped" || (copies.has_looked(*its) && is_whole));
+    copies.take(*its, job_started_ns);
+  }
+};
+
+/// One rebuild as it is watched.
+class RebuildJobWatched {
+ public:
+  RebuildJobWatched(const Services& services, Job job)
+      : services_(services), job_(std::move(job)) {}
+  Task<Status> follow();
+
+ private:
+  Task<bool> look();
+  Task<bool> look_at(const cluster::Node& target);
+  Task<void> stop_targets();
+  void note_time_left(const cluster::ClusterState& state);
+
+  const Services& services_;
+  const Job job_;
+  std::map<std::string, RebuildJobPart> parts_;
+  json reports_ = json::object();  // the last of each target that answered the present look
+};
+
+/// Whether the target is done.
+Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
+  RebuildJobPart& part = parts_[target.id];
+  try {
+    const auto told = co_await call_node(services_, target, http::Method::get, kRebuildJobPath,
+                                         kRebuildJobLimits);
+    if (!told || told->status != 200) co_return false;
+    const json report = json::parse(told->body);
+    const auto incarnation = report.at("incarnation").get<std::uint64_t>();
+    if (incarnation != part.incarnation) {
+      if (!co_await services_.jobs.is_ours(job_.id)) co_return false;
+      const char* path = job_.order == kByItself ? kPathUnlessStopped : kRebuildJobPath;
+      const auto asked =
+          co_await call_node(services_, target, http::Method::post, path, kRebuildJobLimits);
+      if (!asked || asked->status != 200) co_return false;
+      part.ask(json::parse(asked->body));
+      co_return false;
+    }
+    part.take(report, job_.started_ns);
+    reports_[target.id] = report;
+  } catch (const json::exception& problem) {
+    obs::log("proxy").warn("rebuild node={} err={}", target.id, problem.what());
+    co_return false;
+  }
+  const std::int64_t now = services_.clock.wall_time().count();
+  services_.jobs.update(job_.id, [&](Job& job) {
+    const std::int64_t ended = job.parts[target.id].ended_ns;
+    take_progress(job, target.id, part.sum(), !part.done ? 0 : ended != 0 ? ended : now);
+  });
+  co_return part.done;
+}
+
+/// Whether all targets that own names are done. Those that are down, and not out, may have work to
+/// do: they are waited for.
+Task<bool> RebuildJobWatched::look() {
+  const auto state = services_.view.state();
+  std::vector<Task<bool>> looks;
+  bool all = true;
+  reports_ = json::object();
+  for (const cluster::Member& member : state->ownership->map->members) {
+    const auto* node = state->map.find(member.id);
+    if (node != nullptr && state->live.contains(member.id))
+      looks.push_back(look_at(*node));
+    else
+      all = all && !member.owns();
+  }
+  for (const bool done : co_await gather(std::move(looks))) all = all && done;
+  note_time_left(*state);
+  co_return all;
+}
+
+void RebuildJobWatched::note_time_left(const cluster::ClusterState& state) {
+  std::optional<double> seconds;
+  try {
+    seconds = rebuild_seconds_left(reports_, owners_in(state));
+  } catch (const json::exception& problem) {
+    obs::log("proxy").warn("rebuild: time left err={}", problem.what());
+  }
+  services_.jobs.update(job_.id, [&](Job& job) { job.seconds_left = seconds; });
+}
+
+Task<void> RebuildJobWatched::stop_targets() {
+  const auto state = services_.view.state();
+  Nodes targets;
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target && state->live.contains(id)) targets.push_back(&node);
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  for (const cluster::Node* target : targets)
+    calls.push_back(
+        call_node(services_, *target, http::Method::del, kRebuildJobPath, kRebuildJobLimits));
+  static_cast<void>(co_await gather(std::move(calls)));
+}
+
+Task<Status> RebuildJobWatched::follow() {
+  while (true) {
+    if (services_.jobs.should_stop(job_.id)) {
+      co_await stop_targets();
+      co_return fail(Errc::cancelled, "the job was told to stop");
+    }
+    const bool all = co_await look();
+    if (all) co_return Status();
+    if (!co_await services_.jobs.is_ours(job_.id))
+      co_return fail(Errc::cancelled, "another proxy goes on with it");
+    co_await pause(kRebuildJobLookEvery);
+  }
+}
+
+}  // namespace
+
+Task<Result<std::string>> start_rebuild(const Services& services) {
+  const auto state = services.view.state();
+  co_return co_await services.jobs.start(
+      rebuild_job(*state, "what is missing of objects, as it was asked for"), refuse_second);
+}
+
+Task<Status> note_rebuild(const Services& services, http::Request& request) {
+  const std::string node(request.query().get("node"));
+  const auto state = services.view.state();
+  const cluster::Node* target = state->map.find(node);
+  if (target == nullptr || target->role != cluster::Role::target)
+    co_return fail(Errc::invalid_argument, "node= of a target is required");
+  Job job = rebuild_job(*state, "what is missing of objects, as t[" + node + "] found");
+  job.order = kByItself;
+  CO_TRY_OK(co_await services.jobs.start(std::move(job), refuse_second));
+  const Status sent = co_await answer_empty(request);
+  co_return sent;
+}
+
+Task<Status> drive_rebuild(const Services& services, Job job) {
+  RebuildJobWatched watched(services, std::move(job));
+  co_return co_await watched.follow();
+}
+
+Task<Result<http::Response>> tell_rebuild(const Services& services) {
+  json targets = co_await ask_targets_for(services, kRebuildJobPath);
+  const json absent = co_await absent_targets(services);
+  try {
+    const auto seconds = rebuild_seconds_left(targets, owners_in(*services.view.state()));
+    json waits = sum_of_waits(targets, absent);
+    co_return cluster::json_response({{"targets", std::move(targets)},
+                                      {"waits", std::move(waits)},
+                                      {"seconds_left", seconds ? json(*seconds) : json()}});
+  } catch (const json::exception& problem) {
+    co_return fail(Errc::internal, "what targets say of the rebuild: {}", problem.what());
+  }
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+#include "proxy/core/services.h"
+#include "proxy/jobs/job.h"
+
+namespace tarn::proxy {
+
+/// Begins a job that has all targets look for what is missing of the coded objects that they own,
+/// and of copies that others lost with a drive. Ends when nothing is missing that can be made; its
+/// id. conflict while one runs.
+Task<Result<std::string>> start_rebuild(const Services& services);
+/// POST /v1/internal/rebuild?node=: that target makes objects whole, and a job shall show it. 409
+/// while one does.
+Task<Status> note_rebuild(const Services& services, http::Request& request);
+/// Its work (Jobs::Drive): what targets find is on their drives, so whoever begins it again asks
+/// them to look once more, and so does a target that was started again. Stopped, it stops them.
+Task<Status> drive_rebuild(const Services& services, Job job);
+
+/// GET /v1/cluster?what=rebuild, Tarn's own: {"targets":{"ID":{..} or {"error":".."}},
+/// "seconds_left","waits"}: each what GET /v1/internal/rebuild says; rebuild_seconds_left() and
+/// sum_of_waits() of all.
+Task<Result<http::Response>> tell_rebuild(const Services& services);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/status.h"
+#include "proxy/watch/node_calls.h"
+
+namespace tarn::proxy {
+
+/// GET `path` at a target that goes through whole indexes for its answer, millions of names: what
+/// it has counted, read as a T from JSON. Errors are its own, with its id; internal for an answer
+/// that is no T.
+template <class T>
+Task<Result<T>> ask_counts(const Services& services, const cluster::Node& target,
+                           std::string path) {
+  constexpr http::CallLimits kLimits{.total = std::chrono::minutes(10)};
+  CO_TRY(const auto answer,
+         co_await call_node(services, target, http::Method::get, std::move(path), kLimits));
+  if (answer.status != 200)
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "target t[{}]: {}", target.id,
+                   api::error_message_of(answer.body));
+  const nlohmann::json parsed = nlohmann::json::parse(answer.body, nullptr, false);
+  try {
+    co_return parsed.get<T>();
+  } catch (const nlohmann::json::exception& problem) {
+    co_return fail(Errc::internal, "target t[{}]: {}", target.id, problem.what());
+  }
+}
+
+}  // namespace tarn::proxy

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/cluster/state/state.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// A job that a target does while it is heard (target/job_stream.h).
+struct TargetJob {
+  std::string path;   ///< POST begins it, DELETE ?job=ID stops it
+  std::string id;     ///< what the target knows it by
+  std::string order;  ///< the body
+};
+
+/// Has the target do it and gives each line of its answer to `take`, which says whether it was the
+/// last one. Tells the target to stop, once, as soon as `should_stop` says so; its last line comes
+/// all the same. Errors: what `take` says, what the target answers instead of lines, unavailable
+/// and the like when it goes away.
+Task<Status> follow_lines(const Services& services, const cluster::Node& target,
+                          const TargetJob& job,
+                          std::function<Result<bool>(const std::string& line)> take,
+                          std::function<bool()> should_stop);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,236 @@
+#include "proxy/list/list.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/mirror_props.h"
+#include "common/api/status.h"
+#include "common/api/upstream_props.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "proxy/core/targets.h"
+#include "proxy/object/upstream.h"
+#include "proxy/watch/node_calls.h"
+
+namespace tarn::proxy {
+namespace {
+
+constexpr std::string_view kListPath = "/v1/internal/list";
+constexpr std::string_view kUpstreamListPath = "/v1/internal/upstream/list";
+constexpr int kListAttemptsMax = 5;
+constexpr http::CallLimits kListLimits{.total = std::chrono::seconds(30)};
+constexpr std::chrono::milliseconds kPause{50};
+
+/// The targets that a complete list needs. unavailable when one of them does not answer now.
+Result<std::vector<const cluster::Node*>> targets_to_ask(const cluster::ClusterState& state,
+                                                         const Answering& answering,
+                                                         const std::string& pinned) {
+  TRY(auto targets, targets_that_may_hold(state));
+  if (!pinned.empty()) {
+    const cluster::Node* target = state.map.find(pinned);
+    if (target == nullptr || target->role != cluster::Role::target)
+      return fail(Errc::not_found, "list: there is no target '{}' in the cluster map", pinned);
+    targets = {target};
+  }
+  if (!SAFETY("safety.list_all_targets")) targets.pop_back();
+  for (const cluster::Node* target : targets)
+    if (!answering.contains(target->id))
+      return fail(Errc::unavailable,
+                  "the list would be incomplete: target t[{}] does not answer now", target->id);
+  return targets;
+}
+
+Task<Result<api::PackedPage>> ask_target(const Services& services, const cluster::Node& target,
+                                         std::string path, ListSources& sources) {
+  CO_TRY(std::string body, co_await ask_for_list(services, target, std::move(path), sources));
+  auto page = api::decode_page(std::move(body));
+  if (!page) co_return fail(Errc::internal, "target t[{}]: {}", target.id, page.error().message);
+  co_return std::move(*page);
+}
+
+/// True if names that upstream has are to be listed beside those that the cluster has.
+bool lists_upstream(const cluster::BucketRecord& bucket, const ListRequest& request) {
+  return api::has_upstream(bucket.name) && !request.cached && request.target.empty();
+}
+
+/// While no name moves: each target's objects are its own. conflict when somebody acts on a newer
+/// map.
+Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
+                                           const ListRequest& request, ListSources& sources) {
+  const cluster::ClusterState& state = *bucket.state;
+  CO_TRY(const auto targets, targets_to_ask(state, sources.answering, request.target));
+  struct Source {
+    const cluster::Node* target;
+    std::string_view path;
+  };
+  std::vector<Source> all;
+  all.reserve(targets.size() + 1);
+  for (const cluster::Node* target : targets) all.push_back({target, kListPath});
+  // The last one: of an object that the cluster has, its own entry counts.
+  if (lists_upstream(*bucket.record, request)) {
+    CO_TRY(const auto* target, target_for_upstream(state, sources.answering));
+    all.push_back({target, kUpstreamListPath});
+  }
+  const auto path_for = [&](const Source& source, const std::string& after, std::size_t limit) {
+    api::Query query = list_query(state, *bucket.record, request, after, limit);
+    query.set("delimiter", request.recursive ? "" : "/");
+    return std::string(source.path) + "?" + query.encode();
+  };
+  api::ListMerge merge(all.size(), request.limit, request.after);
+  for (auto wanting = merge.wanting(); !wanting.empty(); wanting = merge.wanting()) {
+    std::vector<Task<Result<api::PackedPage>>> calls;
+    calls.reserve(wanting.size());
+    for (const std::size_t i : wanting)
+      calls.push_back(ask_target(services, *all[i].target,
+                                 path_for(all[i], merge.after(i), merge.batch()), sources));
+    auto pages = co_await gather(std::move(calls));
+    for (std::size_t k = 0; k < wanting.size(); ++k) {
+      CO_TRY(api::PackedPage page, std::move(pages[k]));
+      const Status fed = merge.feed(wanting[k], std::move(page));
+      if (!fed)
+        co_return fail(Errc::internal, "target t[{}]: {}", all[wanting[k]].target->id,
+                       fed.error().message);
+    }
+  }
+  co_return merge.take();
+}
+
+/// Other homes can list what a target has that is away.
+bool somebody_is_away(const Answering& answering, const KnownBucket& bucket) {
+  if (!bucket.record->pieces().many()) return false;
+  const auto targets = bucket.state->map.placeable_targets();
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const auto* target) { return !answering.contains(target->id); });
+}
+
+/// For as long as it takes to hear that a target has died.
+Task<void> pause() {
+  asio::steady_timer timer(co_await asio::this_coro::executor, kPause);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::ClusterState& state,
+                                                           const Answering& answering,
+                                                           const cluster::BucketRecord& bucket) {
+  TRY(auto targets, targets_that_may_hold(state));
+  std::string away;
+  std::erase_if(targets, [&](const cluster::Node* target) {
+    if (answering.contains(target->id)) return false;
+    away = target->id;
+    return true;
+  });
+  const cluster::Pieces pieces = bucket.pieces();
+  // Who is no member any more is not waited for: what only it held is given up.
+  const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
+                              std::uint64_t version) {
+    std::size_t missing = 0;
+    std::size_t silent = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::string& id = nodes.id(i);
+      if (!answering.contains(id) && state.map.find(id) != nullptr) ++silent;
+      const bool is_lost = std::find(lost.begin(), lost.end(), id) != lost.end();
+      if (!answering.contains(id) || is_lost) ++missing;
+    }
+    return silent == 0 || missing < std::min(pieces.at(version), nodes.size());
+  };
+  const cluster::Ownership map = cluster::ownership_of(state.map);
+  const bool complete = has_enough(map.current, {}, map.version) &&
+                        std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
+                          const bool is_given =
+                              !set.only_for.empty() && set.only_for.size() < pieces.at(set.last);
+                          return is_given || has_enough(set.nodes, set.lost, set.last);
+                        });
+  if (!complete)
+    return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",
+                away);
+  return targets;
+}
+
+api::Query list_query(const cluster::ClusterState& state, const cluster::BucketRecord& bucket,
+                      const ListRequest& request, const std::string& after, std::size_t limit) {
+  api::Query query;
+  query.set("bucket", std::to_string(raw(bucket.id)));
+  query.set("bmd", std::to_string(state.bmd.version));
+  query.set("map", std::to_string(state.map.version));
+  query.set("prefix", request.prefix);
+  query.set("after", after);
+  query.set("limit", std::to_string(limit));
+  query.set("props", api::to_text(request.fields));
+  query.set("time_format", api::layout_of(request.time_format));
+  return query;
+}
+
+Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
+                                       std::string path, ListSources& sources) {
+  // Without a lease our own answer is marked as stale, and a target without one will do.
+  if (services.membership.lease().valid()) path += "&fresh=1";
+  http::CallLimits limits = kListLimits;
+  limits.is_silent = services.suspects.answering()->silence_of(target.id);
+  auto answer = co_await call_node(services, target, http::Method::get, std::move(path), limits);
+  if (!answer)
+    co_return fail(Errc::unavailable, "the list would be incomplete: {}", answer.error().message);
+  if (answer->status == 421)
+    co_return fail(Errc::conflict, "target t[{}] acts on a newer map", target.id);
+  if (answer->status == 404)
+    co_return fail(Errc::bucket_not_found, "{}", api::error_message_of(answer->body));
+  if (answer->status == 200) co_return std::move(answer->body);
+  if (answer->status == 501 || answer->status == 502 || answer->status == 403)  // upstream's
+    co_return fail(api::errc_of_answer(answer->status, answer->body), "{}",
+                   api::error_message_of(answer->body));
+  sources.unable.insert(target.id);
+  co_return fail(Errc::unavailable, "the list would be incomplete: target t[{}]: {} ({})",
+                 target.id, api::error_message_of(answer->body), answer->status);
+}
+
+Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
+                                           const ListRequest& request) {
+  const BucketId id = bucket.record->id;
+  const api::Bucket name = bucket.record->name;
+  std::optional<Error> incomplete;  // what somebody said who cannot tell all that it has
+  ListSources sources;
+  for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
+    const auto answering = services.suspects.answering();
+    sources.answering.suspects = answering->suspects;
+    sources.answering.suspects.insert(sources.unable.begin(), sources.unable.end());
+    const auto unable = std::exchange(sources.unable, {});
+    // Upstream has no generations, and an entry that says what is here may be a moment late.
+    const bool moving =
+        request.target.empty() && !lists_upstream(*bucket.record, request) &&
+        (!bucket.state->map.past.empty() || somebody_is_away(sources.answering, bucket));
+    auto listed = moving ? list_while_moving(services, bucket, request, sources)
+                         : list_at_rest(services, bucket, request, sources);
+    auto page = co_await std::move(listed);
+    if (page) co_return std::move(*page);
+    const Errc code = page.error().code;
+    if (code != Errc::conflict && code != Errc::bucket_not_found && code != Errc::unavailable)
+      co_return fail(page.error());
+    // A target of which drives are away: other homes have what it cannot tell.
+    if (!sources.unable.empty() && bucket.record->pieces().many()) {
+      incomplete = page.error();
+      sources.unable.insert(unable.begin(), unable.end());
+      continue;
+    }
+    sources.unable.clear();  // it is asked again
+    const auto known = bucket.state;
+    if (code == Errc::unavailable) co_await pause();
+    auto now = co_await services.view.fresh();
+    if (!now) co_return fail(code == Errc::unavailable ? page.error() : now.error());
+    bucket.state = std::move(*now);
+    bucket.record = bucket.state->bmd.find(id);
+    if (bucket.record == nullptr) co_return fail(bucket_not_found(name));
+    // Who died just now, or left, is not asked again.
+    const bool others_answer = services.suspects.answering()->suspects != answering->suspects;
+    const bool is_news = others_answer || bucket.state->map.version != known->map.version;
+    if (code == Errc::bucket_not_found || (code == Errc::unavailable && !is_news))
+      co_return fail(Errc::unavailable, "{}",
+                     incomplete ? incomplete->message : page.error().message);
+  }
+  if (incomplete) co_return fail(*incomplete);
+  co_return fail(Errc::unavailable, "the cluster map changed while the list was made");
+}
+
+}  // namespace tarn::proxy

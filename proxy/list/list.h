@@ -1,0 +1,47 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/api/list_merge.h"
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/core/services.h"
+#include "proxy/list/list_request.h"
+#include "proxy/object/assign.h"
+#include "proxy/watch/suspects.h"
+
+namespace tarn::proxy {
+
+/// One page of a bucket, merged from all targets that may hold its objects. Every one of them has
+/// answered, and by the same map: else it is unavailable, never a short list. bucket_not_found when
+/// it was destroyed meanwhile, not_found for a target that is none.
+Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
+                                           const ListRequest& request);
+
+/// Returns those targets that may hold any object and answer, when that is enough for a complete
+/// list of the bucket: of a bucket with copies on n nodes, up to n - 1 of each set of owners may be
+/// away. unavailable, naming one.
+[[nodiscard]] Result<std::vector<const cluster::Node*>> targets_for_list(
+    const cluster::ClusterState& state, const Answering& answering,
+    const cluster::BucketRecord& bucket);
+
+/// The part of a list for one target's call: what all calls of it have in common.
+[[nodiscard]] api::Query list_query(const cluster::ClusterState& state,
+                                    const cluster::BucketRecord& bucket, const ListRequest& request,
+                                    const std::string& after, std::size_t limit);
+/// Whom a list is asked of.
+struct ListSources {
+  Answering answering;           ///< `suspects`: who is not asked
+  std::set<std::string> unable;  ///< who was, and cannot tell all that it has
+};
+/// Calls one target. conflict when it acts on a newer map. Who cannot tell is noted in `sources`.
+Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
+                                       std::string path, ListSources& sources);
+/// list_entries() while names move between targets, or some of these cannot be asked
+/// (list_moving.cc). conflict when somebody acts on a newer map.
+Task<Result<api::MergedPage>> list_while_moving(const Services& services, const KnownBucket& bucket,
+                                                const ListRequest& request, ListSources& sources);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "common/http/router.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// What happens on a request for an object at the redirecting listener: it is sent to the target
+/// that owns the name, with a signed URL. GET and HEAD by 302, everything else by 307, decided from
+/// the request's head alone: no byte of a body is read, and no `100 Continue` sent.
+Task<Status> redirect_object(const Services& services, http::Request& request, std::string bucket,
+                             std::string object);
+
+/// The same when nothing has to be asked for it and nothing is wrong: almost always. False: nothing
+/// has been done.
+[[nodiscard]] bool redirect_at_once(const Services& services, http::Request& request,
+                                    std::string_view bucket, std::string_view object);
+
+}  // namespace tarn::proxy

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/snapshot.h"
+#include "common/cluster/state/cluster_view.h"
+#include "common/http/client.h"
+#include "common/http/loops.h"
+#include "common/obs/metrics.h"
+#include "common/security/node_auth.h"
+#include "proxy/watch/least_busy.h"
+
+namespace tarn::proxy {
+
+/// Which targets answer now, and what they have to do.
+struct Answering {
+  std::set<std::string> suspects;  ///< ids of those that do not
+  /// By id; of each the last that it said.
+  std::map<std::string, std::shared_ptr<const Snapshot<LoadReport>>> loads = {};
+  /// By id; true while it is a suspect. They live as long as the Suspects.
+  std::map<std::string, const std::atomic<bool>*> silence = {};
+
+  [[nodiscard]] bool contains(const std::string& id) const { return !suspects.contains(id); }
+  /// For CallLimits: becomes true when a target that answers now does not any more. Null for one
+  /// that does not.
+  [[nodiscard]] const std::atomic<bool>* silence_of(const std::string& id) const {
+    const auto its = silence.find(id);
+    return contains(id) && its != silence.end() ? its->second : nullptr;
+  }
+};
+
+/// Knows which targets answer. Holds one long-lived call to each registered target,
+/// `GET /v1/internal/heartbeat`, on which the target writes a line a second:
+///
+///   {"ready":true,"map":12,"bmd":3,"drives":[[1234567890123,2],[9876543210987,null]]}
+///
+/// The last tells of each drive the placement digest of its path and how much it has to do
+/// (LoadReport).
+///
+/// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
+/// when no line came for 2 s (a stopped process, a cut network), while it says that it is not
+/// ready, and, if it was in the map when we started, before its first line. One that joins later
+/// was ready when it joined. It is trusted again with the next line that says ready. Thread-safe
+/// between start() and stop().
+class Suspects {
+ public:
+  Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
+           obs::Metrics& metrics);
+  ~Suspects();
+
+  /// Begins to follow all targets of the map, also those that join later. The view must have loaded
+  /// and must not follow any more when this object goes.
+  void start(http::Loop& loop);
+  /// Ends all calls and waits for that. Not from a loop.
+  void stop();
+
+  /// Taken once a request, as the cluster's state is.
+  [[nodiscard]] std::shared_ptr<const Answering> answering() const { return answering_.get(); }
+
+ private:
+  void follow_new(const cluster::ClusterState& state);
+  Task<void> follow(std::string id);
+  Task<Status> listen(std::string id, std::string url);
+  void set_answering(const std::string& id, bool answers, std::string_view reason);
+  void take_load(const std::string& id, const std::vector<LoadReport::OfDrive>& drives);
+  [[nodiscard]] std::string url_of(const std::string& id) const;
+
+  cluster::ClusterView& view_;
+  http::Client& client_;
+  const security::NodeAuth& auth_;
+  obs::Metrics& metrics_;
+  http::Loop* loop_ = nullptr;
+  http::TaskGroup tasks_;
+  Snapshot<Answering> answering_;
+  std::map<std::string, std::shared_ptr<Snapshot<LoadReport>>> loads_;  // only loop_
+  std::map<std::string, std::atomic<bool>> silence_;                    // of all there ever were
+  std::mutex mutex_;
+  std::set<std::string> followed_;  // guarded by mutex_
+};
+
+}  // namespace tarn::proxy
