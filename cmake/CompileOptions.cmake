@@ -1,6 +1,6 @@
-# Preset release compiles ten files of a folder at a time (unity batches): a third of the processor time of a build file by
-# file, which preset dev does. So no two files of a folder may have something of the same name in their unnamed
-# namespaces; tests/unit/house_rules_test.cc looks.
+# Preset release compiles ten files of a library, which is a folder or a room of one, at a time (unity batches): a third of
+# the processor time of a build file by file, which preset dev does. So no two files of a library may have something of the
+# same name in their unnamed namespaces; tests/unit/house_rules_test.cc looks.
 
 # Warnings and sanitizers of our own code: link tarn_options to get them.
 add_library(tarn_options INTERFACE)

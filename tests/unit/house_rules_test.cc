@@ -1,9 +1,11 @@
-// House rules that a machine can see: which folder includes which, and words that the design rules
-// out.
+// House rules that a machine can see: which folder and which room includes which, and words that
+// the design rules out.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -30,6 +32,16 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"ec", {"common/base", "ec"}},
 };
 
+using Rows = std::vector<std::vector<std::string>>;
+
+/// Rooms of folders, lowest row first: a file includes its own room and those of rows before. Rooms
+/// of one row do not include each other. "" is the folder itself, above its rooms.
+const std::map<std::string, Rows> kRooms{
+    {"common/cluster", {{"place"}, {"store"}, {"state"}, {"node"}, {"admin"}}},
+    {"cli", {{"base"}, {"transfer"}, {"shards", "drives", "tools"}, {"commands"}, {""}}},
+    {"proxy", {{"core"}, {"watch"}, {"object"}, {"list"}, {"jobs"}, {"bucket"}, {"admin"}, {""}}},
+};
+
 std::string folder_of(const std::string& path) {
   const auto first = path.find('/');
   const std::string top = path.substr(0, first);
@@ -44,10 +56,57 @@ bool may_include(const std::string& from, const std::string& to) {
   return from == to || to.rfind("common/", 0) == 0 || (to == "ec" && from != "proxy");
 }
 
+/// The folder below folder_of(path) in which a file lies; "" for a file of the folder itself.
+std::string room_of(const std::string& path) {
+  const std::string rest = path.substr(folder_of(path).size() + 1);
+  const auto slash = rest.find('/');
+  return slash == std::string::npos ? "" : rest.substr(0, slash);
+}
+
+std::optional<std::size_t> row_of(const Rows& rows, const std::string& room) {
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    if (std::find(rows[row].begin(), rows[row].end(), room) != rows[row].end()) return row;
+  return std::nullopt;
+}
+
+/// Returns the reason why file `from` must not include file `to`; "" if it may.
+std::string objection(const std::string& from, const std::string& to) {
+  const std::string folder = folder_of(from);
+  if (!may_include(folder, folder_of(to)))
+    return folder + " must not include " + folder_of(to) + " (docs/architecture.md)";
+  const auto rooms = kRooms.find(folder);
+  if (rooms == kRooms.end() || folder_of(to) != folder) return "";
+  const auto row = row_of(rooms->second, room_of(from));
+  const auto lower = row_of(rooms->second, room_of(to));
+  if (!row || !lower) return "there is no such room: see " + folder + "/README.md";
+  if (room_of(from) == room_of(to) || *lower < *row) return "";
+  return "room '" + room_of(from) + "' must not include room '" + room_of(to) + "' (" + folder +
+         "/README.md)";
+}
+
 struct Source {
   std::string path;  // relative to the top
   std::string text;
 };
+
+/// Paths of our own files that a file includes.
+std::vector<std::string> includes_of(const Source& source) {
+  static const std::regex include("#include \"([^\"]+)\"");
+  std::vector<std::string> out;
+  for (std::sregex_iterator at(source.text.begin(), source.text.end(), include), end; at != end;
+       ++at)
+    out.push_back((*at)[1]);
+  return out;
+}
+
+/// Objections to the includes of a file.
+std::vector<std::string> wrong_includes(const Source& source) {
+  std::vector<std::string> out;
+  for (const std::string& included : includes_of(source))
+    if (const std::string why = objection(source.path, included); !why.empty())
+      out.push_back(source.path + " includes " + included + ": " + why);
+  return out;
+}
 
 std::vector<Source> sources() {
   std::vector<Source> out;
@@ -68,18 +127,57 @@ std::vector<Source> sources() {
 }  // namespace
 
 TEST_CASE("house rules: includes point one way", "[house]") {
-  const std::regex include("#include \"([^\"]+)\"");
   std::size_t checked = 0;
   for (const Source& source : sources()) {
-    for (std::sregex_iterator at(source.text.begin(), source.text.end(), include), end; at != end;
-         ++at) {
-      const std::string included = (*at)[1];
-      INFO(source.path << " includes " << included);
-      CHECK(may_include(folder_of(source.path), folder_of(included)));
-      ++checked;
-    }
+    CHECK(wrong_includes(source) == std::vector<std::string>{});
+    checked += includes_of(source).size();
   }
   CHECK(checked > 200);
+}
+
+TEST_CASE("house rules: an include against the order is noticed", "[house]") {
+  const auto wrong = [](const std::string& from, const std::string& to) {
+    return wrong_includes({from, "#include <map>\n\n#include \"" + to + "\"\n"}).size() == 1;
+  };
+  // Folders.
+  CHECK(wrong("proxy/core/leads.h", "target/node.h"));
+  CHECK(wrong("common/http/server.h", "common/cluster/state/state.h"));
+  CHECK_FALSE(wrong("target/node.h", "common/cluster/admin/node_routes.h"));
+  // A room and a higher one, the other way round, and its own.
+  CHECK(wrong("common/cluster/place/hrw.cc", "common/cluster/store/keys.h"));
+  CHECK_FALSE(wrong("common/cluster/state/state.cc", "common/cluster/store/keys.h"));
+  CHECK_FALSE(wrong("common/cluster/place/hrw.cc", "common/cluster/place/hrw.h"));
+  // Rooms side by side.
+  CHECK(wrong("cli/shards/spool.h", "cli/drives/drive_scan.h"));
+  CHECK_FALSE(wrong("cli/shards/spool.h", "cli/transfer/source.h"));
+  // The folder itself stands above its rooms.
+  CHECK(wrong("proxy/admin/job_kinds.cc", "proxy/routes.h"));
+  CHECK_FALSE(wrong("proxy/routes.cc", "proxy/admin/cluster_queries.h"));
+  // A room that is not in the table.
+  CHECK(wrong("proxy/attic/old.h", "proxy/core/services.h"));
+  CHECK(wrong("common/cluster/loose.h", "common/cluster/place/hrw.h"));
+}
+
+TEST_CASE("house rules: each file lies in a room, and each room has a short page", "[house]") {
+  std::set<std::string> found;  // folder/room
+  for (const Source& source : sources()) {
+    const auto rooms = kRooms.find(folder_of(source.path));
+    if (rooms == kRooms.end()) continue;
+    INFO(source.path << ": put it into a room of " << rooms->first << "/README.md");
+    CHECK(row_of(rooms->second, room_of(source.path)).has_value());
+    found.insert(rooms->first + "/" + room_of(source.path));
+  }
+  for (const auto& [folder, rows] : kRooms)
+    for (const auto& row : rows)
+      for (const std::string& room : row) {
+        INFO(folder << "/" << room);
+        CHECK(found.count(folder + "/" + room) == 1);
+        std::ifstream page(fs::path(TARN_SOURCE_DIR) / folder / room / "README.md");
+        std::size_t lines = 0;
+        for (std::string line; std::getline(page, line);) ++lines;
+        CHECK(lines > 5);
+        CHECK(lines <= 30);
+      }
 }
 
 TEST_CASE("house rules: of the target's files only main.cc includes those of target/upstream",
@@ -138,14 +236,15 @@ std::set<std::string> names_of_its_own(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("house rules: files of a folder can be compiled together", "[house]") {
+TEST_CASE("house rules: files of a room can be compiled together", "[house]") {
   CHECK(names_of_its_own("namespace {\nconstexpr int kA = 1;\nstruct B {\n}  // namespace\n"
                          "struct C;\n") == std::set<std::string>{"kA", "B"});
-  std::map<std::string, std::string> owner;  // folder/name: file
+  std::map<std::string, std::string> owner;  // folder/room/name: file
   for (const Source& source : sources()) {
     if (source.path.find(".cc") == std::string::npos) continue;
     for (const std::string& name : names_of_its_own(source.text)) {
-      const auto [found, is_new] = owner.emplace(folder_of(source.path) + "/" + name, source.path);
+      const auto [found, is_new] = owner.emplace(
+          folder_of(source.path) + "/" + room_of(source.path) + "/" + name, source.path);
       INFO(name << " is in " << found->second << " and in " << source.path
                 << ": one batch of the build may have both (cmake/CompileOptions.cmake)");
       CHECK(is_new);
