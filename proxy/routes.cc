@@ -67,23 +67,6 @@ RouteHandler easy_path(const Services& services, ObjectHandler function) {
   };
 }
 
-/// For AIStore's easy URLs, whose first word names the provider: as if the query did.
-RouteHandler of_provider(std::string_view provider, RouteHandler handler) {
-  return [provider, handler = std::move(handler)](Request& request) {
-    request.target.query.set("provider", provider);
-    return handler(request);
-  };
-}
-
-http::InstantRouteHandler of_provider_at_once(std::string_view provider,
-                                              http::InstantRouteHandler handler) {
-  if (handler == nullptr) return nullptr;
-  return [provider, handler = std::move(handler)](Request& request) {
-    request.target.query.set("provider", provider);
-    return handler(request);
-  };
-}
-
 Task<Status> serve_bucket(const Services& services, Request& request, std::string name) {
   switch (request.head().method) {
     case http::Method::get: return list_objects(services, request, std::move(name));
@@ -92,6 +75,28 @@ Task<Status> serve_bucket(const Services& services, Request& request, std::strin
     case http::Method::del: return delete_bucket(services, request, std::move(name));
     default: return patch_bucket(services, request, std::move(name));
   }
+}
+
+/// The rows of AIStore's easy URLs, whose first word names the provider: as if the query did.
+RouteHandler easy_buckets(const Services& services, const char* provider) {
+  return [&services, provider](Request& request) {
+    request.target.query.set("provider", provider);
+    return list_buckets(services, request);
+  };
+}
+
+RouteHandler easy_bucket(const Services& services, const char* provider) {
+  return [&services, provider](Request& request) {
+    request.target.query.set("provider", provider);
+    return serve_bucket(services, request, request.parts[0]);
+  };
+}
+
+RouteHandler easy_object(const Services& services, const char* provider, ObjectHandler function) {
+  return [&services, provider, function](Request& request) {
+    request.target.query.set("provider", provider);
+    return serve_easy_path(services, function, request, request.parts[0], request.parts[1]);
+  };
 }
 
 RouteHandler plain_path(const Services& services, ObjectHandler function) {
@@ -175,24 +180,15 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {"PATCH", "/ais/*", "as /v1/buckets/*", bucket(services, patch_bucket)},
       {kAll, "/ais/*/**", "as /v1/objects/*/**", easy_path(services, object),
        object_at_once(services, at_once)},
-      {"GET", "/gs", "the buckets of this provider",
-       of_provider("gcp", plain(services, list_buckets))},
-      {"GET HEAD POST DELETE PATCH", "/gs/*", "as /v1/buckets/*",
-       of_provider("gcp", bucket(services, serve_bucket))},
-      {kAll, "/gs/*/**", "as /v1/objects/*/**", of_provider("gcp", easy_path(services, object)),
-       of_provider_at_once("gcp", object_at_once(services, at_once))},
-      {"GET", "/az", "the buckets of this provider",
-       of_provider("azure", plain(services, list_buckets))},
-      {"GET HEAD POST DELETE PATCH", "/az/*", "as /v1/buckets/*",
-       of_provider("azure", bucket(services, serve_bucket))},
-      {kAll, "/az/*/**", "as /v1/objects/*/**", of_provider("azure", easy_path(services, object)),
-       of_provider_at_once("azure", object_at_once(services, at_once))},
-      {"GET", "/ht", "the buckets of this provider",
-       of_provider("ht", plain(services, list_buckets))},
-      {"GET HEAD POST DELETE PATCH", "/ht/*", "as /v1/buckets/*",
-       of_provider("ht", bucket(services, serve_bucket))},
-      {kAll, "/ht/*/**", "as /v1/objects/*/**", of_provider("ht", easy_path(services, object)),
-       of_provider_at_once("ht", object_at_once(services, at_once))},
+      {"GET", "/gs", "the buckets of this provider", easy_buckets(services, "gcp")},
+      {"GET HEAD POST DELETE PATCH", "/gs/*", "as /v1/buckets/*", easy_bucket(services, "gcp")},
+      {kAll, "/gs/*/**", "as /v1/objects/*/**", easy_object(services, "gcp", object)},
+      {"GET", "/az", "the buckets of this provider", easy_buckets(services, "azure")},
+      {"GET HEAD POST DELETE PATCH", "/az/*", "as /v1/buckets/*", easy_bucket(services, "azure")},
+      {kAll, "/az/*/**", "as /v1/objects/*/**", easy_object(services, "azure", object)},
+      {"GET", "/ht", "the buckets of this provider", easy_buckets(services, "ht")},
+      {"GET HEAD POST DELETE PATCH", "/ht/*", "as /v1/buckets/*", easy_bucket(services, "ht")},
+      {kAll, "/ht/*/**", "as /v1/objects/*/**", easy_object(services, "ht", object)},
       // Paths as people write them
       {"GET HEAD", "/", "a page of all buckets", plain(services, root_page)},
       {kAll, "/*", "a bucket's page, or an object of the default bucket",
