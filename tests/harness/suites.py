@@ -108,6 +108,20 @@ def base_of_change():
     return base if upstream.returncode == 0 and base != git("rev-parse", "HEAD").stdout.strip() else "HEAD~1"
 
 
+def changed_lines(numstat):
+    """(lines added, names) of each file to which lines were added, in what git diff --numstat -z prints: names are the
+    present one, or, of a file that was moved, the former one and it."""
+    out, fields = [], iter(numstat.split("\0"))
+    for field in fields:
+        if not field:
+            continue
+        added, _, name = field.split("\t")
+        names = (name,) if name else (next(fields), next(fields))
+        if added.isdigit() and int(added):
+            out.append((int(added), names))
+    return out
+
+
 def run_tidy(totals, arguments, most=TIDY_MOST):
     """clang-tidy over the lines that a change adds, in at most `most` files: those that changed most."""
     if not shutil.which("clang-tidy-19"):
@@ -116,9 +130,8 @@ def run_tidy(totals, arguments, most=TIDY_MOST):
     base = base_of_change()
     if git("rev-parse", "--verify", "--quiet", base).returncode != 0:
         raise runner.StepFailed(f"tidy: there is no commit {base} to compare with: a clone with its history is wanted")
-    counts = [line.split("\t") for line in git("diff", "--numstat", "--diff-filter=d", base, "--", "*.cc").stdout.splitlines()]
-    counts = [(int(added), name) for added, _, name in counts if added.isdigit() and int(added)]
-    files = [name for _, name in sorted(counts, reverse=True)]
+    changed = changed_lines(git("diff", "--numstat", "-z", "--diff-filter=d", base, "--", "*.cc").stdout)
+    files = [names for _, names in sorted(changed, reverse=True)]
     chosen = files[:most]
     if not chosen:
         print(f"tidy: no line of a .cc file has changed since {base}", flush=True)
@@ -128,7 +141,7 @@ def run_tidy(totals, arguments, most=TIDY_MOST):
     if chosen:
         command = ["clang-tidy-diff-19.py", "-p1", "-path", str(runner.BUILD / arguments.preset), "-j", str(runner.PROCESSORS), "-quiet",
                    "-clang-tidy-binary", "clang-tidy-19"]
-        result = subprocess.run(command, input=git("diff", "-U0", base, "--", *chosen).stdout, cwd=runner.REPOSITORY, text=True,
+        result = subprocess.run(command, input=git("diff", "-U0", base, "--", *(name for names in chosen for name in names)).stdout, cwd=runner.REPOSITORY, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         findings = re.findall(r"^.*: (?:error|warning): .*$", result.stdout, re.MULTILINE)
         print("\n".join(findings) if findings else result.stdout if result.returncode else f"clang-tidy-19: {len(chosen)} changed files, "
