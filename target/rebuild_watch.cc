@@ -187,7 +187,7 @@ RebuildWatch::Made RebuildWatch::made() const {
 /// Objects that could not be made stay to be done.
 std::optional<double> RebuildWatch::seconds_left(BootTime now) const {
   if (state_ == State::whole && todo_.incomplete == 0) return 0;
-  if (state_ != State::working) return std::nullopt;
+  if (state_ != State::working || stopped_by_) return std::nullopt;
   if (todo_.objects.empty()) return 0;
   const double rate = rate_.at(now);
   if (rate <= 0) return std::nullopt;

@@ -19,6 +19,15 @@ std::string objects_do(const ordered_json& reason, const char* one, const char* 
                       : fmt::format("{} objects {}", objects, many);
 }
 
+/// "45s", "12m", "3h": one unit is enough for a person who waits.
+std::string rough_time(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  if (seconds < 2 * kMinute) return fmt::format("{:.0f}s", seconds);
+  if (seconds < 2 * kHour) return fmt::format("{:.0f}m", seconds / kMinute);
+  return fmt::format("{:.0f}h", seconds / kHour);
+}
+
 std::string node_text(const std::string& id) { return "t[" + id + "]"; }
 
 /// "t[a], t[b]"
@@ -34,8 +43,8 @@ std::string node_wait(const ordered_json& reason) {
   const std::string start = objects_do(reason, "waits", "wait") + " for " + node;
   if (!reason.contains("down_seconds")) return start + ", which does not answer";
   return fmt::format("{}, which has been down for {}; it is out in {}", start,
-                     readable_seconds(reason.at("down_seconds")),
-                     readable_seconds(reason.at("out_in_seconds")));
+                     rough_time(reason.at("down_seconds").get<double>()),
+                     rough_time(reason.at("out_in_seconds").get<double>()));
 }
 
 /// Of work that goes on: the objects that are left, or what is read for other targets.

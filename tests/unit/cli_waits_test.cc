@@ -12,8 +12,8 @@ using nlohmann::ordered_json;
 
 TEST_CASE("waits: each reason is a line that says who, since when and until when", "[cli]") {
   const ordered_json waits = ordered_json::parse(R"([
-    {"why":"waits_for_node","node":"tA","objects":12,"targets":["t1"],"down_seconds":180,
-     "out_in_seconds":720},
+    {"why":"waits_for_node","node":"tA","objects":12,"targets":["t1"],"down_seconds":179.6,
+     "out_in_seconds":719.9},
     {"why":"waits_for_node","node":"tB","objects":1,"targets":["t1"]},
     {"why":"waits_for_drive","node":"tC","objects":2,"targets":["t1"]},
     {"why":"no_room","node":"tD","objects":3,"targets":["t1"]},
