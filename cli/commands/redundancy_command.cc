@@ -117,7 +117,8 @@ Exit list_names(Session& session, const Asked& asked, bool as_json) {
   std::string next = percent_encode(asked.after);
   Exit exit = Exit::ok;
   while (true) {
-    const std::string page = next.empty() ? path : path + "&after=" + next;
+    std::string page = path;
+    if (!next.empty()) page.append("&after=").append(next);
     const auto answer = session.run(session.call(http::Method::get, page));
     if (!answer) return complain("redundancy", answer.error());
     const auto told = ordered_json::parse(answer->body, nullptr, false);

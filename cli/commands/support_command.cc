@@ -1,4 +1,4 @@
-// tarn support bundle: what somebody who looks into a fault elsewhere needs to see, in one file.
+// tarn support bundle: one file for a person who looks into a fault elsewhere.
 
 #include <chrono>
 #include <ctime>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -180,7 +181,7 @@ Exit make_bundle(Session& session, std::string output, const GlobalOptions& opti
 }  // namespace
 
 void add_support_commands(const CommandLine& line) {
-  auto* group = line.app.add_subcommand("support", "What to send to who helps with a fault");
+  auto* group = line.app.add_subcommand("support", "Files for a person who helps with a fault");
   group->require_subcommand(1);
   const auto output = std::make_shared<std::string>();
   auto* command = group->add_subcommand(
