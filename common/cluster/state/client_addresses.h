@@ -16,8 +16,8 @@ namespace tarn::cluster {
 /// address decides.
 [[nodiscard]] const std::string& url_for_node(const Node& node, const Node& caller);
 
-/// What the option --advertise names, in any order: at most one "URL", and "NETWORK=URL" for each
-/// network whose clients shall be sent to another URL.
+/// The words of the option --advertise: at most one "URL", and "NETWORK=URL" for each network whose
+/// clients shall be sent to another URL.
 struct Advertised {
   std::string url;  ///< empty: none is named
   std::vector<ClientAddress> networks;
