@@ -117,6 +117,14 @@ void log_step(const CoordinatorStep& step) {
                            step.publish->current.size(), step.publish->past.size());
 }
 
+/// How long ago each time of `since` was; 0 for other ids. `since` must outlive it.
+AbsentFor times_since(const std::map<std::string, BootTime>& since, BootTime now) {
+  return [&since, now](const std::string& id) {
+    const auto found = since.find(id);
+    return found == since.end() ? std::chrono::nanoseconds(0) : now - found->second;
+  };
+}
+
 class Coordinator {
  public:
   Coordinator(MetaStore& store, ClusterView& view, const Membership& membership, Clock& clock,
@@ -139,7 +147,6 @@ class Coordinator {
   void note_live(const OwnershipState& state);
   void note_absences(const OwnershipState& state);
   void note_absent_proxies(const ClusterState& state);
-  [[nodiscard]] std::chrono::nanoseconds absent_for(const std::string& id) const;
   [[nodiscard]] std::optional<CoordinatorStep> step_for(const OwnershipState& state);
 
   MetaStore& store_;
@@ -150,7 +157,8 @@ class Coordinator {
   AbsenceLimits limits_;
   Absences& absences_;
   std::optional<BootTime> leads_since_;
-  std::map<std::string, BootTime> absent_since_;  // targets and proxies
+  std::map<std::string, BootTime> absent_since_;  // targets
+  std::map<std::string, BootTime> proxies_absent_since_;
   std::set<std::string> seen_;  // targets that had a lease since this proxy has had its own
 };
 
@@ -164,8 +172,10 @@ void Coordinator::note_live(const OwnershipState& state) {
 }
 
 void Coordinator::note_absences(const OwnershipState& state) {
+  std::erase_if(absent_since_, [&](const auto& entry) {
+    return state.find(entry.first) != nullptr || state.map->find(entry.first) == nullptr;
+  });
   note_live(state);
-  for (const TargetWord& word : state.live) absent_since_.erase(word.id);
   for (const Member& member : state.map->members)
     if (state.find(member.id) == nullptr) absent_since_.try_emplace(member.id, clock_.boot_time());
   absences_.learn(absent_since_);
@@ -173,32 +183,23 @@ void Coordinator::note_absences(const OwnershipState& state) {
 
 std::optional<CoordinatorStep> Coordinator::step_for(const OwnershipState& state) {
   note_absences(state);
-  const BootTime now = clock_.boot_time();
   const bool new_absence =
       std::any_of(state.map->members.begin(), state.map->members.end(), [&](const Member& member) {
         return (member.flags & kDown) == 0 && state.find(member.id) == nullptr &&
                !seen_.contains(member.id);
       });
-  if (new_absence && now - *leads_since_ < membership_.lease().term().term) return std::nullopt;
-  return next_step(state, [this](const std::string& id) { return absent_for(id); }, limits_);
-}
-
-std::chrono::nanoseconds Coordinator::absent_for(const std::string& id) const {
-  const auto found = absent_since_.find(id);
-  return found == absent_since_.end() ? std::chrono::nanoseconds(0)
-                                      : clock_.boot_time() - found->second;
+  if (new_absence && clock_.boot_time() - *leads_since_ < membership_.lease().term().term)
+    return std::nullopt;
+  return next_step(state, times_since(absent_since_, clock_.boot_time()), limits_);
 }
 
 void Coordinator::note_absent_proxies(const ClusterState& state) {
-  for (const auto& [id, node] : state.map.nodes) {
-    if (node.role != Role::proxy) continue;
-    if (state.live.contains(id))
-      absent_since_.erase(id);
-    else
-      absent_since_.try_emplace(id, clock_.boot_time());
-  }
-  std::erase_if(absent_since_,
-                [&](const auto& entry) { return !state.map.nodes.contains(entry.first); });
+  std::erase_if(proxies_absent_since_, [&](const auto& entry) {
+    return state.live.contains(entry.first) || !state.map.nodes.contains(entry.first);
+  });
+  for (const auto& [id, node] : state.map.nodes)
+    if (node.role == Role::proxy && !state.live.contains(id))
+      proxies_absent_since_.try_emplace(id, clock_.boot_time());
 }
 
 Task<bool> Coordinator::look() {
@@ -206,6 +207,7 @@ Task<bool> Coordinator::look() {
   if (!leads(*known)) {
     leads_since_.reset();
     absent_since_.clear();
+    proxies_absent_since_.clear();
     absences_.learn({});
     // Who follows the store all the time knows whose leases were there when it comes to lead.
     if (membership_.lease().valid())
@@ -233,7 +235,7 @@ Task<void> Coordinator::release_proxies() {
   const auto known = view_.state();
   if (!leads(*known)) co_return;
   note_absent_proxies(*known);
-  const AbsentFor absent = [this](const std::string& id) { return absent_for(id); };
+  const AbsentFor absent = times_since(proxies_absent_since_, clock_.boot_time());
   if (proxies_that_left(known->map, {}, absent, limits_).empty()) co_return;
   const auto read = co_await read_now(store_);
   if (!read) co_return;
