@@ -109,6 +109,14 @@ Result<std::string> bucket_query(const std::string& name) {
   return "&provider=" + bucket.provider + "&bucket=" + percent_encode(bucket.bucket);
 }
 
+/// Answer to a query about redundancy, which has `key`.
+Result<ordered_json> ask_redundancy(Session& session, std::string path, const char* key) {
+  TRY(const auto answer, session.run(session.call(http::Method::get, std::move(path))));
+  auto told = ordered_json::parse(answer.body, nullptr, false);
+  if (!told.is_object() || !told.contains(key)) return fail(Errc::io, "the answer has no {}", key);
+  return told;
+}
+
 /// A name a line, page by page; with `as_json` one page as the API has it.
 Exit list_names(Session& session, const Asked& asked, bool as_json) {
   const auto bucket = bucket_query(asked.bucket);
@@ -119,11 +127,9 @@ Exit list_names(Session& session, const Asked& asked, bool as_json) {
   while (true) {
     std::string page = path;
     if (!next.empty()) page.append("&after=").append(next);
-    const auto answer = session.run(session.call(http::Method::get, page));
+    const auto answer = ask_redundancy(session, std::move(page), "names");
     if (!answer) return complain("redundancy", answer.error());
-    const auto told = ordered_json::parse(answer->body, nullptr, false);
-    if (!told.is_object() || !told.contains("names"))
-      return complain("redundancy", {Errc::io, "the answer has no names"});
+    const ordered_json& told = *answer;
     if (as_json) {
       print_json(told);
     } else {
@@ -150,11 +156,9 @@ Exit redundancy(Session& session, const Asked& asked, bool as_json) {
     path += *bucket;
   }
   if (!asked.lost_after.empty()) path += "&lost_after=" + percent_encode(asked.lost_after);
-  const auto answer = session.run(session.call(http::Method::get, path));
+  const auto answer = ask_redundancy(session, std::move(path), "buckets");
   if (!answer) return complain("redundancy", answer.error());
-  const auto counted = ordered_json::parse(answer->body, nullptr, false);
-  if (!counted.is_object() || !counted.contains("buckets"))
-    return complain("redundancy", {Errc::io, "the answer has no counts"});
+  const ordered_json& counted = *answer;
   if (as_json) {
     print_json(counted);
     return complain_of_gaps(counted);
