@@ -28,11 +28,10 @@ constexpr auto kForgetEvery = 10s;
 constexpr auto kReloadEvery = 30s;  // whatever a watch may have missed
 constexpr std::size_t kForgottenAtOnce = 50;
 
-/// Of two that throw when they are cancelled, Asio's || would make an exception of its own. A
-/// cancellation that came before the wait would not end it.
+/// Of two that throw when they are cancelled, Asio's || would make an exception of its own.
 Task<void> doze(std::chrono::milliseconds time) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  if (!co_await is_cancelled()) co_await pause(time);
+  co_await pause(time);
 }
 
 }  // namespace
@@ -48,7 +47,6 @@ Task<void> pause(std::chrono::milliseconds time) {
 
 Task<void> Jobs::watch(Revision from) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  if (co_await is_cancelled()) co_return;
   const auto sink = [this](const cluster::WatchBatch& batch) {
     const std::lock_guard lock(mutex_);
     for (const auto& event : batch.events) {

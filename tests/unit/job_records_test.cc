@@ -139,7 +139,7 @@ class TestProxy {
     tasks_.spawn(run.executor(), jobs->follow());
     tasks_.spawn(run.executor(), jobs->tend());
   }
-  ~TestProxy() { tasks_.close(10); }
+  ~TestProxy() { CHECK(tasks_.close(10)); }
 
   /// As kill -9: nothing more is done, and the lease ends.
   void die() {
