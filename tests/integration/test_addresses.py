@@ -3,12 +3,14 @@
 import json
 import re
 import subprocess
+import urllib.parse
 
 import pytest
 import requests
 from harness import client
 from harness.cli import Cli
 from harness.cluster import LOCAL_CLUSTER, PROGRAMS
+from harness.etcd import free_port
 from harness.waiting import guarded, wait_until
 
 
@@ -66,11 +68,13 @@ def test_an_address_that_nobody_can_call_is_refused(cluster, tmp_path, words, sa
 
 
 def test_clients_of_a_network_are_redirected_to_its_address(make_cluster, tmp_path):
-    """The narrowest network that a client is in decides."""
+    """The narrowest network that a client is in decides; for the relay, and copies between targets, it is that of the node."""
+    port = free_port()
     cluster = make_cluster(targets=1, drives=1)
     process, log = start_target(
         cluster, tmp_path / "t", "--join", cluster.url_of("p1", "internal"), "--secret-file", cluster.directory / "p1" / "cluster.secret",
-        "--listen", "0.0.0.0:0", "--internal", "127.0.0.1:0", "--advertise", "http://127.0.0.1:1", "--advertise", "127.0.0.2=http://127.0.0.9:2",
+        "--listen", f"0.0.0.0:{port}", "--internal", "127.0.0.1:0", "--advertise", "http://127.0.0.1:1",
+        "--advertise", f"127.0.0.1=http://127.0.0.1:{port}", "--advertise", "127.0.0.2=http://127.0.0.9:2",
         "--advertise", "127.0.0.0/30=http://127.0.0.8:2")
     try:
         wait_until(lambda: "target ready" in log.read_text() or process.poll() is not None, 60, "it is ready")
@@ -87,6 +91,14 @@ def test_clients_of_a_network_are_redirected_to_its_address(make_cluster, tmp_pa
         assert sent_to("127.0.0.2") == {"http://127.0.0.9:2"}
         assert sent_to("127.0.0.3") == {"http://127.0.0.8:2"}
         assert sent_to("127.0.0.4") == {"http://127.0.0.1:1"}
+        names = [f"n-{number}" for number in range(32)]
+        relay = cluster.url_of("p1", "relay")
+        for name in names:
+            assert client.request("PUT", cluster.url("data", name, relay), name.encode()).status == 200
+            assert client.request("GET", cluster.url("data", name, relay)).body == name.encode()
+        copy = "?provider=ais&object_to=" + urllib.parse.quote("ais/@#/data/", safe="")
+        for name in names:
+            assert client.request("PUT", f"{relay}/v1/objects/data/{name}{copy}copy-of-{name}", b"").status == 200
     finally:
         process.kill()
         process.wait()
