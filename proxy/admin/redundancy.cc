@@ -26,7 +26,7 @@ constexpr std::size_t kListed = 10'000;
 
 json or_null(const std::optional<std::int64_t>& time) { return time ? json(*time) : json(); }
 
-/// What is counted of the buckets, and when all of them was last read.
+/// Counts of the buckets, and when all of them was last read.
 class Ledger {
  public:
   Ledger(const Services& services, json scrubs, json rebuilds, json absent)

@@ -242,7 +242,7 @@ double a_second(std::chrono::milliseconds period) {
   return 1 / std::chrono::duration<double>(period).count();
 }
 
-/// What nodes say and ask while nothing changes (common/cluster/state/rhythm.h).
+/// Messages of nodes while nothing changes (common/cluster/state/rhythm.h).
 void print_rest() {
   constexpr double kNodes = kTargets + kProxies;
   const double polls = kNodes * a_second(cluster::LeaseTerm().poll_every());

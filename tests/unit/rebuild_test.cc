@@ -85,7 +85,7 @@ TEST_CASE("rebuild: what may be written counts at once, and what then fails is t
   RebuildWatch watch;
   CHECK(watch.report(clock)["seconds_left"].is_null());
   watch.look_begins(1);
-  CHECK(watch.report(clock)["seconds_left"].is_null());  // nobody knows how much is missing
+  CHECK(watch.report(clock)["seconds_left"].is_null());  // the amount that is missing is unknown
   watch.found({.objects = {{1, 2}}, .bytes = 2000, .incomplete = 0}, clock);
   const auto seconds = [&] { return watch.report(clock)["seconds_left"]; };
   CHECK(seconds().is_null());

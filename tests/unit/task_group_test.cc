@@ -24,7 +24,7 @@ TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "
   http::TaskGroup tasks;
   std::promise<void> spawned;
   std::promise<void> may_go_on;
-  // What a handler posts to its own loop is queued when the handler has ended.
+  // A loop queues the posts of its own handler when the handler has ended.
   asio::post(run.executor(), [&] {
     REQUIRE(tasks.spawn(run.executor(), wait_for_ever()));
     spawned.set_value();
