@@ -169,6 +169,10 @@ class Drive {
   /// second, from one event loop.
   void watch();
   [[nodiscard]] bool hangs() const;
+  /// True if its disk takes several times as long as those of its siblings (SlowDrives): readers
+  /// take what they need from elsewhere, where that is possible.
+  [[nodiscard]] bool is_slow() const { return slow_.load(std::memory_order_relaxed); }
+  void set_slow(bool slow) { slow_ = slow; }
   /// Seconds for which the oldest call to the drive has been under way; 0 when none is.
   [[nodiscard]] double longest_call() const { return threads_->longest_run(); }
   [[nodiscard]] io::Space space() const;
@@ -527,6 +531,7 @@ class Drive {
   std::atomic<bool> disabled_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> vacating_{false};
+  std::atomic<bool> slow_{false};
   std::atomic<std::size_t> uploads_{0};
   std::atomic<std::size_t> open_objects_{0};
 };

@@ -14,7 +14,7 @@ constexpr const char* kUpHelp = "1 while the drive is in, 0 once it was taken ou
 class DriveMetrics {
  public:
   DriveMetrics(obs::Metrics& metrics, const Drive& drive);
-  void refresh(const Drive& drive, const SlowDrives& slow);
+  void refresh(const Drive& drive);
   void gone() {
     up_.Set(0);
     slow_.Set(0);
@@ -84,8 +84,8 @@ DriveMetrics::DriveMetrics(obs::Metrics& metrics, const Drive& drive)
       .Set(static_cast<double>(drive.recovery().adopted));
 }
 
-void DriveMetrics::refresh(const Drive& drive, const SlowDrives& slow) {
-  slow_.Set(slow.is_slow(drive.path()) ? 1 : 0);
+void DriveMetrics::refresh(const Drive& drive) {
+  slow_.Set(drive.is_slow() ? 1 : 0);
   up_.Set(!drive.disabled() && drive.usable() ? 1 : 0);
   hung_.Set(drive.hangs() ? 1 : 0);
   suspect_.Set(drive.suspect() ? 1 : 0);
@@ -129,35 +129,34 @@ std::map<std::string, std::uint64_t> errors_of(const Drive& drive) {
 }
 
 /// What an operator should know of a drive that is in the set.
-std::string note_of(const Drive& drive, const SlowDrives& slow) {
+std::string note_of(const Drive& drive) {
   if (const Status usable = drive.usable(); !usable) return usable.error().message;
   if (drive.disabled()) return "disabled by an operator";
   if (drive.suspect()) return "a write failed within the last minute";
-  return slow.is_slow(drive.path()) ? "slow" : "";
+  return drive.is_slow() ? "slow" : "";
 }
 
 }  // namespace
 
-void export_drives(obs::Metrics& metrics, const ObjectStore& store, const SlowDrives& slow) {
-  metrics.before_scrape([&metrics, &store, &slow, all = std::make_shared<AllMetrics>()] {
+void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
+  metrics.before_scrape([&metrics, &store, all = std::make_shared<AllMetrics>()] {
     const std::lock_guard lock(all->mutex);
     // First those that are in use no more: another may be in their place, and has the last word.
     for (const auto& [drive, its] : all->by_drive) {
-      its->refresh(*drive, slow);
+      its->refresh(*drive);
       its->gone();
     }
     for (const auto& drive : store.drives()) {
       auto& its = all->by_drive[drive];
       if (its == nullptr) its = std::make_unique<DriveMetrics>(metrics, *drive);
-      its->refresh(*drive, slow);
+      its->refresh(*drive);
     }
     for (const auto& [path, why] : store.missing())
       metrics.gauge("tarn_drive_up", kUpHelp, {{"drive", path}}).Set(0);
   });
 }
 
-std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SlowDrives& slow,
-                                                const SpaceLimits& limits,
+std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SpaceLimits& limits,
                                                 const std::set<std::string>& leaving,
                                                 const std::map<std::string, std::string>& labels) {
   std::vector<cluster::DriveReport> out;
@@ -171,7 +170,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.disabled = drive->disabled();
     report.leaving = drive->vacating() && !report.disabled;
     report.usable = !report.disabled && !report.leaving && drive->usable().has_value();
-    report.note = note_of(*drive, slow);
+    report.note = note_of(*drive);
     report.errors = errors_of(*drive);
     const auto is_above = [&](double percent) {
       return static_cast<double>(report.used) * 100 > static_cast<double>(space.total) * percent;

@@ -93,6 +93,15 @@ Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, Objec
   co_return co_await open_settled(node, name);
 }
 
+/// True if another home should send the object, since its drive here is slow: the bytes of a coded
+/// one whose record is open come from slices, and copies on drives have others here.
+bool is_slow_here(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
+  if (wanted.name.copies > 0) return false;
+  if (object != nullptr) return !object->record().coding && object->drive().is_slow();
+  const Drive* home = node.store.home_of(wanted.name.uname);
+  return home != nullptr && home->is_slow();
+}
+
 /// What is not known to be at all homes is not shown before it is (docs/decisions/014). timeout
 /// where the drive makes a reader wait whom `other`, if there is one, can serve.
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const ObjectRequest& wanted,
@@ -157,6 +166,9 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     co_return co_await send_on(node, request, wanted);
   auto object = node.store.find_open(wanted.name);
   if (object && !unsettled_by(object->record()).empty()) object = nullptr;
+  if (is_slow_here(node, wanted, object.get()))
+    if (const auto* other = next_home(node, request, wanted); other != nullptr)
+      co_return co_await send_to_holder(node, request, wanted, *other);
   if (!object) {
     const auto* other = next_home(node, request, wanted);
     auto opened = co_await open_wanted(node, wanted, other);

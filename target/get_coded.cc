@@ -23,17 +23,19 @@ PieceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {
   return {name.bucket, name.object, coding.set, io::kWhole};
 }
 
-Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, PieceKey key) {
-  co_return co_await node.store.pieces().open(std::move(key));
+Task<Result<std::shared_ptr<OpenObject>>> open_here(TargetNode& node, PieceKey key,
+                                                    bool unless_slow) {
+  co_return co_await node.store.pieces().open(std::move(key), unless_slow);
 }
 
 /// The whole, when the record names it here and it can be opened; else null.
 Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName& name,
-                                             const io::Coding& coding) {
+                                             const io::Coding& coding, bool unless_slow) {
   if (coding.whole != node.id) co_return nullptr;
   const PieceKey key = key_of_whole(name, coding);
-  auto opened = co_await in_time(node, open_here(node, key), kGetCodedPatience);
+  auto opened = co_await in_time(node, open_here(node, key, unless_slow), kGetCodedPatience);
   if (opened) co_return std::move(*opened);
+  if (opened.error().code == Errc::timeout) co_return nullptr;
   note_if_bad(node, key, opened.error());
   // Gone, maybe: whoever repairs finds out.
   node.repair_wishes.add(name.bucket, name.object);
@@ -51,8 +53,9 @@ bool is_of_drive(const Error& error) {
 /// is moved, are to come from elsewhere.
 Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
                               const ObjectRequest& wanted, const io::ObjectRecord& record,
-                              http::ByteRange& range, const http::Response& response) {
-  const auto whole = co_await open_whole(node, wanted.name, *record.coding);
+                              http::ByteRange& range, const http::Response& response,
+                              bool unless_slow) {
+  const auto whole = co_await open_whole(node, wanted.name, *record.coding, unless_slow);
   if (whole == nullptr) co_return false;
   Sender sender(exchange, whole, range, node.verify_always, nullptr, true);
   Status sent = co_await sender.begin(response);
@@ -149,13 +152,19 @@ class Restoring {
 Task<Status> send_coded(TargetNode& node, http::Exchange& exchange, const ObjectRequest& wanted,
                         const io::ObjectRecord& record, http::ByteRange range,
                         http::Response response, bool& overtaken) {
-  CO_TRY(const bool sent, co_await send_whole(node, exchange, wanted, record, range, response));
+  CO_TRY(const bool sent,
+         co_await send_whole(node, exchange, wanted, record, range, response, true));
   if (sent) co_return co_await exchange.finish();
   CO_TRY_OK(check_memory());
   CodedReader reader(node, wanted.name, record, range.offset, range.offset + range.length);
   auto first = co_await reader.next();
   const bool begun = exchange.response_started();
   overtaken = reader.overtaken() && !begun;
+  if (!first && !begun && !overtaken) {  // a whole on a slow drive is better than nothing
+    CO_TRY(const bool sent_late,
+           co_await send_whole(node, exchange, wanted, record, range, response, false));
+    if (sent_late) co_return co_await exchange.finish();
+  }
   if (!first) co_return fail(first.error());
   auto parts = *first;
   if (!begun) CO_TRY_OK(co_await exchange.begin(std::move(response), range.length));

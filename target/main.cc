@@ -366,7 +366,7 @@ Status Target::start() {
   own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   store_->mirror().remember(std::move(opened.ledger), opened.missing_ids, options_.dir);
-  export_drives(metrics_, *store_, slow_drives_);
+  export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
   watch_disks();
   view_->on_change(
@@ -391,8 +391,7 @@ Status Target::start() {
   context_.emplace(cluster::NodeContext{*view_, *membership_, metrics_, clock_, started_,
                                         [this] { return readiness(*node_); }, *stats_,
                                         [this] {
-                                          return drive_reports(*store_, slow_drives_,
-                                                               store_->space_limits(),
+                                          return drive_reports(*store_, store_->space_limits(),
                                                                admin_->leaving(), admin_->labels());
                                         },
                                         *config_,

@@ -20,6 +20,9 @@ std::size_t load_of(Drive& drive) {
   return drive.queued() + drive.turns().streams() + drive.turns().waiting();
 }
 
+/// Orders drives for a reader: those that are slow last, then by their load.
+std::pair<bool, std::size_t> delay_at(Drive& drive) { return {drive.is_slow(), load_of(drive)}; }
+
 Task<Result<std::optional<io::ObjectRecord>>> mirror_ask(Drive* drive, ObjectName name) {
   if (drive == nullptr) co_return fail(Errc::unavailable, "a drive is away");
   co_return co_await drive->find(name.bucket, name.object);
@@ -176,15 +179,16 @@ Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
 
 bool Mirror::has_idler_than(const Drive& drive) const {
   std::size_t mine = 0;
-  std::size_t least = SIZE_MAX;
+  std::pair<bool, std::size_t> least{true, SIZE_MAX};
   const auto set = store_.set_.get();
   for (const auto& each : set->drives) {
     if (!each->in_service()) continue;
-    const std::size_t load = load_of(*each);
-    least = std::min(least, load);
-    if (each.get() == &drive) mine = load;
+    const auto delay = delay_at(*each);
+    least = std::min(least, delay);
+    if (each.get() == &drive) mine = delay.second;
   }
-  return least != SIZE_MAX && mine >= least + kIdlerBy;
+  if (drive.is_slow() && !least.first) return true;
+  return least.second != SIZE_MAX && mine >= least.second + kIdlerBy;
 }
 
 Task<Status> Mirror::settle(ObjectName name) {
@@ -215,7 +219,7 @@ Task<Result<std::shared_ptr<OpenObject>>> Mirror::open(ObjectName name,
     Drive* best = nullptr;
     for (const std::size_t i : found.verdict.holders)
       if (!except.contains(found.drives[i]) &&
-          (best == nullptr || load_of(*found.drives[i]) < load_of(*best)))
+          (best == nullptr || delay_at(*found.drives[i]) < delay_at(*best)))
         best = found.drives[i];
     if (best == nullptr) co_return fail(last);
     auto opened = co_await best->open_object(name.bucket, name.object);

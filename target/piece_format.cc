@@ -192,6 +192,7 @@ api::Query to_query(const PieceRead& read, const AsOf& as_of) {
   set(query, "offset", read.range.offset);
   set(query, "bytes", read.range.bytes);
   if (read.purpose == ReadFor::repair) query.set("repair", "1");
+  if (read.unless_slow) query.set("unless_slow", "1");
   set(query, as_of);
   return query;
 }
@@ -202,6 +203,7 @@ Result<PieceRead> piece_read_of(const api::Query& query) {
   TRY(out.range.offset, piece_format_number_in(query, "offset", ec::kObjectBytesMax));
   TRY(out.range.bytes, piece_format_number_in(query, "bytes", ec::kObjectBytesMax));
   if (query.get("repair") == "1") out.purpose = ReadFor::repair;
+  out.unless_slow = query.get("unless_slow") == "1";
   return out;
 }
 

@@ -86,6 +86,8 @@ struct PieceRead {
   PieceKey key;
   ec::FileRange range;
   ReadFor purpose = ReadFor::client;
+  /// The caller has other slices to read: timeout, at once, where the piece is on a slow drive.
+  bool unless_slow = false;
 };
 [[nodiscard]] api::Query to_query(const PieceRead& read, const AsOf& as_of);
 [[nodiscard]] Result<PieceRead> piece_read_of(const api::Query& query);

@@ -82,7 +82,7 @@ Task<Status> abandon_piece(TargetNode& node, http::Request& request) {
 Task<Status> read_piece(TargetNode& node, http::Request& request) {
   CO_TRY(const PieceRead read, piece_read_of(request.query()));
   CO_TRY_OK(co_await piece_requests_catch_up(node, request));
-  auto opened = co_await node.store.pieces().open(read.key);
+  auto opened = co_await node.store.pieces().open(read.key, read.unless_slow);
   if (!opened) {
     note_if_bad(node, read.key, opened.error());
     co_return fail(opened.error());

@@ -221,11 +221,14 @@ Task<Result<std::optional<Located>>> PiecesHere::find(PieceKey key) {
   co_return std::optional(std::move(found.front()));
 }
 
-Task<Result<std::shared_ptr<OpenObject>>> PiecesHere::open(PieceKey key) {
+Task<Result<std::shared_ptr<OpenObject>>> PiecesHere::open(PieceKey key, bool unless_slow) {
   // It may move to another drive between the look and the opening.
   for (int attempt = 0; attempt < kPiecesHereOpenAttemptsMax; ++attempt) {
     CO_TRY(const auto found, co_await find(key));
     if (!found) break;
+    if (unless_slow && found->drive->is_slow())
+      co_return fail(Errc::timeout, "piece {} of {} is on drive {}, which is slow", key.index,
+                     key.name, found->drive->path());
     CO_TRY(auto piece, co_await found->drive->open_piece(key));
     if (piece) co_return std::move(piece);
   }

@@ -92,8 +92,8 @@ class PiecesHere {
   /// Where the piece is, and its record; nothing when no drive in service has it.
   Task<Result<std::optional<Located>>> find(PieceKey key);
   /// Drive::open_piece(); object_not_found as find(), unavailable when a drive is away that may
-  /// have it.
-  Task<Result<std::shared_ptr<OpenObject>>> open(PieceKey key);
+  /// have it. timeout, with `unless_slow`, when it is on a slow drive.
+  Task<Result<std::shared_ptr<OpenObject>>> open(PieceKey key, bool unless_slow = false);
   /// Gives it a generation that is at least this one, durably. False: as find().
   Task<Result<bool>> raise(PieceKey key, Generation generation);
   /// Drops it on all drives, as far as its generation there is not above `up_to`. Whether anything

@@ -39,6 +39,7 @@ Status SliceSet::choose() {
   auto chosen = ec::slices_to_read(alive - late_, wanted_, k);
   if (!chosen) {
     late_ = {};  // better late than never
+    slow_too_ = true;
     chosen = ec::slices_to_read(alive, wanted_, k);
   }
   if (!chosen)
@@ -117,12 +118,13 @@ void SliceSet::start_calls(std::uint64_t stripe) {
                                                           .rest = rest,
                                                           .missing = missing,
                                                           .purpose = purpose_,
+                                                          .unless_slow = !slow_too_,
                                                           .source = std::move(sources_[slice])});
     start(node_, calls_[slice], bell_);
   }
 }
 
-/// Takes what has come. False: a slice failed, and was left out.
+/// Takes what has come. False: a slice failed, and was left out, or is on a slow drive.
 bool SliceSet::collect() {
   bool good = true;
   for (const std::size_t slice : chosen_ - fetched_) {
@@ -133,6 +135,9 @@ bool SliceSet::collect() {
       sources_[slice] = std::move(call->source);
       fetched_.insert(slice);
       took_.push_back(call->took);
+    } else if (call->unless_slow && call->result->error().code == Errc::timeout) {
+      late_.insert(slice);
+      good = false;
     } else {
       leave_out(slice, call->result->error());
       good = false;

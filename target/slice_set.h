@@ -14,8 +14,9 @@ namespace tarn::target {
 
 /// The slices of one object that are read at the same time, stripe by stripe: k of them, or those
 /// that are wanted. One whose home fails, or that gives what was not stored, is left out, and
-/// another one takes its place from that stripe on; one that is late (late_after()) is passed over
-/// in the same way while there is another one. For one coroutine; `node` must outlive it.
+/// another one takes its place from that stripe on; one that is late (late_after()), or on a drive
+/// known to be slow, is passed over in the same way while there is another one. For one coroutine;
+/// `node` must outlive it.
 class SliceSet {
  public:
   /// `coding`: who has them. `wanted`: if all of these are there they are enough (ec/code.h).
@@ -65,7 +66,8 @@ class SliceSet {
   std::shared_ptr<asio::steady_timer> bell_;                      // rung by these
   std::vector<std::chrono::steady_clock::duration> took_;         // of those of `batch_`
   ec::PieceSet left_out_;
-  ec::PieceSet late_;  // passed over, as long as there are others
+  ec::PieceSet late_;      // passed over, as long as there are others
+  bool slow_too_ = false;  // there are no others
   ec::PieceSet bad_;
   ec::PieceSet gone_;     // not at their homes, which said so, or bad there
   ec::PieceSet fetched_;  // have the blocks of `batch_`

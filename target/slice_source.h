@@ -20,10 +20,12 @@ namespace tarn::target {
 class SliceSource {
  public:
   /// For the blocks of `stripes`. `layout`: of the object. Errors: object_not_found (no such slice
-  /// there), and those of PieceDownload::open() and PiecesHere::open().
+  /// there), timeout (`unless_slow`: it is on a slow drive), and those of PieceDownload::open() and
+  /// PiecesHere::open().
   static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string home,
                                                          PieceKey key, const ec::Layout& layout,
-                                                         ec::Stripes stripes, ReadFor purpose);
+                                                         ec::Stripes stripes, ReadFor purpose,
+                                                         bool unless_slow = false);
 
   /// How many blocks fit into its memory.
   [[nodiscard]] static std::uint64_t blocks_at_once(const ec::Layout& layout) {

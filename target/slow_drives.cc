@@ -1,11 +1,22 @@
 #include "target/slow_drives.h"
 
 #include <map>
+#include <string>
 
+#include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "common/obs/proc_files.h"
 
 namespace tarn::target {
+namespace {
+
+/// An error where a test says that the drive is slow.
+Status said_to_be_slow(const Drive& drive) {
+  FAIL_POINT_OF("drive.slow.", drive.path());
+  return {};
+}
+
+}  // namespace
 
 void SlowDrives::look(const std::vector<std::shared_ptr<Drive>>& drives) {
   const auto disks = obs::read_disks();
@@ -19,7 +30,6 @@ void SlowDrives::look(const std::vector<std::shared_ptr<Drive>>& drives) {
                            .bytes = its.read_bytes + its.written_bytes,
                            .busy_ms = its.busy_ms};
   }
-  const std::lock_guard lock(mutex_);
   for (const SlowWatch::Change& change : watch_.look(seen)) {
     if (change.slow)
       obs::log("drive").warn("drive is slow drive={} ms={:.2f} usual={:.2f}", change.path,
@@ -28,11 +38,8 @@ void SlowDrives::look(const std::vector<std::shared_ptr<Drive>>& drives) {
       obs::log("drive").info("drive is slow no more drive={} ms={:.2f} usual={:.2f}", change.path,
                              change.ms, change.usual);
   }
-}
-
-bool SlowDrives::is_slow(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
-  return watch_.slow().contains(path);
+  for (const auto& drive : drives)
+    drive->set_slow(watch_.slow().contains(drive->path()) || !said_to_be_slow(*drive));
 }
 
 }  // namespace tarn::target

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <string>
 #include <vector>
 
 #include "target/drive.h"
@@ -10,16 +8,14 @@
 
 namespace tarn::target {
 
-/// Which drives of this target are slow. A drive whose disk the kernel does not count is never
-/// said to be. Thread-safe.
+/// Marks the drives of this target that are slow (Drive::is_slow). A drive whose disk the kernel
+/// does not count is never marked. For one thread.
 class SlowDrives {
  public:
   /// Once a second, of all drives that the target has. Waits for no drive. What changes is logged.
   void look(const std::vector<std::shared_ptr<Drive>>& drives);
-  [[nodiscard]] bool is_slow(const std::string& path) const;
 
  private:
-  mutable std::mutex mutex_;  // guards watch_
   SlowWatch watch_;
 };
 

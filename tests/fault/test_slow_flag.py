@@ -1,12 +1,18 @@
-"""A drive that takes ten times as long as its siblings is said to be slow, and well again when it is (faults.md C11)."""
+"""A drive that takes ten times as long as its siblings is said to be slow, and well again when it is (C11). Readers take what they need from
+elsewhere while it is."""
 
+import contextlib
+import os
 import time
 
 import disks
 import pytest
 from disks import seeded
 from harness import client
+from harness.coded import KIB, props
+from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
+from latency import forget_pages, measures_time, percentile
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn
 
@@ -60,3 +66,119 @@ def test_a_slow_drive_is_flagged_and_a_busy_one_is_not(make_stage, seed):
     assert len(flagged) == len(cleared) == 1 and str(disk.mountpoint) in flagged[0], flagged + cleared
     with stage.client("judge", timeout=30) as judge:
         stage.check(judge, names)
+
+
+BUCKETS = {
+    "striped": props("striped", 2, 1),
+    "whole": props("whole", 2, 1),
+    "on nodes": {"mirror": {"enabled": True, "copies": 2, "domain": "node"}},
+    "on drives": {"mirror": {"enabled": True, "copies": 2}},
+}
+
+
+def reads_of(cluster, drive):
+    """Reads of files that a drive has done since its target's start."""
+    return cluster.metric(os.path.basename(os.path.dirname(drive)), "tarn_drive_reads_total", drive=drive)
+
+
+@pytest.mark.gate("C11: reads around a slow drive")
+@pytest.mark.parametrize("kind", BUCKETS)
+def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed, kind):
+    """As long as there is another one: with a target gone whose piece is needed, the slow drive gives its own."""
+    rng = seeded(seed, "around", kind)
+    stage = make_stage(targets=1 if kind == "on drives" else 4, drives=2 if kind == "on drives" else 1)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", BUCKETS[kind])
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(rng.choice((70, 300)) * KIB) for i in range(12)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    slow = rng.choice(cluster.targets())
+    drive = rng.choice(cluster.drives(slow))
+
+    def read_all():
+        for name in bodies:
+            answer = cluster.get("cut", name)
+            assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
+
+    def restart(fail_points=None):
+        """What a target has verified it sends from memory, without a read: so it forgets that first."""
+        stage.kill(*cluster.targets())
+        stage.start(*cluster.targets(), fail_points=fail_points)
+        wait_until_home(cluster)
+        before = reads_of(cluster, str(drive))
+        return lambda: reads_of(cluster, str(drive)) - before
+
+    reads = restart()
+    read_all()
+    healthy = reads()
+    assert healthy > 0, "nothing is read from that drive anyway"
+
+    reads = restart({slow: f"drive.slow.{drive}=error"})
+    wait_until(lambda: cluster.metric(slow, "tarn_drive_slow", drive=str(drive)) == 1, 20, "the drive is said to be slow")
+    read_all()
+    around = reads()
+    print(f"injected: {drive} is slow, {stage.fail_point_hits(slow, f'drive.slow.{drive}')} looks; reads of it {healthy:.0f} before, {around:.0f} now")
+    assert around == 0, "readers used the slow drive"
+
+    if kind == "on drives":
+        return
+    other = rng.choice([name for name in cluster.targets() if name != slow])
+    stage.kill(other)
+
+
+    def is_read(name):
+        with contextlib.suppress(ConnectionError):  # the target that is dead is not known to be yet
+            return cluster.get("cut", name).status == 200
+        return False
+
+    for name in bodies:
+        wait_until(lambda name=name: is_read(name), 60, f"{name} is read without {other}")
+    read_all()
+    assert reads() > 0, "nothing was needed of the slow drive"
+
+
+@measures_time
+@pytest.mark.skipif(bool(disks.why_no_loop("ext4") or disks.why_no_fuse()), reason="needs loop devices and FUSE")
+def test_a_slow_drive_costs_readers_of_coded_objects_nothing_once_it_is_known(make_stage, seed):
+    """C11: the slowest of a hundred GETs takes at most twice as long as with all drives well."""
+    rng = seeded(seed, "slow reads")
+    stage = make_stage(targets=3, drives=2, fs="ext4", recording=True)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", props("striped", 2, 1))
+    wait_until_home(cluster)
+    bodies = {f"n-{i:02}": rng.randbytes(1000 * KIB) for i in range(40)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+
+    def read_all():
+        times = []
+        for name in rng.sample(sorted(bodies), len(bodies)):
+            for target in cluster.targets():
+                for path in stage.data_files(target):
+                    forget_pages(path[0])
+            begun = time.monotonic()
+            answer = cluster.get("cut", name)
+            times.append(time.monotonic() - begun)
+            assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
+        return percentile(times, 0.95)
+
+    healthy = read_all()
+    disk = stage.disks["t1"][rng.randrange(2)]
+    disk.daemon.rule(f"delay any always ms={DELAY_MS}")
+    unknown = read_all()
+    try:
+        end = time.monotonic() + 60
+        while cluster.metric("t1", "tarn_drive_slow", drive=str(disk.mountpoint)) != 1:
+            assert time.monotonic() < end, "the drive is not said to be slow"
+            read_all()
+        known = read_all()
+    finally:
+        disk.daemon.clear()
+    delayed = sum(count for key, count in disk.daemon.stats().items() if key.startswith("delay"))
+    print(f"injected: {delayed} requests took {DELAY_MS} ms longer; 95 of 100 GETs took at most {1000 * healthy:.1f} ms with all drives well, "
+          f"{1000 * unknown:.1f} ms before the drive was known to be slow, {1000 * known:.1f} ms since")
+    assert unknown > healthy + DELAY_MS / 1000 / 2, "the drive was not slow"
+    assert known < 2 * healthy

@@ -41,6 +41,9 @@ TEST_CASE("piece calls: what is asked for arrives as it was meant", "[target][pi
   const auto read = piece_read_of(over_the_wire(to_query(PieceRead{kKey, {512, 100}}, kAsOf)));
   CHECK(read->key == kKey);
   CHECK(read->range == ec::FileRange{512, 100});
+  CHECK(!read->unless_slow);
+  CHECK(piece_read_of(over_the_wire(to_query(PieceRead{.key = kKey, .unless_slow = true}, kAsOf)))
+            ->unless_slow);
   const auto drop = piece_drop_of(over_the_wire(to_query(PieceDrop{kKey, {3, 2, 1}}, kAsOf)));
   CHECK(drop->key == kKey);
   CHECK(drop->up_to == Generation{3, 2, 1});
