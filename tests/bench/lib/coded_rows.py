@@ -1,8 +1,6 @@
-"""Coded objects: what an upload costs beside a plain one, what readers keep when nodes die, how fast a lost node's slices are made
-again, and how many of them a join moves."""
+"""Coded objects: what an upload costs beside a plain one, and what readers keep when nodes die."""
 
 import contextlib
-import json
 import subprocess
 import time
 
@@ -10,7 +8,7 @@ from lib.cluster_rows import drives_of, seconds_without, server_of, wait_home
 from lib.drive_rows import COLD, mb_a_second
 from lib.rows import Result
 from lib.servers import BUCKET, Tarn
-from lib.stage import Failed, drop_from_cache, median, ratio, rounds_of, spread, use_memory, wait_until
+from lib.stage import drop_from_cache, median, ratio, rounds_of, spread, use_memory, wait_until
 
 MIB = 1 << 20
 LAYOUTS = ("striped", "whole")
@@ -226,156 +224,3 @@ def measure_striped_get(stage):
                  {f"{side}, MB/s": spread(values) for side, values in rates.items()},
                  f"one reader of one object of {size // MIB} MiB, {DATA}+{PARITY}, against one of a slice as a plain file, emulated drives of "
                  f"{STRIPE_RATE / 1e6:.0f} MB/s", COLD)
-
-
-# --- a rebuild --------------------------------------------------------------------------------------------------------------
-
-REBUILD_RATE, REBUILD_READERS, OUT_AFTER = 40e6, 8, 20
-# The default floor, 8 MiB/s, is for drives of 200 MB/s; here it has the same share of a slower one.
-REBUILD_FLOOR = f"{int(8 * 1024 * REBUILD_RATE / 200e6)}KiB"
-
-
-def rebuild_reports(tarn):
-    """What each target that answers says of its rebuild."""
-    status, _, body = tarn.call("GET", "/v1/cluster?what=rebuild")
-    if status != 200:
-        raise Failed(f"what=rebuild: status {status}")
-    return [told for told in json.loads(body)["targets"].values() if "state" in told]
-
-
-def is_rebuilding(tarn):
-    return any(told["state"] == "working" and told["left_objects"] for told in rebuild_reports(tarn))
-
-
-def wait_whole(tarn, seconds, progress=lambda made: None):
-    """Until nothing is missing or at the wrong home, twice a second apart; `progress` hears how many bytes were made."""
-    deadline, since = time.monotonic() + seconds, None
-    while since is None or time.monotonic() - since < 1:
-        if time.monotonic() > deadline:
-            raise Failed(f"after {seconds} s coded objects are still not whole: {rebuild_reports(tarn)}")
-        reports = rebuild_reports(tarn)
-        progress(sum(told["bytes"] for told in reports))
-        whole = all(told["state"] == "whole" and not told["left_objects"] for told in reports)
-        since = (since or time.monotonic()) if whole else None
-        time.sleep(0.05)
-
-
-class Rebuild:
-    """Targets that are killed one after another, each for good; what they had is made again at others."""
-
-    def __init__(self, stage, exits, losses):
-        self.stage, self.alive = stage, DATA + PARITY + losses
-        self.seconds, self.size, count = (2, 16 * MIB, 48) if stage.quick else (6, 32 * MIB, 72)
-        stage.need_space(4 * count * self.size)
-        self.tarn, self.drives = coded_cluster(
-            stage, exits, "rebuild", targets=self.alive, drive_rate=REBUILD_RATE,
-            settings=[f"target.out_after={OUT_AFTER}s", f"rebuild.bandwidth_min={REBUILD_FLOOR}"])
-        self.names = names_of(count)
-        self.tarn.store(self.names, self.size, CODED)
-        wait_whole(self.tarn, 60)
-        self.urls = stage.write_lines("rebuild.sources", self.tarn.proxy_urls(self.names, CODED) * 100)
-        self.shares, self.raw_rates, self.before, self.during = [], [], [], []
-
-    def forget(self):
-        forget(self.tarn, self.drives, range(1, self.alive + 1))
-
-    def lose(self):
-        """Kills the last target; returns how many bytes of slices it had."""
-        lost = sum(size for _, _, _, size in files_of(self.tarn, [self.alive]))
-        self.tarn.kill(f"t{self.alive}")
-        self.alive -= 1
-        return lost
-
-    def wait_begin(self):
-        wait_until(lambda: is_rebuilding(self.tarn), OUT_AFTER + 60, "a rebuild begins", every=0.05)
-
-    def read(self):
-        return mb_a_second(self.stage.readers(self.urls, REBUILD_READERS, self.seconds))
-
-    def rate(self):
-        """One round of rebuild_rate: nobody reads."""
-        lost = self.lose()
-        self.forget()
-        self.wait_begin()
-        began, ended, seen = time.monotonic(), None, None
-        least = [drive.head()["bytes"] for drive in self.drives]
-
-        def progress(made):
-            nonlocal ended, seen
-            if made != seen:
-                ended, seen = time.monotonic(), made
-
-        wait_whole(self.tarn, 240, progress)
-        took = ended - began
-        passed = [drive.head()["bytes"] - before for drive, before in zip(self.drives, least)][:self.alive]
-        # What is lost is written once and read from DATA others: more than that is not what a drive has to do.
-        needed = min(1.0, lost * (DATA + 1) / sum(passed))
-        self.raw_rates.append({"MB/s": lost / 1e6 / took, "s": took, "lost, MB": lost / 1e6, "through drives, MB": sum(passed) / 1e6,
-                               "through the busiest, MB": max(passed) / 1e6})
-        self.shares.append(max(passed) * needed / REBUILD_RATE / took)
-
-    def foreground(self):
-        """One round of rebuild_foreground: readers without the target, before and while its slices are made again."""
-        self.lose()
-        wait_readable(self.tarn, self.names)
-        self.forget()
-        self.before.append(self.read())
-        if is_rebuilding(self.tarn):
-            raise Failed("the rebuild began before the readers were through")
-        self.forget()
-        self.wait_begin()
-        self.during.append(self.read())
-        if not is_rebuilding(self.tarn):
-            raise Failed("the rebuild was over before the readers were through: the data set is too small for these drives")
-        wait_whole(self.tarn, 240)
-
-
-def measure_rebuild(stage):
-    stage.need_drive()
-    rounds = 1 if stage.quick else min(stage.rounds, 2)
-    with contextlib.ExitStack() as exits:
-        rebuild = Rebuild(stage, exits, 2 * rounds)
-        for _ in range(rounds):
-            rebuild.rate()
-            rebuild.foreground()
-        full_speed(rebuild.drives)
-    drive = f"an emulated drive of {REBUILD_RATE / 1e6:.0f} MB/s each, rebuild.bandwidth_min {REBUILD_FLOOR}"
-    raw = {key: spread([each[key] for each in rebuild.raw_rates]) for key in rebuild.raw_rates[0]}
-    yield Result("rebuild_rate", median(rebuild.shares), rounds, raw,
-                 f"a target of {DATA + PARITY + 2 * rounds} or less is lost; bytes that its slices make pass through the busiest drive, over its "
-                 f"rate and the time from the first slice to the last; {drive}", COLD)
-    yield Result("rebuild_foreground", ratio(rebuild.during, rebuild.before), rounds,
-                 {"before, MB/s": spread(rebuild.before), "during, MB/s": spread(rebuild.during)},
-                 f"{REBUILD_READERS} readers of all objects, {rebuild.seconds} s, after a target died, then while its slices are made again; {drive}",
-                 COLD)
-
-
-# --- a join -----------------------------------------------------------------------------------------------------------------
-
-def measure_join(stage):
-    """Every round a target more."""
-    rounds = min(stage.rounds, 3)
-    size, count = (4 * MIB, 60) if stage.quick else (8 * MIB, 120)
-    stage.need_space(3 * count * size)
-    excess, shares = [], []
-    with contextlib.ExitStack() as exits:
-        tarn, _ = coded_cluster(stage, exits, "join")
-        tarn.store(names_of(count), size, CODED)
-        wait_whole(tarn, 60)
-        for _ in range(rounds):
-            before = {path for _, _, path, _ in files_of(tarn)}
-            made = sum(told["bytes"] for told in rebuild_reports(tarn))
-            tarn.add_target()
-            wait_until(lambda: files_of(tarn, [tarn.targets]), 60, "something moves to it")
-            wait_whole(tarn, 240)
-            wait_home(tarn)
-            told = sum(told["bytes"] for told in rebuild_reports(tarn)) - made
-            written = sum(size for _, _, path, size in files_of(tarn) if path not in before)
-            least = sum(size for _, _, _, size in files_of(tarn, [tarn.targets]))
-            # Files show what was written anew and is there; what they count shows what was written twice.
-            excess.append(max(told, written) / least)
-            shares.append(least / (count * size * (DATA + PARITY) / DATA / tarn.targets))
-    yield Result("ec_join_moved", median(excess), rounds,
-                 {"moved / least": spread(excess), "on the new one / even share": spread(shares)},
-                 f"a target joins {TARGETS} or more; bytes of slices that are written because of it over those on the new one in the end; "
-                 f"{count} objects of {size // MIB} MiB, {DATA}+{PARITY}", "warm")

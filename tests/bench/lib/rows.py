@@ -57,7 +57,11 @@ def _coded_rows():
     yield Row("ec_failover_read_s", "seconds from kill -9, coded objects", "<=", 1)
     yield Row("striped_get_4_drives", "one such drive", ">=", 3.5)
     yield Row("rebuild_rate", "what its busiest drive allows", ">=", 0.7)
+    yield Row("rebuild_read", "as many bytes as slices need", "<=", 1.05)
     yield Row("rebuild_foreground", "readers before it", ">=", 0.7)
+    yield Row("rebuild_foreground_p99", "their GETs before it", "<=", 2)
+    yield Row("rebuild_small_objects_per_s", "objects of 64 KiB a second", ">=", None)
+    yield Row("scrub_foreground", "readers without it", ">=", 0.95)
     yield Row("ec_join_moved", "the least possible", "<=", 1.1)
 
 
