@@ -1,4 +1,4 @@
-"""Malformed HTTP, what must come of it, and how to tell (faults.md J4, J5, J6).
+"""Malformed HTTP, what must come of it, and how to tell (docs/reliability.md J4, J5, J6).
 
 A `Case` is the bytes of one request, or of something that looks like one, with `{T}` for the request target
 and `{H}` for the host. The driver (`send`) appends a canary, `GET /healthz` with `Connection: close`, so

@@ -1,4 +1,4 @@
-"""Links that lose, reset, throttle or delay (faults.md N5, N6)."""
+"""Links that lose, reset, throttle or delay (docs/reliability.md N5, N6)."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Bits that turn on the drive (faults.md C6, C7): a wrong byte is never served, an index never silently older."""
+"""Bits that turn on the drive (docs/reliability.md C6, C7): a wrong byte is never served, an index never silently older."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Buckets that are destroyed and made again under writers (faults.md L6), and while nodes die (A3)."""
+"""Buckets that are destroyed and made again under writers (docs/reliability.md L6), and while nodes die (A3)."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""kill -9 of any node at any step of renaming a bucket (faults.md A3): all of it, or nothing; asking again is safe."""
+"""kill -9 of any node at any step of renaming a bucket (docs/reliability.md A3): all of it, or nothing; asking again is safe."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Clients that break off, dawdle or ask for too much (faults.md J1, J2, J4, J5)."""
+"""Clients that break off, dawdle or ask for too much (docs/reliability.md J1, J2, J4, J5)."""
 
 import os
 import threading

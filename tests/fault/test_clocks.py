@@ -1,4 +1,4 @@
-"""Wall clocks that jump, and clocks that run too fast or too slowly (faults.md N8)."""
+"""Wall clocks that jump, and clocks that run too fast or too slowly (docs/reliability.md N8)."""
 
 import email.utils
 import random

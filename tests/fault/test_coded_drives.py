@@ -1,4 +1,4 @@
-"""What drives do to coded objects (faults.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost nobody anything, one
+"""What drives do to coded objects (docs/reliability.md A7, B6, C1, C2, C5, C8 to C10, D1, D7, D8, G5, G7): up to m losses cost nobody anything, one
 more costs an error and never a wrong byte, and what is missing is made again."""
 
 import collections

@@ -1,4 +1,4 @@
-"""Drives and nodes that go and come back under coded objects, or others in their place (faults.md D2 to D4, D6, G4): nobody reads
+"""Drives and nodes that go and come back under coded objects, or others in their place (docs/reliability.md D2 to D4, D6, G4): nobody reads
 anything old or is told that something is not there, and in the end each slice is there once, where its record says.
 
 What nobody needs any more goes within seconds here, not after half a minute: `safety.drop_later` is off everywhere.

@@ -1,4 +1,4 @@
-"""Coded objects and drives that are slow, or answer nothing: a reader takes another slice (faults.md C11, C12)."""
+"""Coded objects and drives that are slow, or answer nothing: a reader takes another slice (docs/reliability.md C11, C12)."""
 
 import itertools
 import threading

@@ -1,5 +1,5 @@
 """Writes of coded objects while homes go: who fails during a PUT is replaced before the acknowledgement. Drives whose syncs fail under
-them (faults.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
+them (docs/reliability.md C3), overwrites in the middle of a rebuild (G6), and that bytes flow both ways as they come."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""Many clients on the same names (faults.md L1 to L4): every history must have an explanation."""
+"""Many clients on the same names (docs/reliability.md L1 to L4): every history must have an explanation."""
 
 import random
 import threading

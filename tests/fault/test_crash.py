@@ -1,4 +1,4 @@
-"""Processes that die at any instant (faults.md A1), and what the next start makes of the files.
+"""Processes that die at any instant (docs/reliability.md A1), and what the next start makes of the files.
 
 Also the four promises of a start: files the index lost are adopted, older files never win, what is deleted stays
 so, and unfinished files go.

@@ -1,4 +1,4 @@
-"""Drives that answer with errors (faults.md C1 to C3): what single copies can keep, they keep.
+"""Drives that answer with errors (docs/reliability.md C1 to C3): what single copies can keep, they keep.
 
 A read that fails costs that object, a write that fails sends new objects to the next drive, and a sync that fails
 ends the drive: what a kernel says afterwards about the pages of such a file is not true.

@@ -1,4 +1,4 @@
-"""Drives that were lost while their target ran, and are there again (faults.md C3, C7, D5): the target takes them back by itself, and
+"""Drives that were lost while their target ran, and are there again (docs/reliability.md C3, C7, D5): the target takes them back by itself, and
 only what it may believe (docs/decisions/020)."""
 
 import disks

@@ -1,4 +1,4 @@
-"""Drives that fill up, vanish, are of several sizes, or are somebody else's (faults.md C4, D1 to D4, D9)."""
+"""Drives that fill up, vanish, are of several sizes, or are somebody else's (docs/reliability.md C4, D1 to D4, D9)."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""A cluster over etcd when etcd, or one of its proxies, goes away (faults.md A2, F1 to F5)."""
+"""A cluster over etcd when etcd, or one of its proxies, goes away (docs/reliability.md A2, F1 to F5)."""
 
 import concurrent.futures
 import contextlib

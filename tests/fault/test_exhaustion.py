@@ -1,4 +1,4 @@
-"""Nodes that run out of memory, of file descriptors, of threads (faults.md A5, A6): refused, never wrong, never dead."""
+"""Nodes that run out of memory, of file descriptors, of threads (docs/reliability.md A5, A6): refused, never wrong, never dead."""
 
 import collections
 import contextlib

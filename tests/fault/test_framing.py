@@ -1,4 +1,4 @@
-"""Malformed HTTP at every door (faults.md J6): refused, or parsed exactly as RFC 9112 says, and alike everywhere."""
+"""Malformed HTTP at every door (docs/reliability.md J6): refused, or parsed exactly as RFC 9112 says, and alike everywhere."""
 
 import collections
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""A new owner of a name waits for the former one, who may be about to write (faults.md N7, A4)."""
+"""A new owner of a name waits for the former one, who may be about to write (docs/reliability.md N7, A4)."""
 
 import concurrent.futures
 import json

@@ -1,4 +1,4 @@
-"""What a node may still say when it cannot know any more that a name is its own (design.md, section 3)."""
+"""What a node may still say when it cannot know any more that a name is its own (docs/architecture.md)."""
 
 import json
 import subprocess

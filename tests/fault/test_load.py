@@ -1,4 +1,4 @@
-"""More clients than there is work for (faults.md J3), and more work than a node can do (J8)."""
+"""More clients than there is work for (docs/reliability.md J3), and more work than a node can do (J8)."""
 
 import collections
 import os

@@ -1,4 +1,4 @@
-"""What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (faults.md N1,
+"""What has copies on other nodes is read there when a node, or a drive of one, is gone for good, or stands still (docs/reliability.md N1,
 D1, A4)."""
 
 import collections

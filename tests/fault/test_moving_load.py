@@ -1,4 +1,4 @@
-"""Clients go on while names move: targets join, are drained, leave, die in between (faults.md G1, G2, G3, G6)."""
+"""Clients go on while names move: targets join, are drained, leave, die in between (docs/reliability.md G1, G2, G3, G6)."""
 
 import random
 import re

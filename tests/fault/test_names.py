@@ -1,4 +1,4 @@
-"""Names that would be paths, and Unicode (faults.md K1, K2): stored under opaque names, listed back byte by byte, or 400."""
+"""Names that would be paths, and Unicode (docs/reliability.md K1, K2): stored under opaque names, listed back byte by byte, or 400."""
 
 import os
 import pathlib

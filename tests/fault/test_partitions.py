@@ -1,4 +1,4 @@
-"""Machines that do not reach each other, or badly (faults.md N1 to N6, N9, A4, F4): nodes without a quorum say so, and nobody
+"""Machines that do not reach each other, or badly (docs/reliability.md N1 to N6, N9, A4, F4): nodes without a quorum say so, and nobody
 owns what another one owns."""
 
 import random

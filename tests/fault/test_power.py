@@ -1,4 +1,4 @@
-"""The power goes (faults.md B1 to B5, B7, F6): on real file systems at any instant, and as any drive may leave it.
+"""The power goes (docs/reliability.md B1 to B5, B7, F6): on real file systems at any instant, and as any drive may leave it.
 
 B1 and B4 cut the file system off below the programs, exactly as at a power cut (power.py). B2, B3 and B5 record every
 write and flush that reached the drive and build what it may hold afterwards: writes since the last flush kept or

@@ -1,5 +1,5 @@
 """All targets of a cluster are restarted one after the other under load: nobody who reads copied data notices, and nothing
-moves but what was written meanwhile (faults.md A1, N1)."""
+moves but what was written meanwhile (docs/reliability.md A1, N1)."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""A drive that comes back after objects were overwritten and deleted on others (faults.md D5, D6)."""
+"""A drive that comes back after objects were overwritten and deleted on others (docs/reliability.md D5, D6)."""
 
 import json
 import random

@@ -1,5 +1,5 @@
 """Scrub: what no client reads is read all the same, what is bad is found, reported and made anew from redundancy, and a pass goes
-on where it was (faults.md C6 to C8 without a reader)."""
+on where it was (docs/reliability.md C6 to C8 without a reader)."""
 
 import os
 import random

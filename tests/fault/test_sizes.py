@@ -1,4 +1,4 @@
-"""Objects of every awkward size, and parts of them (faults.md K3)."""
+"""Objects of every awkward size, and parts of them (docs/reliability.md K3)."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""An etcd whose disk is slow or full, or that has used up the room it may use (faults.md F7): objects do not notice, and the nodes'
+"""An etcd whose disk is slow or full, or that has used up the room it may use (docs/reliability.md F7): objects do not notice, and the nodes'
 metrics say so."""
 
 import contextlib

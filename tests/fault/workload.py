@@ -68,7 +68,7 @@ class Work:
 
 
 class Renewing:
-    """Destroys a bucket every now and then, and makes it again (faults.md L6): with single copies, or with `props`. Asks until
+    """Destroys a bucket every now and then, and makes it again (docs/reliability.md L6): with single copies, or with `props`. Asks until
     the answer is certain. To the checker a bucket that is destroyed is a DELETE of every name."""
 
     def __init__(self, seed, names, bucket, props, every=(2.0, 8.0)):

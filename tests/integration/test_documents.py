@@ -99,3 +99,25 @@ def test_tests_and_sources_that_pages_name_exist():
     assert {name: its - tests for name, its in named.items() if its - tests} == {}
     sources = {name_of(page): {path for path in NAMED.findall(page.read_text()) if not (REPOSITORY / path).exists()} for page in PAGES}
     assert {name: its for name, its in sources.items() if its} == {}
+
+
+def rows_of(page):
+    """The faults that have a row: "C6 to C8, D1" is four of them."""
+    rows = set()
+    for cell in re.findall(r"^\| ([A-Z]\d[^|]*) \|", page, re.MULTILINE):
+        for letter, first, last in re.findall(r"([A-Z])(\d+) to [A-Z]?(\d+)", cell):
+            rows |= {f"{letter}{number}" for number in range(int(first), int(last) + 1)}
+        rows |= set(re.findall(r"[A-Z]\d+", cell))
+    return rows
+
+
+def test_faults_that_tests_cite_have_a_row():
+    assert rows_of("| C6 to C8, D1 | x |\n| | y |\n| a | b |\n") == {"C6", "C7", "C8", "D1"}
+    rows = rows_of((REPOSITORY / "docs/reliability.md").read_text())
+    cited = {}
+    for path in (REPOSITORY / "tests").rglob("test_*.py"):
+        for words in re.findall(r"docs/reliability\.md ([A-Z]\d[^.:)]*)|mark\.gate\(\"([A-Z]\d[^:\"]*)", path.read_text()):
+            for row in re.findall(r"\b[A-Z]\d+\b", "".join(words)):
+                cited.setdefault(row, name_of(path))
+    assert len(cited) > 40
+    assert {row: path for row, path in cited.items() if row not in rows} == {}

@@ -57,7 +57,7 @@ def test_patches_merge_or_replace(cluster, bucket, base):
 
 
 def test_metadata_has_a_limit(cluster, bucket):
-    """faults.md J5: more than 2 KiB is refused with a sentence, and nothing changes."""
+    """docs/reliability.md J5: more than 2 KiB is refused with a sentence, and nothing changes."""
     most = "v" * (2048 - 3)
     assert cluster.put(bucket, "x", b"abc", headers={"Ais-Custom-Md": f"k={most}"}).status == 200
     assert custom_of(cluster.head(bucket, "x")) == {"k": most}
