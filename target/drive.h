@@ -32,6 +32,7 @@
 #include "target/cache_policy.h"
 #include "target/drive_clean.h"
 #include "target/drive_places.h"
+#include "target/drive_state.h"
 #include "target/followed_file.h"
 #include "target/hang_watch.h"
 #include "target/head_turns.h"
@@ -105,7 +106,10 @@ class Drive {
   /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Whether it is.
   Task<Result<bool>> clear_overflow_mark(Belongs belongs);
 
-  /// unavailable with the reason once the drive is out.
+  /// The worst that is true of the drive now.
+  [[nodiscard]] DriveState state() const;
+  /// unavailable with the reason once the drive hangs or is out: it answers nothing
+  /// (DriveRules::answers).
   [[nodiscard]] Status usable() const;
   /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
   /// for something new comes again later, so that what waits is still wanted when it is done.
@@ -130,14 +134,14 @@ class Drive {
   /// Whether new files may come. create() asks again when an upload has been counted (uploads()):
   /// then either it sees that the drive closes, or who closes it sees the upload.
   [[nodiscard]] bool takes_files() const {
-    return !disabled_.load() && !closing_.load() && !vacating_.load();
+    return !closing_.load() && rules_of(state()).takes_files;
   }
   /// Whether all that lies here is to move to the other drives: it serves what it has still, takes
   /// no new files, and is no home (ObjectStore::set_vacating).
   [[nodiscard]] bool vacating() const { return vacating_.load(std::memory_order_relaxed); }
   void set_vacating(bool vacating) { vacating_ = vacating; }
-  /// Usable, and not disabled.
-  [[nodiscard]] bool in_service() const { return !disabled() && usable().has_value(); }
+  /// True if what lies there is read.
+  [[nodiscard]] bool in_service() const { return rules_of(state()).is_read; }
   /// Lets no new files come as long as it lives; all else goes on.
   class [[nodiscard]] Closing {
    public:
@@ -169,8 +173,8 @@ class Drive {
   /// second, from one event loop.
   void watch();
   [[nodiscard]] bool hangs() const;
-  /// True if its disk takes several times as long as those of its siblings (SlowDrives): readers
-  /// take what they need from elsewhere, where that is possible.
+  /// True if it is slow (DriveState::slow): readers take what they need from elsewhere, where that
+  /// is possible.
   [[nodiscard]] bool is_slow() const { return slow_.load(std::memory_order_relaxed); }
   void set_slow(bool slow) { slow_ = slow; }
   /// Seconds for which the oldest call to the drive has been under way; 0 when none is.
@@ -461,6 +465,8 @@ class Drive {
   Status sync_directory(const std::string& path);
   [[nodiscard]] std::optional<HangWatch::Progress::Disk> disk_progress() const;
   [[nodiscard]] Status not_taken_out() const;
+  [[nodiscard]] DriveState state_now() const;
+  [[nodiscard]] bool has_failed_lately() const;
   void hang();
   void try_again();
   void note_write_error(const Error& error);

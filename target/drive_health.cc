@@ -25,11 +25,31 @@ Status Drive::not_taken_out() const {
   return fail(Errc::unavailable, "drive {} is out: {}", options_.path, out_);
 }
 
+/// `mutex_` is held.
+bool Drive::has_failed_lately() const {
+  return !write_errors_.empty() && system_clock().boot_time() - write_errors_.back() <= kSuspectFor;
+}
+
+/// `mutex_` is held.
+DriveState Drive::state_now() const {
+  if (!out_.empty()) return vanished_ ? DriveState::missing : DriveState::out;
+  if (!hangs_.empty()) return DriveState::hung;
+  if (disabled_.load()) return DriveState::disabled;
+  if (vacating_.load()) return DriveState::draining;
+  if (has_failed_lately()) return DriveState::suspect;
+  return is_slow() ? DriveState::slow : DriveState::up;
+}
+
+DriveState Drive::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_now();
+}
+
 Status Drive::usable() const {
   const std::lock_guard lock(mutex_);
-  const std::string& why = out_.empty() ? hangs_ : out_;
-  if (why.empty()) return {};
-  return fail(Errc::unavailable, "drive {} is out: {}", options_.path, why);
+  if (rules_of(state_now()).answers) return {};
+  return fail(Errc::unavailable, "drive {} is out: {}", options_.path,
+              out_.empty() ? hangs_ : out_);
 }
 
 bool Drive::hangs() const {
@@ -157,7 +177,7 @@ void Drive::note_write_error(const Error& error) {
 
 bool Drive::suspect() const {
   const std::lock_guard lock(mutex_);
-  return !write_errors_.empty() && system_clock().boot_time() - write_errors_.back() <= kSuspectFor;
+  return has_failed_lately();
 }
 
 Status Drive::sync_or_take_out(int fd) {

@@ -86,7 +86,7 @@ DriveMetrics::DriveMetrics(obs::Metrics& metrics, const Drive& drive)
 
 void DriveMetrics::refresh(const Drive& drive) {
   slow_.Set(drive.is_slow() ? 1 : 0);
-  up_.Set(!drive.disabled() && drive.usable() ? 1 : 0);
+  up_.Set(drive.in_service() ? 1 : 0);
   hung_.Set(drive.hangs() ? 1 : 0);
   suspect_.Set(drive.suspect() ? 1 : 0);
   ratio_.Set(drive.sequential_ratio());
@@ -130,10 +130,18 @@ std::map<std::string, std::uint64_t> errors_of(const Drive& drive) {
 
 /// What an operator should know of a drive that is in the set.
 std::string note_of(const Drive& drive) {
-  if (const Status usable = drive.usable(); !usable) return usable.error().message;
-  if (drive.disabled()) return "disabled by an operator";
-  if (drive.suspect()) return "a write failed within the last minute";
-  return drive.is_slow() ? "slow" : "";
+  switch (drive.state()) {
+    case DriveState::up:
+    case DriveState::draining: return "";
+    case DriveState::slow: return "slow";
+    case DriveState::suspect: return "a write failed within the last minute";
+    case DriveState::disabled: return "disabled by an operator";
+    case DriveState::hung:
+    case DriveState::out:
+    case DriveState::missing: break;
+  }
+  const Status usable = drive.usable();
+  return usable ? "" : usable.error().message;
 }
 
 }  // namespace
@@ -167,9 +175,10 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     report.mount = drive->mount();
     report.used = space.total - space.free;
     report.available = space.free;
+    report.state = to_string(drive->state());
     report.disabled = drive->disabled();
     report.leaving = drive->vacating() && !report.disabled;
-    report.usable = !report.disabled && !report.leaving && drive->usable().has_value();
+    report.usable = !report.leaving && drive->in_service();
     report.note = note_of(*drive);
     report.errors = errors_of(*drive);
     const auto is_above = [&](double percent) {
@@ -182,6 +191,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
   for (const auto& [path, why] : store.missing()) {
     cluster::DriveReport report;
     report.path = path;
+    report.state = to_string(DriveState::missing);
     report.usable = false;
     report.note = why;
     out.push_back(std::move(report));
@@ -190,6 +200,7 @@ std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const 
     if (store.drive_at(path) != nullptr) continue;  // not yet
     cluster::DriveReport report;
     report.path = path;
+    report.state = to_string(DriveState::draining);
     report.usable = false;
     report.leaving = true;
     out.push_back(std::move(report));

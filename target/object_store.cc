@@ -293,8 +293,9 @@ Task<Result<std::unique_ptr<WorkFile>>> ObjectStore::create(ObjectName name,
     CO_TRY(Drive* const first, set->home(name, by_rank));
     CO_TRY_OK(first->not_overloaded());
   }
-  Error last{Errc::unavailable,
-             "no drive of this target takes new files now: they are disabled or do not keep up"};
+  Error last{
+      Errc::unavailable,
+      "no drive of this target takes new files now: they are out of service or do not keep up"};
   // First below the high watermark, then, when all are above it, up to where nothing goes any more.
   for (const bool above_watermark : {false, true}) {
     for (const std::size_t index : by_rank) {

@@ -16,9 +16,8 @@ constexpr std::chrono::milliseconds kDrivePollEvery{200};
 constexpr std::chrono::seconds kCloseWait{60};
 constexpr std::chrono::seconds kEmptyWait{2};  // unless --wait is said
 
-/// AIStore's lists, and what we call what is in them.
-constexpr std::array<std::pair<const char*, const char*>, 3> kStates{
-    {{"available", "in use"}, {"waiting_dd", "leaving"}, {"disabled", "out of use"}}};
+/// AIStore's lists.
+constexpr std::array<const char*, 3> kDriveLists{"available", "waiting_dd", "disabled"};
 
 Result<ordered_json> parsed(const std::string& text) {
   auto out = ordered_json::parse(text, nullptr, false);
@@ -32,12 +31,12 @@ Task<Result<ordered_json>> all_drives(Session& session) {
   co_return parsed(answer.body);
 }
 
-/// Why a drive is out of use, or what else is wrong with it; mostly nothing.
-std::string note_on(const ordered_json& lists, const ordered_json& path) {
-  const auto notes = lists.find("notes");
-  if (notes == lists.end() || !notes->is_object() || !path.is_string()) return "";
-  const auto note = notes->find(path.get<std::string>());
-  return note != notes->end() && note->is_string() ? note->get<std::string>() : "";
+/// Entry of a drive in `key`, which is a word of it by path: "states", "notes"; empty: none.
+std::string word_on(const ordered_json& lists, const char* key, const ordered_json& path) {
+  const auto words = lists.find(key);
+  if (words == lists.end() || !words->is_object() || !path.is_string()) return "";
+  const auto word = words->find(path.get<std::string>());
+  return word != words->end() && word->is_string() ? word->get<std::string>() : "";
 }
 
 /// {"read":2}: what went wrong on a drive since its target's start; mostly nothing.
@@ -66,13 +65,13 @@ Exit drive_list(Session& session, bool json) {
       complain("drive ls", {Errc::unavailable, why});
       exit = Exit::partial;
     }
-    for (const auto& [key, state] : kStates)
+    for (const char* key : kDriveLists)
       for (const auto& path : lists.value(key, ordered_json::array()))
         rows.push_back({{"node", node},
                         {"drive", path},
-                        {"state", state},
+                        {"state", word_on(lists, "states", path)},
                         {"errors", errors_on(lists, path)},
-                        {"note", note_on(lists, path)}});
+                        {"note", word_on(lists, "notes", path)}});
   }
   if (json) {
     print_json(rows);

@@ -8,7 +8,7 @@ import time
 import disks
 import pytest
 from disks import seeded
-from harness import client
+from harness import attribute, client
 from harness.coded import KIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
@@ -68,6 +68,7 @@ def test_a_slow_drive_is_flagged_and_a_busy_one_is_not(make_stage, seed):
         stage.check(judge, names)
 
 
+SLICE = 35 * KIB  # of the smallest object; the target reads a few bytes of its own
 BUCKETS = {
     "striped": props("striped", 2, 1),
     "whole": props("whole", 2, 1),
@@ -77,8 +78,8 @@ BUCKETS = {
 
 
 def reads_of(cluster, drive):
-    """Reads of files that a drive has done since its target's start."""
-    return cluster.metric(os.path.basename(os.path.dirname(drive)), "tarn_drive_reads_total", drive=drive)
+    """Bytes of files that a drive has read since its target's start."""
+    return cluster.metric(os.path.basename(os.path.dirname(drive)), "tarn_drive_read_bytes_total", drive=drive)
 
 
 @pytest.mark.gate("C11: reads around a slow drive")
@@ -86,7 +87,8 @@ def reads_of(cluster, drive):
 def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed, kind):
     """As long as there is another one: with a target gone whose piece is needed, the slow drive gives its own."""
     rng = seeded(seed, "around", kind)
-    stage = make_stage(targets=1 if kind == "on drives" else 4, drives=2 if kind == "on drives" else 1)
+    # Long leases: a target that loses its own for a moment is passed over, whatever its drives are.
+    stage = make_stage(targets=1 if kind == "on drives" else 4, drives=2 if kind == "on drives" else 1, settings={"lease.term": "10s"})
     cluster = stage.cluster
     cluster.expect_errors(DRIVE_ERRORS)
     cluster.create_bucket("cut", BUCKETS[kind])
@@ -113,18 +115,23 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
     reads = restart()
     read_all()
     healthy = reads()
-    assert healthy > 0, "nothing is read from that drive anyway"
+    assert healthy >= 70 * KIB, "nothing is read from that drive anyway"
 
     reads = restart({slow: f"drive.slow.{drive}=error"})
     wait_until(lambda: cluster.metric(slow, "tarn_drive_slow", drive=str(drive)) == 1, 20, "the drive is said to be slow")
     read_all()
     around = reads()
-    print(f"injected: {drive} is slow, {stage.fail_point_hits(slow, f'drive.slow.{drive}')} looks; reads of it {healthy:.0f} before, {around:.0f} now")
-    assert around == 0, "readers used the slow drive"
+    print(f"injected: {drive} is slow, {stage.fail_point_hits(slow, f'drive.slow.{drive}')} looks; {healthy:.0f} bytes read of it before, {around:.0f} now")
+    assert around < SLICE, "readers used the slow drive"
 
-    if kind == "on drives":
-        return
-    other = rng.choice([name for name in cluster.targets() if name != slow])
+    if kind not in ("striped", "on nodes"):
+        return  # there is enough elsewhere with any target gone
+    homes = {}
+    for target in cluster.targets():
+        for said in map(attribute.decode, attribute.data_files(cluster.drives(target)).values()):
+            if kind == "on nodes" or said["kind"] == 3:  # what bytes come from
+                homes.setdefault(said["name"], set()).add(target)
+    other = rng.choice([home for its in homes.values() if slow in its for home in sorted(its - {slow})])
     stage.kill(other)
 
 
@@ -136,7 +143,7 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
     for name in bodies:
         wait_until(lambda name=name: is_read(name), 60, f"{name} is read without {other}")
     read_all()
-    assert reads() > 0, "nothing was needed of the slow drive"
+    assert reads() >= SLICE, "nothing was needed of the slow drive"
 
 
 @measures_time

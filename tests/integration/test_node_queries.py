@@ -61,6 +61,7 @@ def test_a_lost_drive_shows(make_cluster):
         wait_until(lambda: status_of(cluster, "t1")["cluster"]["flags"] & (1 << 13), 15, "the flag is up")
         paths = query(cluster, "/v1/cluster?what=mountpaths").json()[cluster.nodes["t1"]["id"]]
         assert str(drive) in paths.pop("notes")[str(drive)], "why it is out"
+        assert paths.pop("states") == {str(cluster.drives("t1")[0]): "up", str(drive): "missing"}
         assert paths == {"available": [str(cluster.drives("t1")[0])], "waiting_dd": [], "disabled": [str(drive)]}
     finally:
         drive.with_name("gone").rename(drive)

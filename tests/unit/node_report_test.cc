@@ -126,6 +126,8 @@ TEST_CASE("node report: drives of one file system count once, broken ones raise 
   CHECK(mountpaths_json(drives) == json{{"available", {"/srv/d1", "/srv/d3"}},
                                         {"waiting_dd", json::array()},
                                         {"disabled", {"/srv/d2"}}});
+  drives[1].state = "out";
+  CHECK(mountpaths_json(drives)["states"] == json{{"/srv/d2", "out"}});
   CHECK(capacity_json(drives)["cs_err"].get<std::string>().find("/srv/d2") != std::string::npos);
   CHECK(state_flags({}) == kFlagsHealthy);
   CHECK(capacity_json({})["pct_min"] == 0);

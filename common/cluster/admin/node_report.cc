@@ -65,6 +65,7 @@ json mountpaths_json(const std::vector<DriveReport>& drives) {
                        : "disabled"]
         .push_back(drive.path);
   for (const DriveReport& drive : drives) {
+    if (!drive.state.empty()) out["states"][drive.path] = drive.state;
     if (!drive.note.empty()) out["notes"][drive.path] = drive.note;
     if (!drive.errors.empty()) out["errors"][drive.path] = drive.errors;
   }

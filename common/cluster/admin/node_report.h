@@ -34,6 +34,7 @@ struct DriveReport {
   bool full = false;            ///< takes no new files
   bool disabled = false;        ///< by an operator: not usable, and no fault
   bool leaving = false;         ///< being detached
+  std::string state = {};       ///< a word: "up", "slow", "draining", ..
   std::string note = {};        ///< why it is out of use, or what else is wrong; empty: nothing
   /// What went wrong there since the node's start, by kind ("read", "write", "sync", "corrupt",
   /// "hang"); those of which there was none are left out.
@@ -46,8 +47,8 @@ struct DriveReport {
 // The JSON of AIStore's answers (aistore-api.md, sections 2.1 to 2.4). Pure, but for sys_info_json,
 // which reads /proc.
 
-/// what=mountpaths of a node. Tarn's own are "notes", path -> note, and "errors", path -> {kind ->
-/// count}: each is there when a drive has any.
+/// what=mountpaths of a node. Tarn's own are "states", path -> state, and, each when a drive has
+/// any, "notes", path -> note, and "errors", path -> {kind -> count}.
 [[nodiscard]] nlohmann::json mountpaths_json(const std::vector<DriveReport>& drives);
 /// "capacity" of what=node_status, and with the drives' rates what=disk. Drives of one file system
 /// count once in the totals.
