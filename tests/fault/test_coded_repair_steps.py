@@ -1,11 +1,15 @@
 """Kills between the steps of a repair, and of the judgement of a slice that no record names (docs/decisions/019, rule D): the owner dies at
 each of them, and what it left is gone on with. Readers at two proxies, a history that is judged, and nothing left over at the end."""
 
+import time
+
+from disks import seeded
 from harness import attribute, client
 from harness.admin import does
+from harness.coded import MIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
-from test_coded_steps import AT_ONCE, BUCKET, Steps, overwrite
+from test_coded_steps import AT_ONCE, BUCKET, DROPS_SECONDS, Steps, overwrite
 
 # Of an owner that moves slices off a target that is put aside, back, and off it again.
 MOVING = ("repair.sealed", "coded.before_own_again", "repair.before_drop")
@@ -106,3 +110,93 @@ def test_a_slice_that_nobody_names_goes_though_its_owner_dies_while_it_judges(ma
     except AssertionError as late:
         raise AssertionError(before, pieces(cluster)) from late
     steps.end()
+
+
+def start_again(steps, *targets, point=""):
+    """With a walk, at the start, that asks owners about every piece there."""
+    steps.stage.kill(*targets)
+    steps.start(*targets, point=point)
+
+
+def test_slices_of_a_version_that_one_replica_has_go_when_it_is_overruled(make_stage, seed):
+    """Rule D: the record that an owner has is older than the slices it is asked about. It is committed again above them before they go, so
+    that the replica that is away, with the record that names them, brings back nothing whose slices are gone."""
+    steps = Steps(make_stage, seed, "overruled", layout="striped", k=2, m=1)
+    cluster, name = steps.cluster, "n-0000"
+    steps.names.append(name)
+    steps.put(name, 200_000)
+    steps.readers.name = name
+    owner = cluster.owner(BUCKET, name)
+    (other,) = (target for target in steps.record_homes(name) if target != owner)
+    sets = {each[0] for each in pieces(cluster)}
+    generation = max(steps.generations(name))
+    restart(steps, owner, "copies.before_own")
+    op = overwrite(300_000)(steps.stage.client("writer", timeout=30), name)
+    steps.stage.wait_gone(owner)
+    steps.stage.kill(other)
+    assert op.status != 200 and max(steps.generations(name)) > generation, f"{other} has no newer record: {op.line()}"
+    present = [target for target in cluster.targets() if target != other]
+    new = [each for each in pieces(cluster) if each[0] not in sets and each[2] in present]
+    assert new, "no slice of the new version is where it could be judged"
+    start_again(steps, *present)
+    wait_until(lambda: not [each for each in pieces(cluster) if each[0] not in sets and each[2] in present], 60,
+               f"slices that no record names have gone without {other}")
+    steps.start(other)
+    wait_until_home(cluster, seconds=90)
+    print(f"injected: {owner} died when {other} alone had the record; detected: {len(new)} of its slices went, {op.line()}")
+    steps.end()
+
+
+def test_slices_that_may_be_all_that_is_left_of_an_object_stay(make_stage, seed):
+    """Rule D: no record is anywhere, and there are enough slices."""
+    steps = Steps(make_stage, seed, "last", layout="striped", k=2, m=1)
+    cluster, name = steps.cluster, "n-0000"
+    steps.put(name, 200_000)
+    owner = cluster.owner(BUCKET, name)
+    before = pieces(cluster)
+    assert len(before) == 3
+    steps.readers.stop()
+    steps.stage.kill(*cluster.targets())
+    records = [path for target in cluster.targets() for path, raw in attribute.data_files(cluster.drives(target)).items()
+               if attribute.decode(raw)["name"] == name and attribute.decode(raw)["kind"] != 3]
+    assert len(records) == 2, records
+    for path in records:
+        path.unlink()
+    cluster.expect_errors("record|gone|lost")
+    asked = "judge.before_bump"
+    start_again(steps, *cluster.targets(), point=f"{asked}=sleep:1")
+    wait_until(lambda: steps.stage.fail_point_hits(owner, asked) >= len(before), 60, f"{owner} was asked about each slice")
+    start_again(steps, *cluster.targets(), point=f"{asked}=sleep:1")
+    wait_until(lambda: steps.stage.fail_point_hits(owner, asked) >= 2 * len(before), 60, f"{owner} was asked about each slice again")
+    print(f"injected: {len(records)} records deleted; detected: {len(pieces(cluster))} slices are there")
+    assert pieces(cluster) == before
+
+
+def test_a_reader_by_an_older_record_reads_to_its_end(make_stage, seed):
+    """What is not needed any more stays for half a minute: an object is written again while it is read, and then one of the slices that its
+    reader has begun with goes away."""
+    rng = seeded(seed, "older record")
+    stage = make_stage(targets=4, drives=1)
+    cluster, name, body = stage.cluster, "n-0000", rng.randbytes(64 * MIB)
+    cluster.create_bucket(BUCKET, props("striped", 2, 1))
+    wait_until_home(cluster)
+    assert cluster.put(BUCKET, name, body).status == 200
+    owner = cluster.owner(BUCKET, name)
+    homes = {index: target for _, index, target in pieces(cluster)}
+    dies = rng.choice([homes[index] for index in (0, 1) if homes[index] != owner])
+    url = cluster.get(BUCKET, name, follow=False).headers["Location"]
+    assert url.startswith(cluster.url_of(owner) + "/")
+    with client.RawConnection(url) as reader:
+        reader.send_head("GET", "/" + url.split("/", 3)[3], {})
+        status, headers = reader.read_head()
+        assert status == 200 and int(headers["Content-Length"]) == len(body)
+        parts = reader.body("GET", status, headers, MIB)
+        first = next(parts)
+        assert cluster.put(BUCKET, name, body[::-1]).status == 200
+        time.sleep(DROPS_SECONDS)  # what may go at once has gone
+        stage.kill(dies)
+        rest = b"".join(parts)
+    print(f"injected: {dies} died behind the first bytes of an answer, after the object was written again")
+    assert first + rest == body
+    left_out = cluster.logs[owner].matching("slice left out by a reader")
+    assert left_out, "the reader had all that it needed of the target that died"
