@@ -10,6 +10,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
+#include "common/cluster/place/visible_names.h"
 #include "proxy/core/targets.h"
 #include "proxy/object/upstream.h"
 #include "proxy/watch/node_calls.h"
@@ -127,23 +128,27 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
   // Who is no member any more is not waited for: what only it held is given up.
   const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
                               std::uint64_t version) {
-    std::size_t missing = 0;
     std::size_t silent = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::string& id = nodes.id(i);
       if (!answering.contains(id) && state.map.find(id) != nullptr) ++silent;
-      const bool is_lost = std::find(lost.begin(), lost.end(), id) != lost.end();
-      if (!answering.contains(id) || is_lost) ++missing;
     }
-    return silent == 0 || missing < std::min(pieces.at(version), nodes.size());
+    if (silent == 0) return true;
+    return !cluster::may_hold_all(nodes, pieces.at(version), [&](const std::string& id) {
+      return !answering.contains(id) || std::find(lost.begin(), lost.end(), id) != lost.end();
+    });
   };
   const cluster::Ownership map = cluster::ownership_of(state.map);
-  const bool complete = has_enough(map.current, {}, map.version) &&
-                        std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
-                          const bool is_given =
-                              !set.only_for.empty() && set.only_for.size() < pieces.at(set.last);
-                          return is_given || has_enough(set.nodes, set.lost, set.last);
-                        });
+  const bool complete =
+      has_enough(map.current, {}, map.version) &&
+      std::all_of(map.past.begin(), map.past.end(), [&](const auto& set) {
+        const auto kept_for = [&](const std::string& id) {
+          return std::find(set.only_for.begin(), set.only_for.end(), id) != set.only_for.end();
+        };
+        const bool is_given = !set.only_for.empty() &&
+                              !cluster::may_hold_all(set.nodes, pieces.at(set.last), kept_for);
+        return is_given || has_enough(set.nodes, set.lost, set.last);
+      });
   if (!complete)
     return fail(Errc::unavailable, "the list would be incomplete: target t[{}] does not answer now",
                 away);

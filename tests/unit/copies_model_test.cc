@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/cluster/place/ownership.h"
+#include "common/cluster/place/ownership_json.h"
 #include "common/cluster/place/rebalance_plan.h"
 #include "tests/unit/ownership_fixture.h"
 #include "tests/unit/seed.h"
@@ -111,12 +112,19 @@ struct Target {
   }
 };
 
+/// Changes in a world beside writes, moves, and targets that come, go and lose drives.
+struct Changes {
+  bool copies = false;  ///< their number changes
+  bool drives = false;  ///< drives are away for a while
+  bool zones = false;   ///< targets join with a zone or without, and come with another one
+};
+
 /// One cluster. Every step is complete before the next one: what happens within a write or a move
 /// is the business of others.
 class World {
  public:
-  World(std::uint32_t seed, std::size_t pieces, bool changes, bool drives)
-      : random_(seed), pieces_(pieces), changes_(changes), drives_(drives) {
+  World(std::uint32_t seed, std::size_t pieces, const Changes& changes)
+      : random_(seed), pieces_(pieces), changes_(changes) {
     for (int i = 0; i < kNames; ++i)
       digests_.push_back(placement_digest("ais/@#/data/" + std::to_string(i)));
     for (int i = 0; i < 3; ++i) join();
@@ -124,6 +132,8 @@ class World {
   }
 
   void step();
+  /// Number of changes of a zone after which placement used zones.
+  [[nodiscard]] int zones_used() const { return zones_used_; }
   /// Everything that is there comes back, and all names move home. False: they never do.
   bool rest();
   /// What is wrong; empty: nothing.
@@ -158,6 +168,11 @@ class World {
   }
   void write(int name);
   void join();
+  /// Nearly all have a zone, so that placement uses zones at times.
+  std::string any_zone() {
+    return pick(8) == 0 ? "" : std::string(1, static_cast<char>('a' + pick(3)));
+  }
+  void change_zone(const std::string& id);
   void flag(const std::string& id, std::uint64_t set, std::uint64_t clear) {
     if (auto next = with_flags(map_, id, set, clear); next && !next->current.empty())
       map_ = std::move(*next);
@@ -174,8 +189,7 @@ class World {
 
   std::mt19937 random_;
   std::size_t pieces_;
-  bool changes_;  // of the number of pieces
-  bool drives_;   // are away for a while
+  Changes changes_;
   std::vector<PiecesBefore> before_;
   Ownership map_;
   std::map<std::string, Target> targets_;
@@ -184,6 +198,7 @@ class World {
   std::map<int, std::vector<Version>> old_;
   std::uint64_t counter_ = 0;
   int joined_ = 0;
+  int zones_used_ = 0;
 };
 
 void World::join() {
@@ -192,8 +207,18 @@ void World::join() {
   std::string id =
       "t" + std::to_string(pick(2) == 0 ? joined_++ : pick(static_cast<int>(kTargetsMax)));
   if (targets_.contains(id)) return;
-  map_ = with_member(map_, member(id));
+  Member joins = member(id);
+  if (changes_.zones) joins.zone = any_zone();
+  map_ = with_member(map_, std::move(joins));
   targets_[id] = {};
+}
+
+/// The map is read back as other nodes read it.
+void World::change_zone(const std::string& id) {
+  Member changed = *map_.find(id);
+  changed.zone = any_zone();
+  map_ = decode_ownership(encode(with_member(map_, std::move(changed)))).value();
+  zones_used_ += zones_in_use(map_.members) ? 1 : 0;
 }
 
 void World::write(int name) {
@@ -310,9 +335,10 @@ void World::forget() {
 }
 
 void World::step() {
-  if (changes_ && pick(25) == 0) change_copies();
+  if (changes_.copies && pick(25) == 0) change_copies();
   const std::string id = pick_target();
-  if (drives_ && !id.empty() && pick(4) == 0) return step_of_drives(targets_.at(id), id);
+  if (changes_.drives && !id.empty() && pick(4) == 0) return step_of_drives(targets_.at(id), id);
+  if (changes_.zones && !id.empty() && pick(10) == 0) return change_zone(id);
   const int what = pick(20);
   if (what < 4) {
     write(pick(kNames));
@@ -426,12 +452,13 @@ std::string World::check_at_rest() const {
   return "";
 }
 
-void run_worlds(std::size_t pieces, int worlds, bool changes = false, bool drives = false) {
+void run_worlds(std::size_t pieces, int worlds, const Changes& changes = {}) {
+  int zones_used = 0;
   const auto first = test_seed();
   for (int i = 0; i < worlds; ++i) {
     const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
     CAPTURE(seed, pieces);
-    World world(seed, pieces, changes, drives);
+    World world(seed, pieces, changes);
     for (int step = 0; step < 300; ++step) {
       CAPTURE(step);
       world.step();
@@ -441,7 +468,9 @@ void run_worlds(std::size_t pieces, int worlds, bool changes = false, bool drive
     REQUIRE(world.rest());
     REQUIRE(world.check() == "");
     REQUIRE(world.check_at_rest() == "");
+    zones_used += world.zones_used();
   }
+  CHECK((zones_used > worlds || !changes.zones));
 }
 
 TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[ownership]") {
@@ -450,13 +479,19 @@ TEST_CASE("copies on nodes: no home says less than what was acknowledged", "[own
 }
 
 TEST_CASE("copies on nodes: drives are away, and others give what lay there", "[ownership]") {
-  run_worlds(2, 100, false, true);
-  run_worlds(3, 100, true, true);
+  run_worlds(2, 100, {.drives = true});
+  run_worlds(3, 100, {.copies = true, .drives = true});
 }
 
 TEST_CASE("copies on nodes: their number changes", "[ownership]") {
-  run_worlds(1, 60, true);
-  run_worlds(2, 60, true);
+  run_worlds(1, 60, {.copies = true});
+  run_worlds(2, 60, {.copies = true});
+}
+
+TEST_CASE("copies on nodes: targets come with other zones, or without", "[ownership][zones]") {
+  run_worlds(2, 100, {.zones = true});
+  run_worlds(3, 100, {.copies = true, .zones = true});
+  run_worlds(3, 100, {.drives = true, .zones = true});
 }
 
 }  // namespace

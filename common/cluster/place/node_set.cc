@@ -7,7 +7,8 @@
 
 namespace tarn::cluster {
 
-void NodeSet::add(std::string id, std::uint64_t digest, double weight, std::uint32_t drives) {
+void NodeSet::add(std::string id, std::uint64_t digest, double weight, std::uint32_t drives,
+                  const std::string& zone) {
   TARN_CHECK(weight > 0 && drives > 0);
   const auto at = std::lower_bound(ids_.begin(), ids_.end(), id);
   TARN_CHECK(at == ids_.end() || *at != id);
@@ -15,6 +16,10 @@ void NodeSet::add(std::string id, std::uint64_t digest, double weight, std::uint
   ids_.insert(at, std::move(id));
   candidates_.insert(candidates_.begin() + index, Candidate{digest, weight});
   drives_.insert(drives_.begin() + index, drives);
+  const auto known = std::find(zone_names_.begin(), zone_names_.end(), zone);
+  zone_of_.insert(zone_of_.begin() + index,
+                  static_cast<std::uint32_t>(known - zone_names_.begin()));
+  if (known == zone_names_.end()) zone_names_.push_back(zone);
 }
 
 bool NodeSet::contains(std::string_view id) const {
@@ -26,10 +31,52 @@ const std::string& NodeSet::owner(std::uint64_t name_digest) const {
   return empty() ? nobody : ids_[placement_first(candidates_, name_digest)];
 }
 
+std::vector<std::size_t> NodeSet::order(std::uint64_t name_digest) const {
+  return placement_order(candidates_, name_digest);
+}
+
+std::optional<std::vector<Home>> NodeSet::spread(std::span<const std::size_t> order,
+                                                 std::size_t pieces) const {
+  std::vector<Home> out;
+  std::vector<std::size_t> has(zones());
+  for (std::uint32_t drive = 0; out.size() < pieces; ++drive) {
+    std::vector<std::size_t> unused(zones());  // targets without a piece in this round
+    for (std::size_t node = 0; node < size(); ++node)
+      if (drives_[node] > drive) ++unused[zone_of_[node]];
+    std::vector<std::size_t> round;
+    for (const std::size_t node : order)
+      if (drives_[node] > drive) round.push_back(node);
+    const auto before = out.size();
+    while (out.size() < pieces) {
+      std::optional<std::size_t> least;
+      for (std::size_t zone = 0; zone < zones(); ++zone)
+        if (unused[zone] > 0 && (!least || has[zone] < *least)) least = has[zone];
+      if (!least) break;
+      const auto next = std::find_if(round.begin(), round.end(), [&](std::size_t node) {
+        return has[zone_of_[node]] == *least;
+      });
+      if (next == round.end()) return std::nullopt;
+      const std::size_t zone = zone_of_[*next];
+      --unused[zone];
+      ++has[zone];
+      out.push_back({*next, drive});
+      round.erase(next);
+    }
+    if (out.size() == before) break;
+  }
+  return out;
+}
+
 std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t pieces) const {
   std::vector<Home> out;
   if (empty() || pieces == 0) return out;
   if (pieces == 1) return {{placement_first(candidates_, name_digest), 0}};
+  if (zones() > 1) {
+    // Few names need more of the order than this.
+    constexpr std::size_t kAhead = 4;
+    auto few = spread(placement_order(candidates_, name_digest, kAhead * pieces), pieces);
+    return few ? std::move(*few) : spread(order(name_digest), pieces).value();
+  }
   // While there are enough nodes nobody has a second piece.
   const auto order = placement_order(candidates_, name_digest, pieces);
   bool any = true;
@@ -55,6 +102,8 @@ bool NodeSet::operator==(const NodeSet& other) const {
   const auto same = [](const Candidate& a, const Candidate& b) {
     return a.digest == b.digest && a.weight == b.weight;
   };
+  for (std::size_t i = 0; i < std::min(size(), other.size()); ++i)
+    if (zone(i) != other.zone(i)) return false;
   return ids_ == other.ids_ && drives_ == other.drives_ &&
          std::equal(candidates_.begin(), candidates_.end(), other.candidates_.begin(),
                     other.candidates_.end(), same);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +22,14 @@ struct Home {
   auto operator<=>(const Home&) const = default;
 };
 
-/// The targets between which placement chooses, at one time. Sorted by id.
+/// The targets between which placement chooses, at one time. Sorted by id. Where they lie in
+/// several zones (docs/decisions/024), the pieces of a name are spread evenly over these. A value.
 class NodeSet {
  public:
-  /// `weight` above 0, `drives` at least 1, `id` not in the set yet.
-  void add(std::string id, std::uint64_t digest, double weight, std::uint32_t drives);
+  /// `weight` above 0, `drives` at least 1, `id` not in the set yet. `zone`: the same for all when
+  /// placement takes no heed of zones.
+  void add(std::string id, std::uint64_t digest, double weight, std::uint32_t drives,
+           const std::string& zone = {});
 
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
   [[nodiscard]] bool empty() const { return ids_.empty(); }
@@ -32,12 +37,21 @@ class NodeSet {
   [[nodiscard]] bool contains(std::string_view id) const;
   [[nodiscard]] double weight(std::size_t index) const { return candidates_[index].weight; }
   [[nodiscard]] std::uint32_t drives(std::size_t index) const { return drives_[index]; }
+  [[nodiscard]] const std::string& zone(std::size_t index) const {
+    return zone_names_[zone_of_[index]];
+  }
+  /// Number of zones in which targets lie; 1 where placement takes no heed of them.
+  [[nodiscard]] std::size_t zones() const { return zone_names_.size(); }
 
   /// The id of the first target in HRW order for the name with this digest; empty for an empty set.
   [[nodiscard]] const std::string& owner(std::uint64_t name_digest) const;
-  /// The homes of `pieces` pieces, the owner's first: the first targets in HRW order, each once
-  /// while there are enough of them, else their drives, as evenly as they have them. Fewer than
-  /// `pieces` when there are not so many drives.
+  /// Indexes of all targets in HRW order for the name with this digest.
+  [[nodiscard]] std::vector<std::size_t> order(std::uint64_t name_digest) const;
+  /// The homes of `pieces` pieces, the owner's first. Each next one is the first target in HRW
+  /// order in a zone that has the fewest pieces until then, of zones that have targets without one.
+  /// When all targets have one, their other drives follow in the same way, as evenly as they have
+  /// them. Fewer than `pieces` when there are not so many drives. A target more or fewer changes
+  /// one home of a name at most, while there are as many targets as pieces.
   [[nodiscard]] std::vector<Home> homes(std::uint64_t name_digest, std::size_t pieces) const;
   /// Whether `id` has one of the homes.
   [[nodiscard]] bool is_home(std::string_view id, std::uint64_t name_digest,
@@ -46,9 +60,15 @@ class NodeSet {
   bool operator==(const NodeSet& other) const;
 
  private:
+  /// Nothing when `order`, the first targets in HRW order, does not reach far enough.
+  [[nodiscard]] std::optional<std::vector<Home>> spread(std::span<const std::size_t> order,
+                                                        std::size_t pieces) const;
+
   std::vector<std::string> ids_;
   std::vector<Candidate> candidates_;
   std::vector<std::uint32_t> drives_;
+  std::vector<std::string> zone_names_;  // as they came
+  std::vector<std::uint32_t> zone_of_;   // index into zone_names_, of each target
 };
 
 }  // namespace tarn::cluster

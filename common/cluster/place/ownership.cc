@@ -1,19 +1,13 @@
 #include "common/cluster/place/ownership.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/fail_point.h"
 
 namespace tarn::cluster {
 namespace {
-
-NodeSet owning(const std::vector<Member>& members) {
-  NodeSet out;
-  for (const Member& member : members)
-    if (member.owns()) out.add(member.id, member.digest, member.weight, 1);
-  return out;
-}
 
 bool ownership_has(const std::vector<std::string>& ids, std::string_view id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -64,11 +58,57 @@ const Member* Ownership::find(std::string_view id) const {
   return found == members.end() ? nullptr : &*found;
 }
 
+Status check_zone(std::string_view zone) {
+  constexpr std::size_t kLengthMax = 63;
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (!zone.empty() && zone.size() <= kLengthMax &&
+      std::all_of(zone.begin(), zone.end(), is_allowed))
+    return {};
+  return fail(
+      Errc::invalid_argument,
+      "'{}' is not the name of a zone: 1 to {} letters, digits, '.', '_' and '-' are allowed", zone,
+      kLengthMax);
+}
+
+bool zones_in_use(const std::vector<Member>& members) {
+  const auto lacks_one = [](const Member& member) {
+    return member.zone.empty() && (member.flags & kDecommission) == 0;
+  };
+  const auto has_one = [](const Member& member) { return !member.zone.empty(); };
+  return std::any_of(members.begin(), members.end(), has_one) &&
+         std::none_of(members.begin(), members.end(), lacks_one);
+}
+
+std::map<std::string, std::string> zones_by_id(const std::vector<Member>& members) {
+  std::map<std::string, std::string> out;
+  if (!zones_in_use(members)) return out;
+  std::set<std::string> names;
+  for (const Member& member : members) {
+    if (member.zone.empty()) continue;
+    out[member.id] = member.zone;
+    names.insert(member.zone);
+  }
+  if (names.size() < 2) out.clear();
+  return out;
+}
+
+NodeSet owning_members(const std::vector<Member>& members) {
+  NodeSet out;
+  const bool has_zones = zones_in_use(members);
+  for (const Member& member : members)
+    if (member.owns())
+      out.add(member.id, member.digest, member.weight, 1, has_zones ? member.zone : "");
+  return out;
+}
+
 Ownership with_members(const Ownership& map, std::vector<Member> members) {
   Ownership next;
   next.version = map.version + 1;
   next.members = std::move(members);
-  next.current = owning(next.members);
+  next.current = owning_members(next.members);
   next.past = map.past;
   next.copies_since = map.copies_since;
   next.past.insert(next.past.begin(), present_set(map));

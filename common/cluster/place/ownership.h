@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/cluster/place/node_set.h"
 #include "common/cluster/place/pieces.h"
 
@@ -38,6 +40,9 @@ struct Member {
   std::uint64_t flags = 0;
   /// What of its drives this map knows (TargetWord::drive_set).
   std::uint64_t drive_set = 0;
+  /// Name of the failure domain in which the target lies, such as a zone of a cloud or a rack;
+  /// empty: none is known.
+  std::string zone = {};
 
   [[nodiscard]] bool owns() const {
     return (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
@@ -78,6 +83,17 @@ struct Ownership {
 
   [[nodiscard]] const Member* find(std::string_view id) const;
 };
+
+/// Error that says what is allowed, unless `zone` can be the name of a zone: 1 to 63 letters,
+/// digits, '.', '_' and '-'.
+[[nodiscard]] Status check_zone(std::string_view zone);
+/// True if placement spreads pieces over zones: each target that is to stay has one, whether it is
+/// up or not. So a cluster whose targets are given zones one by one moves its data once.
+[[nodiscard]] bool zones_in_use(const std::vector<Member>& members);
+/// Zone of each member, by id, where placement spreads pieces over at least two zones; else empty.
+[[nodiscard]] std::map<std::string, std::string> zones_by_id(const std::vector<Member>& members);
+/// Ownership::current of a map with these members.
+[[nodiscard]] NodeSet owning_members(const std::vector<Member>& members);
 
 /// The map after `map`, with these members. Its version is one higher; the set that owned until now
 /// becomes a past set when it is another.

@@ -3,9 +3,27 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
+#include <utility>
 
 namespace tarn::cluster {
 namespace {
+
+/// Nothing of a target that does not stand, and where placement uses no zones.
+std::optional<std::string> zone_of(const NodeSet& standing, const std::string& id) {
+  if (standing.zones() < 2) return std::nullopt;
+  const auto indexes = std::views::iota(std::size_t{0}, standing.size());
+  const auto at = std::ranges::lower_bound(
+      indexes, id, {}, [&](std::size_t i) -> const auto& { return standing.id(i); });
+  if (at == indexes.end() || standing.id(*at) != id) return std::nullopt;
+  return standing.zone(*at);
+}
+
+/// Nothing where an object is in slices only.
+std::optional<std::string> zone_of_whole(const NodeSet& standing, const SliceNeeds& needs) {
+  if (!needs.after_owner) return std::nullopt;
+  return zone_of(standing, standing.owner(needs.name_digest));
+}
 
 /// Indexes of targets, one for each slice, the best place first.
 std::vector<std::size_t> wanted_places(const NodeSet& standing, const SliceNeeds& needs) {
@@ -24,7 +42,9 @@ class Planner {
       : standing_(standing),
         needs_(needs),
         free_(wanted_places(standing, needs)),
-        chosen_(needs.slices) {}
+        chosen_(needs.slices) {
+    if (const auto zone = zone_of_whole(standing, needs)) ++in_zone_[*zone];
+  }
 
   std::vector<SlicePlace> run() {
     // Good ones first: of several at one target those that are lost go rather than those that are
@@ -51,6 +71,7 @@ class Planner {
   void choose(std::size_t slice, const std::string& id) {
     chosen_[slice] = id;
     ++count_[id];
+    if (const auto zone = zone_of(standing_, id)) ++in_zone_[*zone];
   }
 
   /// Stays, when its target is a wanted one; one that is lost only when it can be made again there.
@@ -76,10 +97,12 @@ class Planner {
     if (is_good(slice) && !home(slice).empty()) return choose(slice, home(slice));
     std::optional<std::size_t> best;
     const auto has = [&](std::size_t node) { return count_[standing_.id(node)]; };
-    for (const Home& each : standing_.homes(needs_.name_digest, standing_.size())) {
-      const std::size_t node = each.node;
+    const auto rank = [&](std::size_t node) {
+      return std::pair(in_zone_[standing_.zone(node)], has(node));
+    };
+    for (const std::size_t node : standing_.order(needs_.name_digest)) {
       if (has(node) >= standing_.drives(node) || !takes(node)) continue;
-      if (!best || has(node) < has(*best)) best = node;
+      if (!best || rank(node) < rank(*best)) best = node;
     }
     if (best) choose(slice, standing_.id(*best));
   }
@@ -96,15 +119,40 @@ class Planner {
   std::vector<std::size_t> free_;  // wanted places that no slice has yet, best first
   std::vector<std::optional<std::string>> chosen_;
   std::map<std::string, std::uint32_t> count_;
+  std::map<std::string, std::uint32_t> in_zone_;
 };
 
-/// How many lie together at one target, the most first.
-std::vector<std::size_t> together(const std::vector<std::string>& targets) {
+/// How many lie together at one target, or in one zone, the most first.
+std::vector<std::size_t> together(const std::vector<std::string>& places) {
   std::map<std::string, std::size_t> count;
-  for (const std::string& id : targets) ++count[id];
+  for (const std::string& id : places) ++count[id];
   std::vector<std::size_t> out;
   for (const auto& [id, its] : count) out.push_back(its);
   std::sort(out.rbegin(), out.rend());
+  return out;
+}
+
+/// The zones of those of `targets` that stand, and of the whole object where there is one.
+std::vector<std::string> zones_of(const NodeSet& standing, const SliceNeeds& needs,
+                                  const std::vector<std::string>& targets) {
+  std::vector<std::string> out;
+  for (const std::string& id : targets)
+    if (const auto zone = zone_of(standing, id)) out.push_back(*zone);
+  if (const auto zone = zone_of_whole(standing, needs)) out.push_back(*zone);
+  return out;
+}
+
+/// How many of `groups`, with so many pieces each, the most first, may go: `spare` pieces may, and
+/// one group of all `groups_max` must stay, since a record is to be left.
+std::size_t groups_to_spare(const std::vector<std::size_t>& groups, std::size_t groups_max,
+                            std::size_t spare) {
+  std::size_t out = 0;
+  std::size_t lost = 0;
+  for (const std::size_t pieces : groups) {
+    lost += pieces;
+    if (lost > spare || out + 1 >= groups_max) break;
+    ++out;
+  }
   return out;
 }
 
@@ -112,9 +160,10 @@ std::vector<std::size_t> together(const std::vector<std::string>& targets) {
 
 NodeSet standing_members(const Ownership& map) {
   NodeSet out;
+  const bool has_zones = zones_in_use(map.members);
   for (const Member& member : map.members)
     if ((member.flags & (kMaintenance | kDecommission | kOut)) == 0)
-      out.add(member.id, member.digest, member.weight, member.drives);
+      out.add(member.id, member.digest, member.weight, member.drives, has_zones ? member.zone : "");
   return out;
 }
 
@@ -129,27 +178,35 @@ bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
   for (const std::size_t node : wanted_places(standing, needs)) wanted.push_back(standing.id(node));
   for (const SlicePlace& place : places) chosen.push_back(place.id);
   const bool all = std::none_of(chosen.begin(), chosen.end(), [](auto& id) { return id.empty(); });
-  return !all || together(chosen) > together(wanted);
+  return !all || together(chosen) > together(wanted) ||
+         together(zones_of(standing, needs, chosen)) > together(zones_of(standing, needs, wanted));
 }
 
 SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m, bool after_owner) {
   SliceReach reach;
   for (std::size_t i = 0; i < standing.size(); ++i) reach.drives += standing.drives(i);
   if (reach.drives < k + m) return reach;
-  const SliceNeeds needs{.name_digest = 0,
-                         .slices = k + m,
-                         .after_owner = after_owner,
-                         .homes = {},
-                         .good = 0,
-                         .takes = [](const std::string&) { return true; }};
-  std::vector<std::string> chosen;
-  for (const SlicePlace& place : plan_slices(standing, needs)) chosen.push_back(place.id);
-  std::size_t lost = 0;
-  for (const std::size_t slices : together(chosen)) {
-    lost += slices;
-    if (lost > m || reach.nodes + 1 >= standing.size()) break;  // a record is to be left, too
-    ++reach.nodes;
-  }
+  SliceNeeds needs{.name_digest = 0,
+                   .slices = k + m,
+                   .after_owner = after_owner,
+                   .homes = {},
+                   .good = 0,
+                   .takes = [](const std::string&) { return true; }};
+  const auto targets_of = [&] {
+    std::vector<std::string> out;
+    for (const SlicePlace& place : plan_slices(standing, needs)) out.push_back(place.id);
+    return out;
+  };
+  reach.nodes = groups_to_spare(together(targets_of()), standing.size(), m);
+  if (standing.zones() < 2) return reach;
+  // Where zones are not of one size it matters in which of them the owner is. One piece more may go
+  // where there is the whole, but not one record more than m.
+  constexpr std::uint64_t kNames = 64;
+  reach.zones = m;
+  for (; needs.name_digest < kNames; ++needs.name_digest)
+    reach.zones =
+        std::min(*reach.zones, groups_to_spare(together(zones_of(standing, needs, targets_of())),
+                                               standing.zones(), m + (after_owner ? 1 : 0)));
   return reach;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,12 +45,13 @@ struct SliceNeeds {
 /// A place for each slice. Homes are a set: a slice whose target is one of the wanted ones stays,
 /// whatever its number, and only as many others move as there are wanted places without one. Where
 /// a wanted place cannot be taken now, a good slice stays where it is, and another one goes to the
-/// target with the fewest slices of the object that takes it.
+/// target that takes it in the zone with the fewest slices of the object, there to the one with the
+/// fewest.
 [[nodiscard]] std::vector<SlicePlace> plan_slices(const NodeSet& standing, const SliceNeeds& needs);
 
-/// Whether more slices would be together at one target than when all take them, or a slice has no
-/// place: then losses that the code could bear otherwise may be too many. Another target than the
-/// wanted one is as good, if it has no more of them than that one would.
+/// True if more slices would be together at one target, or with the whole in one zone, than when
+/// all take them, or a slice has no place: the object may survive fewer losses then. Another target
+/// than the wanted one is as good, if it has no more of them than that one would.
 [[nodiscard]] bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
                                 std::span<const SlicePlace> places);
 
@@ -57,6 +59,8 @@ struct SliceNeeds {
 struct SliceReach {
   std::size_t drives = 0;  ///< of all targets: each slice of an object lies on one of its own
   std::size_t nodes = 0;   ///< that any object survives the loss of, if it has all its slices
+  /// The same of zones; nothing where placement takes no heed of them.
+  std::optional<std::size_t> zones = {};
 };
 /// `after_owner` as SliceNeeds has it.
 [[nodiscard]] SliceReach slice_reach(const NodeSet& standing, std::size_t k, std::size_t m,

@@ -1,25 +1,62 @@
 #include "common/cluster/place/visible_names.h"
 
 #include <algorithm>
+#include <map>
 
 namespace tarn::cluster {
+namespace {
+
+struct ZoneCount {
+  std::size_t targets = 0;
+  std::size_t ones = 0;  ///< of these, those that are asked for
+};
+
+}  // namespace
+
+bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
+                  const std::function<bool(const std::string&)>& is_one) {
+  std::map<std::string, ZoneCount> zones;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    ZoneCount& zone = zones[nodes.zone(i)];
+    ++zone.targets;
+    if (is_one(nodes.id(i))) ++zone.ones;
+  }
+  // Homes are one a zone, then two a zone, and so on, in zones that have so many targets. Of the
+  // last round any zone may have one.
+  std::size_t left = std::min(pieces, nodes.size());
+  for (std::size_t round = 1; left > 0; ++round) {
+    std::size_t open = 0;
+    std::size_t may = 0;
+    for (const auto& [name, zone] : zones) {
+      if (zone.targets >= round) ++open;
+      if (zone.ones >= round) ++may;
+    }
+    if (may < std::min(open, left)) return false;
+    left -= std::min(open, left);
+  }
+  return true;
+}
 
 bool shows_all_names(const Ownership& map, const Pieces& pieces,
                      const std::function<bool(const std::string&)>& is_blind) {
+  const auto has = [](const std::vector<std::string>& ids, const std::string& id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
   const auto shows = [&](const NodeSet& nodes, const std::vector<std::string>& lost,
                          std::size_t homes) {
-    std::size_t blind = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::string& id = nodes.id(i);
-      if (is_blind(id) || std::find(lost.begin(), lost.end(), id) != lost.end()) ++blind;
-    }
-    return blind == 0 || blind < homes;
+    const auto cannot = [&](const std::string& id) { return is_blind(id) || has(lost, id); };
+    bool any = false;
+    for (std::size_t i = 0; i < nodes.size(); ++i) any = any || cannot(nodes.id(i));
+    return !any || !may_hold_all(nodes, homes, cannot);
   };
-  if (!shows(map.current, {}, std::min(pieces.at(map.version), map.current.size()))) return false;
+  if (!shows(map.current, {}, pieces.at(map.version))) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
-    const std::size_t homes = std::min(pieces.at(set.last), set.nodes.size());
+    const std::size_t homes = pieces.at(set.last);
     // Such a set stands only for names that had no other home in it.
-    const bool is_given = !set.only_for.empty() && set.only_for.size() < homes;
+    const bool is_given =
+        !set.only_for.empty() && !may_hold_all(set.nodes, homes, [&](const std::string& id) {
+          return has(set.only_for, id);
+        });
     return is_given || shows(set.nodes, set.lost, homes);
   });
 }

@@ -7,6 +7,12 @@
 
 namespace tarn::cluster {
 
+/// True if all homes of some name with `pieces` pieces may lie on targets of which `is_one` (called
+/// with an id) is true. Where the set has zones, these targets must be in as many of them as the
+/// homes of a name are. Pure.
+[[nodiscard]] bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
+                                const std::function<bool(const std::string&)>& is_one);
+
 /// True if each acknowledged name of a bucket with these pieces has, in the present set or in a
 /// past one, a home that has lost nothing and of which `is_blind` (called with an id) is false: one
 /// that shows all that it has. The union of what such targets show then leaves no name out. Pure.
