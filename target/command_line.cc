@@ -37,6 +37,9 @@ void declare(CLI::App& app, Options& options, Words& words) {
                  "URL by which clients reach --listen; NETWORK=URL for those of one network, as in "
                  "10.244.0.0/16=http://name:8080")
       ->allow_extra_args(false);
+  app.add_option("--zone", options.zone,
+                 "failure domain of this target, as the zone of a cloud or a rack; objects are "
+                 "spread over zones when all targets have one");
   app.add_option("--join", options.join, "internal URL of the proxy, http://IP:port");
   app.add_option("--meta", words.meta,
                  "instead of --join: etcd's URLs, http://a:2379,http://b:2379");
@@ -62,6 +65,10 @@ Status complete(Options& options, const Words& words) {
     options.etcd.endpoints = std::move(*endpoints);
   }
   TRY(options.advertise, cluster::parse_advertised(words.advertise));
+  if (!options.zone.empty()) {
+    const Status named = cluster::check_zone(options.zone);
+    if (!named) return fail(named.error().code, "--zone: {}", named.error().message);
+  }
   options.dir = std::filesystem::absolute(words.dir);
   options.secret_file = std::filesystem::absolute(words.secret);
   for (std::string& drive : options.drives)

@@ -217,6 +217,7 @@ cluster::Node Target::self(const std::string& own_address) const {
   node.weight = static_cast<double>(options_.weight);
   node.drive_set = drive_set_;
   node.drives = drive_count();
+  node.zone = options_.zone;
   return node;
 }
 

@@ -25,6 +25,7 @@ struct Options {
   std::string listen = "127.0.0.1:8200";
   std::string internal = "127.0.0.1:8201";
   cluster::Advertised advertise;  ///< URLs that clients reach `listen` by; none: what is bound
+  std::string zone;               ///< failure domain (cluster::Member::zone); empty: as it was
   std::string join;               ///< "http://127.0.0.1:8180": the proxy's internal listener
   cluster::EtcdOptions etcd;      ///< instead of `join`: where the cluster's state lives
   /// URLs from which this target reads the cluster's state.

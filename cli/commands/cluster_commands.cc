@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include <boost/asio/steady_timer.hpp>
@@ -20,6 +21,7 @@ nlohmann::ordered_json cluster_json_of(const ClusterHealth& health) {
   for (const NodeHealth& node : health.nodes)
     nodes.push_back({{"id", node.id},
                      {"role", node.role},
+                     {"zone", node.zone},
                      {"state", to_string(node.state)},
                      {"aside", node.aside},
                      {"reason", node.reason},
@@ -69,12 +71,22 @@ Exit print_nodes(Session& session, const std::string& name, bool json) {
     return Exit::ok;
   }
   fmt::print("cluster {}, map version {}\n\n", printable(health->uuid), health->map_version);
-  Table table({"NODE", "ROLE", "STATE", "MAP", "URL", ""});
-  for (const NodeHealth& node : health->nodes)
-    table.add({node.id, node.role,
-               std::string(to_string(node.state)) + (node.aside.empty() ? "" : ", " + node.aside),
-               node.map_version > 0 ? std::to_string(node.map_version) : "-", node.url,
-               node.reason});
+  const bool has_zones = std::any_of(health->nodes.begin(), health->nodes.end(),
+                                     [](const NodeHealth& node) { return !node.zone.empty(); });
+  std::vector<std::string> head{"NODE", "ROLE", "STATE", "MAP", "URL", ""};
+  if (has_zones) head.insert(head.begin() + 2, "ZONE");
+  Table table(std::move(head));
+  for (const NodeHealth& node : health->nodes) {
+    std::vector<std::string> row{
+        node.id,
+        node.role,
+        std::string(to_string(node.state)) + (node.aside.empty() ? "" : ", " + node.aside),
+        node.map_version > 0 ? std::to_string(node.map_version) : "-",
+        node.url,
+        node.reason};
+    if (has_zones) row.insert(row.begin() + 2, node.zone.empty() ? "-" : node.zone);
+    table.add(std::move(row));
+  }
   table.print();
   if (health->past_sets > 0) fmt::print("\nobjects move (tarn cluster rebalance show)\n");
   return Exit::ok;

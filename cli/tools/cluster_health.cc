@@ -43,6 +43,7 @@ Result<ClusterHealth> health_from(std::string_view body) {
         out.nodes.push_back({.id = id,
                              .role = role,
                              .url = node.at("public_net").at("direct_url").get<std::string>(),
+                             .zone = node.value("zone", ""),
                              .aside = aside_of(node),
                              .reason = {}});
     return out;

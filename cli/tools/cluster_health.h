@@ -15,6 +15,7 @@ struct NodeHealth {
   std::string role;  ///< "proxy" or "target"
   std::string url;
   State state = State::down;
+  std::string zone;               ///< of a target that has one
   std::string aside;              ///< "maintenance", "leaving", or empty
   std::string reason;             ///< why it is not up
   std::uint64_t map_version = 0;  ///< that it holds; 0 when it does not answer

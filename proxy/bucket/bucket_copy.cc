@@ -68,8 +68,8 @@ Task<Status> copy_from_upstream(const Services& services, http::Request& request
 std::string placement(const cluster::ClusterState& state) {
   std::string out;
   for (const auto& member : state.ownership->map->members)
-    out += fmt::format("{} {} {} {}\n", member.id, member.weight, member.drives,
-                       member.flags & ~std::uint64_t{cluster::kDown});
+    out += fmt::format("{} {} {} {} {}\n", member.id, member.weight, member.drives,
+                       member.flags & ~std::uint64_t{cluster::kDown}, member.zone);
   return out;
 }
 

@@ -219,8 +219,13 @@ class Begun {
 
 std::string owners_mark(const cluster::Ownership& map) {
   std::string all;
-  for (const cluster::Member& member : map.members)
-    if (member.owns()) all += fmt::format("{} {} {}\n", member.id, member.weight, member.drives);
+  const bool has_zones = cluster::zones_in_use(map.members);
+  for (const cluster::Member& member : map.members) {
+    if (!member.owns()) continue;
+    all += fmt::format("{} {} {}", member.id, member.weight, member.drives);
+    if (has_zones) all += " " + member.zone;
+    all += "\n";
+  }
   return hex64(xxh64(all));
 }
 

@@ -13,7 +13,7 @@
 namespace tarn::proxy {
 
 /// Who owns names by this map, in a few characters: equal when the same targets, weighted as they
-/// are, do. Pure.
+/// and in the zones that they are, do. Pure.
 [[nodiscard]] std::string owners_mark(const cluster::Ownership& map);
 
 /// Writes the record of the rebalance that `state`'s map begins, if there is none, and returns its

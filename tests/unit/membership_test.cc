@@ -412,6 +412,51 @@ TEST_CASE("A target joins at any time, but with objects only while it is in the 
   CHECK_FALSE(state->map.past.front().nodes.contains("t2"));
 }
 
+TEST_CASE("A target joins targets with zones only if it has one", "[cluster][membership][zones]") {
+  Cluster cluster;
+  REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
+  REQUIRE(cluster.run(cluster.view.load()));
+  const auto join = [&](const std::string& id, const std::string& zone) {
+    Node target = node(id, Role::target);
+    target.zone = zone;
+    Membership membership(cluster.flaky, cluster.view, target, cluster.clock);
+    membership.empty_if([]() -> Task<Result<bool>> { co_return true; });
+    const Status joined = cluster.run(membership.join());
+    cluster.run(membership.leave());
+    return joined;
+  };
+  const auto schema = [&] {
+    RangeRequest request{std::string(keys::kSchema), "", 0};
+    return cluster.run(cluster.store->range(request))->items.front().value;
+  };
+  REQUIRE(join("t1", ""));
+  CHECK(schema() == keys::kSchemaText);
+
+  // An older program would look for objects where zones do not put them.
+  Transaction old;
+  old.puts.push_back({keys::live("p1"), R"({"role":"proxy","map":1,"bmd":1})", 0});
+  REQUIRE(cluster.run(cluster.store->commit(old)));
+  const Status early = join("t1", "a");
+  REQUIRE_FALSE(early);
+  CHECK(early.error().code == Errc::unsupported);
+  CHECK_THAT(early.error().message, Catch::Contains("node p1 runs a version of Tarn"));
+  Transaction gone;
+  gone.deletes.push_back({keys::live("p1"), ""});
+  REQUIRE(cluster.run(cluster.store->commit(gone)));
+
+  REQUIRE(join("t1", "a"));
+  CHECK(schema() == keys::kZonesSchemaText);
+  const Status refused = join("t2", "");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unsupported);
+  CHECK_THAT(refused.error().message, Catch::Contains("start it with --zone"));
+  REQUIRE(join("t2", "b"));
+  REQUIRE(join("t2", ""));  // a member keeps its zone
+  const auto state = cluster.run(cluster.view.fresh()).value();
+  CHECK(state->map.find("t2")->zone == "b");
+  CHECK(state->ownership->map->current.zones() == 2);
+}
+
 TEST_CASE("A proxy that leads publishes who went down and came back, and settles each version",
           "[cluster][membership]") {
   Cluster cluster;

@@ -192,6 +192,37 @@ TEST_CASE("A target that comes with another weight owns another share of the nam
   CHECK(owned_now < 810);
 }
 
+TEST_CASE("A target keeps its zone until it comes with another one", "[cluster][state][zones]") {
+  Smap map;
+  CHECK(admit(map, node("tgtAAAA1", Role::target)));
+  CHECK(admit(map, node("tgtBBBB2", Role::target)));
+  map.past.clear();
+  map.rebalance.held = true;
+  auto first = node("tgtAAAA1", Role::target);
+  first.zone = "rack-1";
+  CHECK(admit(map, first));
+  CHECK_FALSE(admit(map, node("tgtAAAA1", Role::target)));
+  CHECK(map.nodes["tgtAAAA1"].zone == "rack-1");
+  // Not all have one: nothing is to move.
+  CHECK(map.past.empty());
+  CHECK(map.rebalance.held);
+  auto second = node("tgtBBBB2", Role::target);
+  second.zone = "rack-2";
+  CHECK(admit(map, second));
+  CHECK(map.past.size() == 1);
+  CHECK_FALSE(map.rebalance.held);
+  CHECK(schema_of(map) == keys::kZonesSchemaText);
+  const auto again = json(map).get<Smap>();
+  CHECK(ownership_of(again).current == ownership_of(map).current);
+  CHECK(again.past == map.past);
+  CHECK(aistore_json(map)["tmap"]["tgtBBBB2"]["zone"] == "rack-2");
+  second.zone = "rack-1";
+  CHECK(admit(map, second));
+  CHECK(map.past.size() == 2);
+  CHECK(schema_of(small_map()) == keys::kSchemaText);
+  CHECK_FALSE(aistore_json(small_map())["tmap"]["tgtBBBB2"].contains("zone"));
+}
+
 RangeResult stored() {
   RangeResult all;
   const auto add = [&](std::string key, std::string value) {
@@ -301,7 +332,8 @@ TEST_CASE("Documents that cannot be read, or of a newer format, are no state", "
   CHECK(built("/tarn/map", "{").error().code == Errc::corrupt);
   CHECK(built("/tarn/version/bmd", "x").error().code == Errc::corrupt);
   CHECK(built("/tarn/bucket/9", "{}").error().code == Errc::corrupt);
-  CHECK(built("/tarn/schema", "3").error().code == Errc::unsupported);
+  CHECK(built("/tarn/schema", "4").error().code == Errc::unsupported);
+  CHECK(built("/tarn/schema", "3"));
 }
 
 TEST_CASE("Names of buckets are distinct keys", "[cluster][state]") {

@@ -95,7 +95,7 @@ Transaction transaction_of(const CoordinatorStep& step, const Reading& read) {
     for (const std::string& id : *ids) out.compare.push_back(read.unchanged(keys::live(id)));
   if (step.settle) {
     out.puts.push_back({std::string(keys::kSettled), std::to_string(*step.settle), 0});
-    out.puts.push_back({std::string(keys::kSchema), std::string(keys::kSchemaText), 0});
+    out.puts.push_back({std::string(keys::kSchema), std::string(schema_of(read.map)), 0});
   }
   if (step.publish) {
     Smap next = read.map;

@@ -46,18 +46,23 @@ bool admit(Smap& map, const Node& node) {
     const Node& have = found->second;
     wanted.flags = have.flags & ~(kDown | kOut);
     wanted.drives = have.drives;
+    if (wanted.zone.empty()) wanted.zone = have.zone;
     // That it is another one is the coordinator's to publish, with what follows from it.
     if (have.drive_set != 0) wanted.drive_set = have.drive_set;
-    changed = have.weight != wanted.weight || have.drive_set != wanted.drive_set ||
-              have.flags != wanted.flags || have.role != wanted.role ||
-              have.public_url != wanted.public_url ||
+    changed = have.weight != wanted.weight || have.zone != wanted.zone ||
+              have.drive_set != wanted.drive_set || have.flags != wanted.flags ||
+              have.role != wanted.role || have.public_url != wanted.public_url ||
               have.client_addresses != wanted.client_addresses ||
               have.relay_url != wanted.relay_url || have.internal_url != wanted.internal_url;
   }
   // A target that joins, or gets another share, moves names, whatever was said before.
-  const bool moves = found == map.nodes.end() || found->second.weight != wanted.weight;
-  if (moves && node.role == Role::target) map.rebalance = {};
+  const bool is_new = found == map.nodes.end();
+  const bool other_share = !is_new && found->second.weight != wanted.weight;
+  const bool other_zone = !is_new && found->second.zone != wanted.zone;
   map.nodes[node.id] = std::move(wanted);
+  const bool moves =
+      is_new || other_share || (other_zone && zones_in_use(ownership_of(map).members));
+  if (moves && node.role == Role::target) map.rebalance = {};
   const Node* primary = map.find(map.primary);
   if (node.role == Role::proxy && (primary == nullptr || primary->role != Role::proxy)) {
     map.primary = node.id;
@@ -86,6 +91,29 @@ Task<Status> NodeEntry::check_may_join() {
         "or taken out, and what it holds may be out of date. Start it with empty drives: other "
         "directories, or these when all that is in them has been removed, .tarn as well",
         self_.id);
+  co_return Status();
+}
+
+/// A target without a zone among targets with zones would end the use of them, and move all
+/// objects. Nodes of programs that know none would look for objects elsewhere.
+Task<Status> NodeEntry::check_zones(const Smap& map) {
+  const bool is_new = map.find(self_.id) == nullptr;
+  if (is_new && self_.zone.empty() && zones_in_use(ownership_of(map).members))
+    co_return fail(Errc::unsupported,
+                   "target {} has no zone, and all other targets have one: start it with --zone "
+                   "NAME (tarn cluster status shows the zones)",
+                   self_.id);
+  if (self_.zone.empty() || schema_of(map) == keys::kZonesSchemaText) co_return Status();
+  RangeRequest live_keys{std::string(keys::kLive), prefix_end(std::string(keys::kLive)), 0};
+  CO_TRY(const auto live, co_await store_.range(std::move(live_keys)));
+  for (const KeyValue& item : live.items) {
+    CO_TRY(const auto record, decode_live(item));
+    if (!record.zones)
+      co_return fail(Errc::unsupported,
+                     "--zone {}: node {} runs a version of Tarn that knows no zones; update all "
+                     "nodes first, and start this target without --zone until then",
+                     self_.zone, item.key.substr(keys::kLive.size()));
+  }
   co_return Status();
 }
 
@@ -126,6 +154,7 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
     out.live_revision = live.items.front().mod_revision;
   }
   const bool is_new = out.map.find(self_.id) == nullptr;
+  if (self_.role == Role::target) CO_TRY_OK(co_await check_zones(out.map));
   if (is_new && self_.role == Role::target) CO_TRY_OK(co_await check_may_join());
   co_return out;
 }
@@ -150,6 +179,9 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
       transaction.puts.push_back({std::string(keys::kMap), nlohmann::json(attempt.map).dump(), 0});
       transaction.puts.push_back(
           {std::string(keys::kMapVersion), std::to_string(attempt.map.version), 0});
+      if (schema_of(attempt.map) == keys::kZonesSchemaText)
+        transaction.puts.push_back(
+            {std::string(keys::kSchema), std::string(keys::kZonesSchemaText), 0});
     }
     transaction.puts.push_back({live_key, encode(record), next.lease});
     CO_TRY(const auto done, co_await store_.commit(std::move(transaction)));

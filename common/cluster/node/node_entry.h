@@ -68,6 +68,7 @@ class NodeEntry {
   struct Attempt;
   Task<Result<Attempt>> prepare();
   Task<Status> check_may_join();
+  Task<Status> check_zones(const Smap& map);
   Status check_holder(const KeyValue& live, const Smap& map);
   Task<Status> read_said();
 

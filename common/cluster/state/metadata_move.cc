@@ -186,7 +186,7 @@ Task<Result<Moved>> restore_metadata(ClusterState state, MetaStore& to, std::str
   for (Put& put : all.puts) items[put.key] = std::move(put.value);
   const std::string bmd_version = std::to_string(state.bmd.version);
   for (const BucketId bucket : state.bmd.dead) items[keys::dead_bucket(bucket)] = bmd_version;
-  items[std::string(keys::kSchema)] = keys::kSchemaText;
+  items[std::string(keys::kSchema)] = schema_of(state.map);
   items[std::string(keys::kMap)] = nlohmann::json(state.map).dump();
   items[std::string(keys::kMapVersion)] = std::to_string(state.map.version);
   items[std::string(keys::kBmdVersion)] = bmd_version;

@@ -10,6 +10,7 @@
 #include "common/api/mirror_props.h"
 #include "common/cluster/place/hrw.h"
 #include "common/cluster/place/ownership_json.h"
+#include "common/cluster/store/keys.h"
 #include "common/http/client.h"
 
 namespace tarn::cluster {
@@ -41,6 +42,7 @@ json state_node_json(const Node& node) {
     out["client_addresses"].push_back({{"network", each.network.text()}, {"url", each.url}});
   if (node.drives != 1) out["drives"] = node.drives;
   if (node.drive_set != 0) out["drive_set"] = node.drive_set;
+  if (!node.zone.empty()) out["zone"] = node.zone;
   return out;
 }
 
@@ -64,6 +66,7 @@ Node node_from(const json& in) {
   if (node.drives == 0) throw std::invalid_argument("node " + node.id + " has no drive");
   node.digest = placement_digest(node.id);
   node.drive_set = in.value("drive_set", std::uint64_t{0});
+  node.zone = in.value("zone", "");
   return node;
 }
 
@@ -98,9 +101,10 @@ Ownership ownership_of(const Smap& map) {
   out.version = map.version;
   for (const auto& [id, node] : map.nodes) {
     if (node.role != Role::target) continue;
-    out.members.push_back({id, node.digest, node.weight, node.drives, node.flags, node.drive_set});
-    if (node.placeable()) out.current.add(id, node.digest, node.weight, 1);
+    out.members.push_back(
+        {id, node.digest, node.weight, node.drives, node.flags, node.drive_set, node.zone});
   }
+  out.current = owning_members(out.members);
   out.past = map.past;
   out.copies_since = map.copies_since;
   return out;
@@ -116,10 +120,21 @@ void take_ownership(Smap& map, const Ownership& next) {
     node.weight = member.weight;
     node.drives = member.drives;
     node.drive_set = member.drive_set;
+    node.zone = member.zone;
   }
   map.past = next.past;
   map.copies_since = next.copies_since;
   map.version = next.version;
+}
+
+std::string_view schema_of(const Smap& map) {
+  const auto has_zone = [](const auto& entry) { return !entry.second.zone.empty(); };
+  const auto had_zones = [](const PastSet& set) {
+    return !set.nodes.empty() && !set.nodes.zone(0).empty();
+  };
+  const bool zones = std::any_of(map.nodes.begin(), map.nodes.end(), has_zone) ||
+                     std::any_of(map.past.begin(), map.past.end(), had_zones);
+  return zones ? keys::kZonesSchemaText : keys::kSchemaText;
 }
 
 void to_json(json& out, const Smap& map) {
@@ -155,13 +170,15 @@ void from_json(const json& in, Smap& map) {
 }
 
 json aistore_json(const Node& node) {
-  return {{"daemon_id", node.id},
-          {"daemon_type", role_text(node.role)},
-          {"public_net", net_json(node.public_url)},
-          {"intra_control_net", net_json(node.internal_url)},
-          {"intra_data_net", net_json(node.internal_url)},
-          {"flags", node.flags & kAistoreFlags},
-          {"id_digest", node.digest}};
+  json out{{"daemon_id", node.id},
+           {"daemon_type", role_text(node.role)},
+           {"public_net", net_json(node.public_url)},
+           {"intra_control_net", net_json(node.internal_url)},
+           {"intra_data_net", net_json(node.internal_url)},
+           {"flags", node.flags & kAistoreFlags},
+           {"id_digest", node.digest}};
+  if (!node.zone.empty()) out["zone"] = node.zone;
+  return out;
 }
 
 json aistore_json(const Smap& map) {

@@ -46,6 +46,7 @@ struct Node {
   std::uint32_t drives = 1;     ///< between how many drives pieces of one object may be spread
   std::uint64_t digest = 0;     ///< placement_digest(id)
   std::uint64_t drive_set = 0;  ///< as a Member has it
+  std::string zone = {};        ///< as a Member has it; of targets
 
   /// Whether placement may choose it.
   [[nodiscard]] bool placeable() const {
@@ -80,9 +81,11 @@ struct Smap {
 };
 /// The part of `map` that says whose a name is.
 [[nodiscard]] Ownership ownership_of(const Smap& map);
-/// Gives `map` what `next`, made from ownership_of(map), says: version, past sets, flags and
-/// weights of targets. Targets that are no members of it go.
+/// Gives `map` what `next`, made from ownership_of(map), says: version, past sets, flags, weights
+/// and zones of targets. Targets that are no members of it go.
 void take_ownership(Smap& map, const Ownership& next);
+/// Format of the meta store (keys::kSchema) that holds `map`.
+[[nodiscard]] std::string_view schema_of(const Smap& map);
 /// What is kept in the meta store; and AIStore's JSON of section 2.2.
 void to_json(nlohmann::json& out, const Smap& map);
 void from_json(const nlohmann::json& in, Smap& map);

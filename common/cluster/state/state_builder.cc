@@ -67,10 +67,11 @@ Status state_builder_take(const std::string& key, StateBuilder::Value& held, Dra
     TRY(state.config, document<ClusterConfig>(key, value));
   } else if (key == keys::kMovedTo) {
     state.moved_to = value;
-  } else if (key == keys::kSchema && value != keys::kSchemaText && value != keys::kOldSchemaText) {
+  } else if (key == keys::kSchema && value != keys::kSchemaText &&
+             value != keys::kZonesSchemaText && value != keys::kOldSchemaText) {
     return fail(Errc::unsupported,
                 "the meta store has format {}, this version of Tarn reads format {}", value,
-                keys::kSchemaText);
+                keys::kZonesSchemaText);
   }
   return {};
 }
@@ -93,6 +94,7 @@ std::string encode(const LiveRecord& record) {
   if (record.drives != 0) out["drives"] = record.drives;
   if (record.coding) out["coding"] = 1;
   if (record.lost_drives != 0) out["lost_drives"] = record.lost_drives;
+  if (record.zones) out["zones"] = 1;
   if (!record.holder.empty()) out["holder"] = record.holder;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -110,6 +112,7 @@ Result<LiveRecord> decode_live(const KeyValue& item) {
     out.drives = in.value("drives", std::uint32_t{0});
     out.coding = in.value("coding", 0) != 0;
     out.lost_drives = in.value("lost_drives", std::uint64_t{0});
+    out.zones = in.value("zones", 0) != 0;
     out.holder = in.value("holder", "");
     return out;
   } catch (const std::exception& problem) {

@@ -27,6 +27,7 @@ struct LiveRecord {
   bool coding = false;
   std::uint64_t lost_drives = 0;
   std::string holder = {};  ///< encode(Holder); empty: written by an older version
+  bool zones = true;        ///< false: written by a program that places without zones
 
   bool operator==(const LiveRecord&) const = default;
 };

@@ -10,7 +10,8 @@
 /// What lies in the meta store. Numbers are decimal text, documents JSON.
 ///
 ///   key                                        value                       guard
-///   /tarn/schema                               format of all this, "2"     made once
+///   /tarn/schema                               format of all this, "2"     made once; "3" from the
+///                                                                          first zone on
 ///   /tarn/cluster                              the cluster's uuid          made once
 ///   /tarn/map                                  Smap                        compare its revision
 ///   /tarn/version/map                          the map's version           written with the map
@@ -41,6 +42,8 @@ namespace tarn::cluster::keys {
 inline constexpr std::string_view kAll = "/tarn/";
 inline constexpr std::string_view kSchema = "/tarn/schema";
 inline constexpr std::string_view kSchemaText = "2";
+/// Of clusters with a target that has a zone: programs that place without zones refuse it.
+inline constexpr std::string_view kZonesSchemaText = "3";
 /// Of clusters whose names could not move yet: read as it is, and "2" from the first settled
 /// version on, so that programs of then refuse it.
 inline constexpr std::string_view kOldSchemaText = "1";
