@@ -15,6 +15,8 @@
 namespace tarn::target {
 namespace {
 
+using Zones = std::map<std::string, std::string>;
+
 /// What is lost together, with how many pieces.
 struct Together {
   std::map<std::string, std::uint64_t> homes;
@@ -45,13 +47,28 @@ std::uint64_t nodes_to_spare(const Together& pieces, std::uint64_t left) {
   return losses_borne(std::move(each), left);
 }
 
+/// `zones`: of targets, by id. Nothing where there are none.
+std::optional<std::uint64_t> zones_to_spare(const Together& pieces, std::uint64_t left,
+                                            const Zones& zones) {
+  if (zones.empty()) return std::nullopt;
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [home, count] : pieces.homes) {
+    const auto zone = zones.find(home);
+    counts[zone == zones.end() ? "" : zone->second] += count;
+  }
+  std::vector<std::uint64_t> each;
+  each.reserve(counts.size());
+  for (const auto& [zone, count] : counts) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
 std::uint64_t drives_to_spare(const Together& pieces, std::uint64_t left) {
   std::vector<std::uint64_t> each(pieces.alone, 1);
   for (const auto& [drive, count] : pieces.drives) each.push_back(count);
   return losses_borne(std::move(each), left);
 }
 
-void coded_counts_count(const CodedObject& object, api::SliceCounts& counts) {
+void coded_counts_count(const CodedObject& object, const Zones& zones, api::SliceCounts& counts) {
   const io::Coding& coding = *object.record.coding;
   const auto number = [&](PieceState state) {
     return static_cast<std::uint64_t>(
@@ -72,6 +89,7 @@ void coded_counts_count(const CodedObject& object, api::SliceCounts& counts) {
     counts.incomplete[object.name.object] = {drives, waiting, is_lost};
   counts.survives_drives = api::lesser(counts.survives_drives, drives);
   counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(pieces, left));
+  counts.survives_zones = api::lesser(counts.survives_zones, zones_to_spare(pieces, left, zones));
 }
 
 /// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
@@ -101,8 +119,9 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   api::SliceCounts counts;
   const NameRange range{std::string(request.query().get("after")),
                         std::string(request.query().get("last"))};
+  const Zones zones = cluster::zones_by_id(state->ownership->map->members);
   const auto visit = [&](const std::vector<CodedObject>& objects) {
-    for (const CodedObject& object : objects) coded_counts_count(object, counts);
+    for (const CodedObject& object : objects) coded_counts_count(object, zones, counts);
   };
   // Pieces that were found bad before a start are missing from then on.
   CO_TRY_OK(UncountedCopies::of(node, *record));

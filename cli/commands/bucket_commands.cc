@@ -28,7 +28,7 @@ Result<std::optional<http::ClientResponse>> act_once(Session& session, http::Met
   return std::optional(std::move(*answer));
 }
 
-/// "drives=2, nodes=1" in words.
+/// "drives=2, nodes=1" in words; ", zones=1" may follow.
 std::string survives_text(std::string_view field) {
   const auto any = [field](std::string_view key, std::string_view noun) {
     const auto at = field.find(key);
@@ -38,8 +38,10 @@ std::string survives_text(std::string_view field) {
     if (number == "0") return fmt::format("no {}: that takes more of them, or fewer slices", noun);
     return fmt::format("any {} {}s", number, noun);
   };
-  return fmt::format("survives the loss of {}, of {}", any("drives=", "drive"),
-                     any("nodes=", "target"));
+  const std::string zones =
+      field.find("zones=") == std::string_view::npos ? "" : ", of " + any("zones=", "zone");
+  return fmt::format("survives the loss of {}, of {}{}", any("drives=", "drive"),
+                     any("nodes=", "target"), zones);
 }
 
 Exit create_bucket(Session& session, const std::string& name, const BucketChoices& choices,

@@ -45,6 +45,7 @@ void SliceCounts::add(const SliceCounts& other) {
   incomplete.insert(other.incomplete.begin(), other.incomplete.end());
   survives_drives = lesser(survives_drives, other.survives_drives);
   survives_nodes = lesser(survives_nodes, other.survives_nodes);
+  survives_zones = lesser(survives_zones, other.survives_zones);
   drives_away += other.drives_away;
   unnamed.add(other.unnamed);
   unjudged.add(other.unjudged);
@@ -58,6 +59,7 @@ std::string encode(const SliceCounts& counts) {
                  {"incomplete", std::move(incomplete)},
                  {"survives_drives", json_of(counts.survives_drives)},
                  {"survives_nodes", json_of(counts.survives_nodes)},
+                 {"survives_zones", json_of(counts.survives_zones)},
                  {"drives_away", counts.drives_away},
                  {"unnamed", sum_json(counts.unnamed)},
                  {"unjudged", sum_json(counts.unjudged)}};
@@ -75,6 +77,7 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
       out.incomplete[each.at(0)] = {each.at(1), each.at(2), each.at(3)};
     out.survives_drives = number_in(in.at("survives_drives"));
     out.survives_nodes = number_in(in.at("survives_nodes"));
+    out.survives_zones = number_in(in.value("survives_zones", json()));
     out.drives_away = in.value("drives_away", std::uint64_t{0});
     out.unnamed = sum_in(in, "unnamed");
     out.unjudged = sum_in(in, "unjudged");

@@ -37,6 +37,8 @@ struct SliceCounts {
   /// there is no object.
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
+  /// The same of zones; nothing also where placement uses none.
+  std::optional<std::uint64_t> survives_zones = {};
   /// Number of drives of the owners that were out of service: objects whose records lie there are
   /// in none of these.
   std::uint64_t drives_away = 0;

@@ -34,6 +34,7 @@ class Gauges {
     add(unnamed_, bucket, static_cast<double>(its.unnamed.bytes));
     if (its.survives_drives) add(drives_, bucket, static_cast<double>(*its.survives_drives));
     if (its.survives_nodes) add(nodes_, bucket, static_cast<double>(*its.survives_nodes));
+    if (its.survives_zones) add(zones_, bucket, static_cast<double>(*its.survives_zones));
     add(complete_, bucket, its.complete() ? 1 : 0);
     add(age_, bucket, seconds(now - counted.began));
     if (!counted.verified_ns) return;
@@ -43,7 +44,7 @@ class Gauges {
   std::vector<prometheus::MetricFamily> take() && {
     std::vector<prometheus::MetricFamily> out;
     for (auto* each :
-         {&objects_, &bytes_, &unnamed_, &drives_, &nodes_, &complete_, &age_, &verified_})
+         {&objects_, &bytes_, &unnamed_, &drives_, &nodes_, &zones_, &complete_, &age_, &verified_})
       if (!each->metric.empty()) out.push_back(std::move(*each));
     return out;
   }
@@ -72,6 +73,9 @@ class Gauges {
   prometheus::MetricFamily nodes_ =
       gauge("tarn_bucket_survives_nodes",
             "Targets, whichever they are, that may go at once without a loss.");
+  prometheus::MetricFamily zones_ =
+      gauge("tarn_bucket_survives_zones",
+            "Zones, whichever they are, that may go at once without a loss.");
   prometheus::MetricFamily complete_ =
       gauge("tarn_bucket_counted_whole",
             "1: each object is counted; 0: some may lie only on what is away.");

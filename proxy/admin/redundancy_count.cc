@@ -110,7 +110,7 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
     calls.push_back(ask_for_list(count.services, *target, path, sources));
   const auto answers = co_await gather(std::move(calls));
   CO_TRY_OK(sort_out(targets, answers, away));
-  NamePage page;
+  NamePage page(cluster::zones_by_id(cluster::ownership_of(count.state.map).members));
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (answers[i]) CO_TRY_OK(page.take(targets[i]->id, *answers[i]));
   co_return page;
@@ -187,7 +187,11 @@ Task<Status> count_on_drives(const Count& count, Redundancy& into) {
     into.all_seen = into.all_seen && each->all_seen;
   }
   into.survives_drives = into.counts.survives();
-  if (into.survives_drives) into.survives_nodes = 0;  // all copies of an object lie on one
+  if (into.survives_drives) {  // all copies of an object lie on one node
+    into.survives_nodes = 0;
+    if (!cluster::zones_by_id(cluster::ownership_of(count.state.map).members).empty())
+      into.survives_zones = 0;
+  }
   co_return Status();
 }
 

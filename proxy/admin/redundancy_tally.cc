@@ -8,9 +8,11 @@ namespace tarn::proxy {
 
 using nlohmann::json;
 
-void Redundancy::survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes) {
+void Redundancy::survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes,
+                          std::optional<std::uint64_t> zones) {
   survives_drives = api::lesser(survives_drives, drives);
   survives_nodes = api::lesser(survives_nodes, nodes);
+  survives_zones = api::lesser(survives_zones, zones);
 }
 
 void Redundancy::judge(const std::function<bool(const std::set<std::string>&)>& shows_all) {
@@ -35,6 +37,7 @@ void to_json(json& out, const Redundancy& counted) {
   out["targets_away"] = counted.targets_away;
   out["survives_drives"] = number(counted.survives_drives);
   out["survives_nodes"] = number(counted.survives_nodes);
+  if (counted.survives_zones) out["survives_zones"] = *counted.survives_zones;
   if (counted.coded) {
     out["coded"] = *counted.coded;
     out["unnamed_pieces"] = counted.unnamed.pieces;
@@ -48,7 +51,9 @@ void to_json(json& out, const Redundancy& counted) {
 Status NamePage::take(const std::string& target, const std::string& body) {
   try {
     const json in = json::from_msgpack(body);
-    for (const json& record : in.at("records")) take_record(record);
+    const auto its = zones_.find(target);
+    const std::string zone = its == zones_.end() ? "" : its->second;
+    for (const json& record : in.at("records")) take_record(record, zone);
     if (in.contains("uncounted")) uncounted_[target].take(in.at("uncounted").get<api::Uncounted>());
     if (!in.at("more").get<bool>()) return {};
     const auto last = in.at("last").get<std::string>();
@@ -60,7 +65,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
 }
 
 /// Targets of before say neither the number of drives nor the size, nor who the owner is.
-void NamePage::take_record(const json& record) {
+void NamePage::take_record(const json& record, const std::string& zone) {
   constexpr std::size_t kDrivesAt = 3;
   constexpr std::size_t kBytesAt = 4;
   constexpr std::size_t kOwnerAt = 5;
@@ -74,7 +79,10 @@ void NamePage::take_record(const json& record) {
   copies.known = true;
   const auto drives = record.size() > kDrivesAt ? record.at(kDrivesAt).get<std::uint64_t>() : 1;
   copies.drives += drives;
-  if (drives > 0) ++copies.nodes;
+  if (drives > 0) {
+    ++copies.nodes;
+    copies.zones.insert(zone);
+  }
   if (record.size() > kBytesAt) copies.bytes = record.at(kBytesAt).get<std::uint64_t>();
   if (record.size() <= kOwnerAt || record.at(kOwnerAt).get<bool>()) copies.at_owner = true;
 }
@@ -86,7 +94,10 @@ std::string NamePage::last() const {
 
 void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& into) {
   const std::string last = page.last();
-  into.survives(slices.survives_drives, slices.survives_nodes);
+  into.survives(slices.survives_drives, slices.survives_nodes, slices.survives_zones);
+  const auto zones = [&page](std::uint64_t number) {
+    return page.has_zones() ? std::optional(number) : std::nullopt;
+  };
   if (into.coded) *into.coded += slices.objects;
   into.unnamed.add(slices.unnamed);
   into.unjudged.add(slices.unjudged);
@@ -104,18 +115,18 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
     if (name > last) break;
     if (!copies.live) continue;
     if (copies.drives == 0) {  // its last copy is known to be bad
-      into.survives(0, 0);
+      into.survives(0, 0, zones(0));
       list(name, into.counts.add_lost(copies.bytes));
       into.lost.add(name);
       continue;
     }
     if (into.coded && away > 0 && !copies.at_owner) {
-      into.survives(0, 0);
+      into.survives(0, 0, zones(0));
       const std::uint64_t fewer = std::min(copies.drives, into.wanted - 1);
       list(name, into.counts.add_short(fewer, 0, false, copies.bytes));
       continue;
     }
-    into.survives(copies.drives - 1, copies.nodes - 1);
+    into.survives(copies.drives - 1, copies.nodes - 1, zones(copies.zones.size() - 1));
     const auto found = slices.incomplete.find(name);
     if (found == slices.incomplete.end()) {
       list(name, into.counts.add(copies.drives, into.wanted, copies.bytes));

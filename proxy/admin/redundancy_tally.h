@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -32,6 +33,8 @@ struct Redundancy {
   /// objects.
   std::optional<std::uint64_t> survives_drives;
   std::optional<std::uint64_t> survives_nodes;
+  /// The same of zones; nothing also where placement uses none.
+  std::optional<std::uint64_t> survives_zones = {};
   std::optional<std::uint64_t> coded;  ///< objects with slices; nothing where there never were any
   /// Pieces that no record names, and those of which the owner could not tell (api::SliceCounts).
   api::PieceSum unnamed;
@@ -47,8 +50,9 @@ struct Redundancy {
   /// Sets `all_seen` and the number of drives that are away by `uncounted`. `shows_all`, called
   /// with the ids of targets that may not show all that they hold: true if others show it.
   void judge(const std::function<bool(const std::set<std::string>&)>& shows_all);
-  /// Both only become less.
-  void survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes);
+  /// All three only become less.
+  void survives(std::optional<std::uint64_t> drives, std::optional<std::uint64_t> nodes,
+                std::optional<std::uint64_t> zones = {});
 };
 void to_json(nlohmann::json& out, const Redundancy& counted);
 
@@ -61,9 +65,13 @@ class NamePage {
     bool live = false;        ///< an object, not a tombstone
     std::uint64_t nodes = 0;  ///< that have the newest version, not known to be bad
     std::uint64_t drives = 0;
-    std::uint64_t bytes = 0;  ///< of the object
-    bool at_owner = false;    ///< true if the owner of the name has the newest version
+    std::uint64_t bytes = 0;           ///< of the object
+    bool at_owner = false;             ///< true if the owner of the name has the newest version
+    std::set<std::string> zones = {};  ///< of these nodes, where placement uses zones
   };
+
+  /// `zones`: of targets, by id (cluster::zones_by_id).
+  explicit NamePage(std::map<std::string, std::string> zones = {}) : zones_(std::move(zones)) {}
 
   /// A target's answer to list-moving (target/list_moving.h); internal when it is none.
   Status take(const std::string& target, const std::string& body);
@@ -73,14 +81,17 @@ class NamePage {
   [[nodiscard]] bool more() const { return bound_.has_value(); }
   /// Also names behind last(), of which others may have said nothing yet.
   [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
+  /// True if placement uses zones.
+  [[nodiscard]] bool has_zones() const { return !zones_.empty(); }
   /// The gaps in this page, by the target's id: drives that are out of service.
   [[nodiscard]] const std::map<std::string, api::Uncounted>& uncounted() const {
     return uncounted_;
   }
 
  private:
-  void take_record(const nlohmann::json& record);
+  void take_record(const nlohmann::json& record, const std::string& zone);
 
+  std::map<std::string, std::string> zones_;
   std::map<std::string, Copies> names_;
   std::map<std::string, api::Uncounted> uncounted_;
   std::optional<std::string> bound_;

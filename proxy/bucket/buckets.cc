@@ -48,14 +48,16 @@ Error not_yet(const std::string& action) {
 }
 
 /// Of a coded bucket, the losses that its objects survive in the cluster as it is: "drives=2,
-/// nodes=1".
+/// nodes=1", and ", zones=1" where placement uses zones.
 void add_survives(const Services& services, const cluster::BucketProps& props,
                   http::Response& response) {
   const auto coding = api::coding_of(props);
   if (!coding) return;
   const auto standing = cluster::standing_members(*services.view.state()->ownership->map);
   const auto reach = cluster::slice_reach(standing, coding->k, coding->m, coding->whole);
-  response.set("Tarn-Survives", fmt::format("drives={}, nodes={}", coding->m, reach.nodes));
+  std::string survives = fmt::format("drives={}, nodes={}", coding->m, reach.nodes);
+  if (reach.zones) survives += fmt::format(", zones={}", *reach.zones);
+  response.set("Tarn-Survives", survives);
 }
 
 Task<Status> answer_done(http::Exchange& exchange) {

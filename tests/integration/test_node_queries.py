@@ -149,7 +149,7 @@ def test_every_metric_is_documented_and_no_other(cluster, make_cluster):
         scrape = client.request("GET", cluster.url_of(node) + "/metrics").text
         exported |= set(re.findall(r"^# TYPE (\S+)", scrape, re.MULTILINE))
     assert "no-such" not in scrape and "bucket-" not in scrape, "nothing of a request is in a label"
-    exported |= metrics_of_redundancy(make_cluster(targets=1, drives=1))
+    exported |= metrics_of_redundancy(make_cluster(targets=2, drives=1, zones=2))
     assert any(name.startswith("ais_target_") for name in exported) and any(name.startswith("ais_proxy_") for name in exported)
     operations = "get|put|head|append|del|ren|lst"
     patterns = {re.escape(name).replace("\\*", "(?:target|proxy)").replace("<operation>", f"(?:{operations})") for name in written}

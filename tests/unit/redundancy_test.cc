@@ -134,6 +134,33 @@ TEST_CASE("redundancy: a page counts up to where everybody has said all", "[prox
   CHECK_FALSE(json(sum).contains("coded"));
 }
 
+TEST_CASE("redundancy: copies in one zone survive the loss of none", "[proxy][zones]") {
+  const std::map<std::string, std::string> zones{{"t1", "a"}, {"t2", "a"}, {"t3", "b"}};
+  NamePage page(zones);
+  REQUIRE(page.take("t1", answer({record("a", 1, 1, 10), record("b", 1, 1, 10)})));
+  REQUIRE(page.take("t3", answer({record("a", 1, 1, 10), record("b", 1, 1, 10)})));
+  Redundancy sum;
+  sum.wanted = 2;
+  add_page(page, {}, sum);
+  CHECK(sum.survives_nodes == 1U);
+  CHECK(sum.survives_zones == 1U);
+  CHECK(json(sum)["survives_zones"] == 1);
+  NamePage together(zones);
+  REQUIRE(together.take("t1", answer({record("c", 1, 1, 10)})));
+  REQUIRE(together.take("t2", answer({record("c", 1, 1, 10)})));
+  api::SliceCounts slices;
+  slices.survives_zones = 2;
+  CHECK(api::slice_counts_from(api::encode(slices)) == slices);
+  add_page(together, slices, sum);
+  CHECK(sum.survives_nodes == 1U);
+  CHECK(sum.survives_zones == 0U);
+  Redundancy plain;
+  NamePage without;
+  REQUIRE(without.take("t1", answer({record("c", 1, 1, 10)})));
+  add_page(without, {}, plain);
+  CHECK_FALSE(json(plain).contains("survives_zones"));
+}
+
 TEST_CASE("redundancy: what is deleted is not counted, nor what nobody has", "[proxy]") {
   NamePage page;
   CHECK(page.last().empty());
