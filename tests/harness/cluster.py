@@ -114,10 +114,12 @@ class Cluster:
     last ones. Not started until `up`."""
 
     def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
-                 meta="embedded", etcds=1, etcds_apart=False, network=None):
+                 meta="embedded", etcds=1, etcds_apart=False, network=None, zones=0):
         self.directory = Path(directory)
         self.network = network
         self.options = ["--targets", str(targets), "--drives", str(drives)]
+        if zones:
+            self.options += ["--zones", str(zones)]
         if meta != "embedded":
             self.options += ["--meta", meta, "--proxies", str(proxies), "--etcds", str(etcds)]
         self.etcds, self.etcds_apart = etcds, etcds_apart
