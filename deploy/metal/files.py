@@ -81,6 +81,8 @@ def _options(inventory, host, role, settings):
         words += ["--advertise", f"http://{with_port(host.address, inventory.ports[role])}"]
     for network, place in host.networks if role == "target" else ():
         words += ["--advertise", f"{network}=http://{with_port(place, inventory.ports[role])}"]
+    if host.zone and role == "target":
+        words += ["--zone", host.zone]
     if meta:
         words += ["--meta", ",".join(meta)]
     elif role == "target":

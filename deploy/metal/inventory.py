@@ -36,6 +36,7 @@ class Host:
     drives: tuple = ()  # mount points
     public: str = ""  # what clients are told in place of the address
     networks: tuple = ()  # (network, name or address) for the clients of some networks
+    zone: str = ""  # failure domain of a target
     settings: dict = dataclasses.field(default_factory=dict)
     ssh_host: str = ""
     ssh_user: str = ""
@@ -173,7 +174,7 @@ class _Reader:
     def host(self, table, number, ssh):
         name = table.get("name", "")
         where = f"host {name}: " if isinstance(name, str) and name else f"host {number}: "
-        self.known(table, where, ("name", "address", "roles", "drives", "public", "networks", "settings", "ssh"))
+        self.known(table, where, ("name", "address", "roles", "drives", "public", "networks", "zone", "settings", "ssh"))
         if not isinstance(name, str) or not NAME.fullmatch(name):
             self.wrong(f"{where}name", "want a name of letters, digits, dots and dashes")
         roles = table.get("roles", [])
@@ -187,7 +188,7 @@ class _Reader:
         address = self.address(table.get("address"), where)
         return Host(name=str(name), address=address, roles=tuple(role for role in ROLES if role in roles),
                     drives=self.drives(table, roles, where), public=str(public),
-                    networks=self.networks(table, roles, where),
+                    networks=self.networks(table, roles, where), zone=self.zone(table, roles, where),
                     settings=self.settings(self.table(table, "settings", where), f"{where}settings."),
                     ssh_host=own.get("host", address), ssh_user=own.get("user", ""), ssh_port=own.get("port", 0), ssh_key=own.get("key", ""))
 
@@ -211,6 +212,17 @@ class _Reader:
         if found and "target" not in roles:
             self.wrong(f"{where}networks", "only a target has addresses by network: add the role target, or remove them")
         return tuple(found)
+
+    def zone(self, table, roles, where):
+        zone = table.get("zone", "")
+        if zone == "":
+            return ""
+        if not isinstance(zone, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,63}", zone):
+            self.wrong(f"{where}zone", f"{zone!r}: want 1 to 63 letters, digits, dots, _ and -")
+            return ""
+        if "target" not in roles:
+            self.wrong(f"{where}zone", "only a target has a zone: add the role target, or remove it")
+        return zone
 
     def address(self, text, where):
         try:
@@ -254,6 +266,10 @@ class _Reader:
         for role in ("proxy", "target"):
             if not inventory.of_role(role):
                 self.wrong("hosts", f"at least one needs the role {role}")
+        targets = inventory.of_role("target")
+        for host in targets if any(host.zone for host in targets) else ():
+            if not host.zone:
+                self.wrong(f"host {host.name}: zone", "other targets have one: give each target a zone, or none")
         members = len(inventory.of_role("etcd"))
         if members and inventory.etcd:
             self.wrong("cluster.etcd", "either URLs of an etcd of your own, or hosts with the role etcd")

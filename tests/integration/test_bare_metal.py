@@ -65,7 +65,7 @@ def test_the_inventory_of_the_document_is_one():
     assert [each.name for each in found.hosts] == ["s1", "s2", "s3"]
     assert found.hosts[0].drives == ("/srv/tarn/1", "/srv/tarn/2") and found.hosts[0].ssh_user == "admin"
     assert found.meta() == ["http://10.0.0.1:2379", "http://10.0.0.2:2379", "http://10.0.0.3:2379"]
-    for key in (*inventory.PORTS, "cluster.etcd", "ssh.config", "public", "settings"):
+    for key in (*inventory.PORTS, "cluster.etcd", "ssh.config", "public", "zone", "settings"):
         assert key in text, f"the document does not have {key}"
     for name in inventory.PORTS:
         assert str(inventory.PORTS[name]) in text
@@ -91,6 +91,10 @@ def test_the_inventory_of_the_document_is_one():
     (lambda t: t["hosts"][1]["roles"].remove("etcd"), "2 have the role etcd: want 1, 3 or 5"),
     (lambda t: [each["roles"].remove("etcd") for each in t["hosts"]], "a cluster of several machines needs the role etcd"),
     (lambda t: [each["roles"].remove("proxy") for each in t["hosts"]], "at least one needs the role proxy"),
+    (lambda t: t["hosts"][0].update(zone="rack 1"), "host s1: zone: 'rack 1': want 1 to 63 letters"),
+    (lambda t: t["hosts"][0].update(zone="x" * 64), "host s1: zone: "),
+    (lambda t: t["hosts"][0].update(zone="rack-1"), "host s2: zone: other targets have one"),
+    (lambda t: t["hosts"].append(host(4, "proxy", zone="rack-1")), "host s4: zone: only a target has a zone"),
     (lambda t: t.update(ports={"proxy": 80}), "ports.proxy: 80: want a number from 1024"),
     (lambda t: t.update(ports={"proxy": 8090}), "8090 is the port of proxy as well"),
     (lambda t: t.update(ports={"s3": 9000}), "ports.s3: there is no such key"),
@@ -137,6 +141,17 @@ def test_settings_go_to_the_programs_that_have_them():
     table["hosts"][0]["settings"]["default_bukket"] = "x"
     problems = check.unknown_settings(parse(table), keys)
     assert len(problems) == 2 and "settings.scrub.perod" in problems[0] and "host s1" in problems[1]
+
+
+def test_targets_are_told_their_zone():
+    table = three()
+    for number, each in enumerate(table["hosts"]):
+        each["zone"] = f"rack-{number % 2}"
+    table["hosts"].append(host(4, "proxy"))  # a proxy needs none
+    target = wanted(table)[2].files["/etc/tarn/target.conf"][1]
+    assert " --zone rack-0 " in target and "--zone rack-1" in wanted(table, "s2")[2].files["/etc/tarn/target.conf"][1]
+    assert "--zone" not in wanted(table)[2].files["/etc/tarn/proxy.conf"][1]
+    assert "--zone" not in wanted(three())[2].files["/etc/tarn/target.conf"][1]
 
 
 def test_a_long_grace_has_a_longer_stop():

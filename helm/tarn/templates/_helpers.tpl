@@ -169,12 +169,44 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* Fields of all pods. */}}
-{{- define "tarn.podCommon" -}}
+{{/* Values of releases of before have no zone (--reuse-values). */}}
+{{- define "tarn.zoneMode" -}}
+{{ dig "zone" "mode" "none" .Values.targets }}
+{{- end }}
+
+{{/* Service account of the targets; empty: the default one. */}}
+{{- define "tarn.targetAccount" -}}
+{{- $own := eq (include "tarn.zoneMode" .) "node" | ternary (printf "%s-target" (include "tarn.fullname" .)) "" -}}
+{{ default $own .Values.serviceAccountName }}
+{{- end }}
+
+{{/* Init container: the zone of the machine. It alone mounts a token of the API. */}}
+{{- define "tarn.zoneContainer" -}}
+- name: zone
+  image: {{ include "tarn.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [sh, /scripts/zone.sh, $(NODE_NAME), {{ dig "zone" "nodeLabel" "topology.kubernetes.io/zone" .Values.targets | quote }}, /run/tarn/zone]
+  env:
+    - name: NODE_NAME
+      valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+  securityContext:
+    {{- include "tarn.containerSecurity" . | nindent 4 }}
+  resources:
+    requests: {cpu: 10m, memory: 16Mi}
+    limits: {memory: 64Mi}
+  volumeMounts:
+    - {name: api, mountPath: /run/api, readOnly: true}
+    - {name: scripts, mountPath: /scripts, readOnly: true}
+    - {name: run, mountPath: /run/tarn}
+{{- end }}
+
+{{/* Fields of all pods. Call with (list $ SERVICE-ACCOUNT). */}}
+{{- define "tarn.podFields" -}}
 automountServiceAccountToken: false
-{{- with .Values.serviceAccountName }}
+{{- with index . 1 }}
 serviceAccountName: {{ . }}
 {{- end }}
+{{- with index . 0 }}
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
@@ -184,6 +216,11 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   {{- include "tarn.podSecurity" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "tarn.podCommon" -}}
+{{- include "tarn.podFields" (list . .Values.serviceAccountName) }}
 {{- end }}
 
 {{/* Placement of pods. Call with (list $ COMPONENT VALUES). */}}
