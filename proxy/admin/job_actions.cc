@@ -23,20 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStopWait = 10s;
-constexpr auto kJobActionsLookEvery = 20ms;
-
-/// Waits until a job has ended that was told to stop.
-Task<Status> wait_ended(const Services& services, std::string id,
-                        std::chrono::steady_clock::time_point deadline) {
-  while (true) {
-    const auto job = services.jobs.find(id);
-    if (!job || !job->is_running()) co_return Status();
-    if (std::chrono::steady_clock::now() > deadline)
-      co_return fail(Errc::unavailable, "job {}[{}] was told to stop and has not ended yet",
-                     job->kind, id);
-    co_await pause(kJobActionsLookEvery);
-  }
-}
 
 /// Stops the jobs that run and that `query` means, whoever drives them.
 Task<Status> stop_jobs(const Services& services, JobQuery query) {
@@ -48,7 +34,7 @@ Task<Status> stop_jobs(const Services& services, JobQuery query) {
     asked.push_back(job.id);
   }
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
-  for (const std::string& id : asked) CO_TRY_OK(co_await wait_ended(services, id, deadline));
+  for (const std::string& id : asked) CO_TRY_OK(co_await services.jobs.wait_ended(id, deadline));
   co_return Status();
 }
 

@@ -20,6 +20,7 @@ using cluster::Transaction;
 constexpr std::size_t kIdLength = 10;  // AIStore's clients want nine at least
 constexpr int kJobsAttemptsMax = 50;
 constexpr auto kJobsLookEvery = 200ms;
+constexpr auto kEndLookEvery = 20ms;
 
 std::string id_in(const std::string& key) { return key.substr(cluster::keys::kJobs.size()); }
 
@@ -160,7 +161,7 @@ Task<Result<bool>> Jobs::commit_new(Job job, bool exclusive, Revision last) {
 Task<Result<std::string>> Jobs::begin(Job& job, Refusal refuse) {
   if (!node_.holds_lease())
     co_return fail(Errc::unavailable, "this proxy has no lease now; try again");
-  job.id = random_id(kIdLength);
+  if (job.id.empty()) job.id = random_id(kIdLength);
   job.started_ns = node_.clock.wall_time().count();
   (void)take(job, node_.self);
   for (int attempt = 0; attempt < kJobsAttemptsMax; ++attempt) {
@@ -316,6 +317,25 @@ Task<void> Jobs::forget(std::string id) {
     const std::lock_guard lock(mutex_);
     remove(id, done->revision);
   }
+}
+
+Task<Status> Jobs::wait_ended(std::string id, std::chrono::steady_clock::time_point deadline) {
+  while (true) {
+    const auto job = find(id);
+    if (!job || !job->is_running()) co_return Status();
+    if (std::chrono::steady_clock::now() > deadline)
+      co_return fail(Errc::unavailable, "job {}[{}] was told to stop and has not ended yet",
+                     job->kind, id);
+    co_await pause(kEndLookEvery);
+  }
+}
+
+Task<Status> Jobs::remove_ended(std::string id) {
+  CO_TRY(const Job job, co_await look_up(id));
+  if (job.is_running()) co_return fail(Errc::conflict, "job {}[{}] is running", job.kind, id);
+  co_await forget(id);
+  if (find(id)) co_return fail(Errc::unavailable, "job {}[{}] could not be removed", job.kind, id);
+  co_return Status();
 }
 
 Task<Status> Jobs::ask_to_stop(std::string id) {

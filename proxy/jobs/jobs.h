@@ -57,9 +57,10 @@ class Jobs {
 
   /// Why a job may not start beside one that runs; empty when it may.
   using Refusal = std::function<std::string(const Job& running)>;
-  /// Writes the record of `job` with an id and a start, begins its work on the caller's loop, and
-  /// returns the id. conflict when `refuse` refuses it: asked about all jobs of the cluster that
-  /// run, and none begins meanwhile. unavailable when the store is, or kRunningMax are driven here.
+  /// Writes the record of `job` with a start and, where it has none, an id. Begins its work on the
+  /// caller's loop, and returns the id. conflict when `refuse` refuses it: asked about all jobs of
+  /// the cluster that run, and none begins meanwhile. unavailable when the store is, or kRunningMax
+  /// are driven here.
   Task<Result<std::string>> start(Job job, Refusal refuse = nullptr);
   /// The same, but returns when the work is done. One that fails is forgotten: its error is here.
   Task<Result<std::string>> carry_out(Job job, Refusal refuse = nullptr);
@@ -77,6 +78,10 @@ class Jobs {
 
   /// Asks a job that runs to stop, whoever drives it. Ok when it has ended. not_found, unavailable.
   Task<Status> ask_to_stop(std::string id);
+  /// Waits until a job has ended that was told to stop. unavailable when it has not at `deadline`.
+  Task<Status> wait_ended(std::string id, std::chrono::steady_clock::time_point deadline);
+  /// Forgets a job that has ended. conflict when it runs, not_found, unavailable.
+  Task<Status> remove_ended(std::string id);
 
   /// Makes known here all jobs that began before this call. unavailable when the store is.
   Task<Status> catch_up();
