@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/download.h"
 #include "common/base/encoding.h"
 
 namespace tarn::api {
@@ -48,7 +49,7 @@ bool is_checksum_key(std::string_view key) {
 
 bool is_reserved_key(std::string_view key) {
   return is_checksum_key(key) || iequals(key, kSourceKey) || iequals(key, kSourceTagKey) ||
-         iequals(key, kWritingKey);
+         iequals(key, kWritingKey) || iequals(key, kLinkKey) || iequals(key, kLinkVersionKey);
 }
 
 std::size_t custom_metadata_bytes(const CustomMetadata& pairs) {
