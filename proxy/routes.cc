@@ -5,6 +5,7 @@
 #include "proxy/admin/member_actions.h"
 #include "proxy/bucket/buckets.h"
 #include "proxy/core/action.h"
+#include "proxy/jobs/downloads.h"
 #include "proxy/pages.h"
 
 namespace tarn::proxy {
@@ -163,8 +164,14 @@ std::vector<http::Route> client_routes(const Services& services, ObjectHandler o
       {kAll, "/v1/etl/**", "transforms: later", later("/v1/etl")},
       {kAll, "/v1/sort", "dSort's jobs: none", plain(services, list_absent_jobs)},
       {kAll, "/v1/sort/**", "dSort: later", later("/v1/sort")},
-      {kAll, "/v1/download", "the downloader's jobs: none", plain(services, list_absent_jobs)},
-      {kAll, "/v1/download/**", "the downloader: later", later("/v1/download")},
+      {"POST", "/v1/download", "fetch files of other servers into a bucket",
+       plain(services, begin_download)},
+      {"GET", "/v1/download", "downloads, or one of them", plain(services, show_downloads)},
+      {"DELETE", "/v1/download/abort", "stop a download", plain(services, abort_download)},
+      {"DELETE", "/v1/download/remove", "forget a download that has ended",
+       plain(services, remove_download)},
+      {kAll, "/v1/download/**", "nothing",
+       wrong(Errc::not_found, "below /v1/download there are abort and remove (DELETE)")},
       {kAll, "/v1/tokens/**", "access control: later", later("access control (/v1/tokens)")},
       {kAll, "/v1/**", "nothing", wrong(Errc::not_found, "no such path below /v1 (docs/api.md)")},
       // Words of the URL space

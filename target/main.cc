@@ -66,6 +66,7 @@
 #include "target/tell_wish.h"
 #include "target/tombstones.h"
 #include "target/upstream/cold_reads.h"
+#include "target/upstream/download.h"
 #include "target/upstream/requests.h"
 #include "target/upstream/space.h"
 #include "target/upstream/write_through.h"
@@ -186,6 +187,7 @@ class Target {
   std::optional<ObjectStore> store_;
   std::optional<cluster::Membership> membership_;
   std::optional<OwnedNames> owned_;
+  DownloadCounts downloads_;
   std::optional<Upstream> upstream_;
   std::optional<TargetNode> node_;
   std::optional<ColdReads> cold_reads_;
@@ -415,6 +417,8 @@ Status Target::start() {
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
   for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
   for (auto& route : space_routes(*node_, *space_)) internal.push_back(std::move(route));
+  for (auto& route : download_routes(*node_, *upstream_, downloads_))
+    internal.push_back(std::move(route));
   internal_router_.emplace(with_node_routes(std::move(internal)));
   http::export_server(metrics_, "public", *public_);
   http::export_server(metrics_, "internal", *internal_);
@@ -450,6 +454,7 @@ Status Target::start() {
   export_rebuilds(metrics_, *node_);
   export_upstream(metrics_, *upstream_, *cold_reads_);
   export_space(metrics_, *space_);
+  export_downloads(metrics_, downloads_);
   tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
   tasks_.spawn(loop.executor(), look_after_pieces(*node_));
   tasks_.spawn(loop.executor(), keep_coded(*node_));

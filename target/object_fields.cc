@@ -1,6 +1,7 @@
 #include "target/object_fields.h"
 
 #include "common/api/custom_metadata.h"
+#include "common/api/download.h"
 #include "common/base/encoding.h"
 #include "common/http/error_response.h"
 
@@ -36,6 +37,7 @@ api::CustomMetadata source_fields(const io::ObjectRecord& record) {
   for (const auto& [key, value] : record.custom) {
     if (key == api::kSourceKey) out.emplace_back("source", value);
     if (key == api::kSourceTagKey) out.emplace_back("ETag", value);
+    if (key == api::kLinkKey) out.emplace_back("orig_url", value);
   }
   return out;
 }

@@ -32,6 +32,7 @@ void add_get_commands(const CommandLine& line);       ///< get, cat
 void add_list_command(const CommandLine& line);       ///< ls
 void add_bucket_commands(const CommandLine& line);    ///< bucket create, set, rm, evict, ...
 void add_upstream_commands(const CommandLine& line);  ///< prefetch, evict
+void add_download_command(const CommandLine& line);   ///< download, download ls, status, ...
 void add_cluster_commands(const CommandLine& line);   ///< cluster status, wait
 void add_job_commands(const CommandLine& line);       ///< job ls, show, wait, stop
 void add_rebuild_commands(const CommandLine& line);   ///< rebuild plan, start, status, stop

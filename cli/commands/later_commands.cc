@@ -5,10 +5,9 @@
 namespace tarn::cli {
 namespace {
 
-constexpr std::array kLater{"mv",       "du",       "cmp",      "tarls",   "layout",
-                            "config",   "user",     "token",    "meta",    "log",
-                            "doctor",   "status",   "upstream", "archive", "index",
-                            "resilver", "download", "auth",     "etl"};
+constexpr std::array kLater{"mv",       "du",      "cmp",   "tarls",    "layout", "config",
+                            "user",     "token",   "meta",  "log",      "doctor", "status",
+                            "upstream", "archive", "index", "resilver", "auth",   "etl"};
 constexpr std::array kLaterOfBucket{"summary"};
 
 void refuse(CLI::App& group, const std::string& prefix, const char* word, Action& chosen) {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "proxy/bucket/bucket_copy.h"
+#include "proxy/jobs/download_job.h"
 #include "proxy/jobs/object_job.h"
 #include "proxy/jobs/rebalance_job.h"
 #include "proxy/jobs/rebuild_job.h"
@@ -27,6 +28,7 @@ constexpr Kind kKinds[] = {
     {"copy-bck", drive_bucket_copy},
     {"copy-listrange", drive_object_job},
     {"delete-listrange", drive_object_job},
+    {"download", drive_download},
     {"ec-encode", drive_recode},
     {"evict-listrange", drive_object_job},
     {"load-lom-cache", drive_load_index},
@@ -46,6 +48,7 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
     {"copy-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"copy-bck\"}"},
     {"copy-listrange", "POST /v1/buckets/B {\"action\":\"copy-listrange\"}"},
     {"delete-listrange", "DELETE /v1/buckets/B {\"action\":\"delete-listrange\"}"},
+    {"download", "POST /v1/download"},
     {"evict-listrange", "DELETE /v1/buckets/B {\"action\":\"evict-listrange\"}"},
     {"prefetch-listrange", "POST /v1/buckets/B {\"action\":\"prefetch-listrange\"}"},
     {"move-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"move-bck\"}"},
@@ -54,10 +57,10 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",    "blob-download", "create-inventory", "download",      "dsort",
-    "ec-get",     "ec-put",        "ec-resp",          "election",      "etl-bck",
-    "etl-inline", "etl-listrange", "evict-remote-bck", "get-batch",     "index-shard",
-    "list",       "promote",       "put-copies",       "summary-shard",
+    "archive",       "blob-download",    "create-inventory", "dsort",       "ec-get",
+    "ec-put",        "ec-resp",          "election",         "etl-bck",     "etl-inline",
+    "etl-listrange", "evict-remote-bck", "get-batch",        "index-shard", "list",
+    "promote",       "put-copies",       "summary-shard",
 };
 
 }  // namespace

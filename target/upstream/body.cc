@@ -122,7 +122,9 @@ UpstreamBody::UpstreamBody(Upstream& upstream, UpstreamName name, UpstreamObject
                            Upstream::Download first)
     : upstream_(upstream), name_(std::move(name)), object_(std::move(object)) {
   const std::uint64_t size = object_.size.value_or(0);
-  if (first.status == 206 && size > kPartBytes && has_memory_for_parts()) {
+  if (!object_.size && first.chunked) {
+    chunked_ = std::move(first);
+  } else if (first.status == 206 && size > kPartBytes && has_memory_for_parts()) {
     parts_ = (size + kPartBytes - 1) / kPartBytes;
     first_ = std::move(first);
   } else {
@@ -136,6 +138,11 @@ std::uint64_t UpstreamBody::part_end(std::uint64_t number) const {
 
 Task<Result<std::size_t>> UpstreamBody::read_some(std::span<std::byte> into) {
   if (whole_) co_return co_await whole_->read_some(into);
+  if (chunked_) {
+    auto got = co_await chunked_->stream.read_some(into);
+    if (got) upstream_.counts().bytes += *got;
+    co_return got;
+  }
   EventListener listener(progress_, co_await asio::this_coro::executor);
   while (reading_ < parts_) {
     Part& part = fetched_[reading_];

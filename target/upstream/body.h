@@ -48,11 +48,15 @@ class UpstreamBody {
   /// Asks for the object: for its first part, since its size is not known. `upstream` must outlive
   /// it. Errors as Upstream::get().
   static Task<Result<std::unique_ptr<UpstreamBody>>> open(Upstream& upstream, UpstreamName name);
+  /// The body of `first`, the answer to a GET of `name` that describes `object`. A 200 comes over
+  /// its one connection. Of an object without a size it must be chunked.
   UpstreamBody(Upstream& upstream, UpstreamName name, UpstreamObject object,
                Upstream::Download first);
 
   /// With the checksums of the whole, as far as upstream says any.
   [[nodiscard]] const UpstreamObject& object() const { return object_; }
+  /// True for a body whose length was not said and whose end is certain all the same.
+  [[nodiscard]] bool is_chunked() const { return chunked_.has_value(); }
   /// True if fetch_parts() must run beside read_some().
   [[nodiscard]] bool has_parts() const { return parts_ > 0; }
   /// Up to `into.size()` bytes, in order; 0 at the end of the object. Errors as RangeReader.
@@ -77,7 +81,8 @@ class UpstreamBody {
   std::uint64_t parts_ = 0;  // 0: it comes by one RangeReader
   std::optional<Upstream::Download> first_;
   std::optional<RangeReader> whole_;
-  std::uint64_t reading_ = 0;  // the part that is read now
+  std::optional<Upstream::Download> chunked_;  // of a body whose length was not said
+  std::uint64_t reading_ = 0;                  // the part that is read now
   std::map<std::uint64_t, Part> fetched_;
   Event progress_;
 };

@@ -45,6 +45,14 @@ Result<UpstreamObject> WebDialect::object_in(const UpstreamServer& server,
   const auto md5 = answer.field("Content-MD5");
   if (!md5.empty() && !is_part_of(out, answer))
     out.checksums.push_back({"Content-MD5", std::string(md5)});
+  if (!out.checksums.empty()) return out;
+  // A cloud's own URLs are web servers, too, and say checksums as the cloud does.
+  const bool is_google = !answer.field("x-goog-hash").empty();
+  const bool is_s3 = !answer.field("x-amz-request-id").empty() && !out.etag.empty();
+  if (!is_google && !is_s3) return out;
+  const auto kind = is_google ? api::UpstreamKind::gcs : api::UpstreamKind::s3;
+  TRY(const UpstreamObject described, writable_dialect_of(kind)->object_in(server, answer));
+  out.checksums = described.checksums;
   return out;
 }
 

@@ -175,4 +175,17 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
   return out;
 }
 
+Result<UpstreamServer> UpstreamServers::server_of_link(const http::Url& link) const {
+  UpstreamServer out;
+  out.kind = api::UpstreamKind::web;
+  out.url = link;
+  out.url.path.clear();
+  if (!listed_.contains(origin_of(link)) && SAFETY("safety.download_listed"))
+    return fail(Errc::forbidden,
+                "targets may not ask {}: the operator allows it with the setting "
+                "upstream.endpoints of each target",
+                origin_of(link));
+  return out;
+}
+
 }  // namespace tarn::target

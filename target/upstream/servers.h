@@ -58,6 +58,8 @@ class UpstreamServers {
   /// the account's own URL alone, and not to others that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;
+  /// The web server of a link, without the link's path. forbidden for one that is not listed.
+  [[nodiscard]] Result<UpstreamServer> server_of_link(const http::Url& link) const;
 
  private:
   Status list(std::string_view setting, std::string_view urls);

@@ -47,6 +47,24 @@ bool is_answered(const Result<http::ClientResponse>& answer) {
   return answer && answer->status < 500;
 }
 
+bool is_redirect(unsigned status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/// The URL that a Location names, seen from `url`: whole, "//host/path", "/path" or "file".
+Result<http::Url> url_of_redirect(const http::Url& url, std::string_view location) {
+  location = location.substr(0, location.find('#'));
+  const std::string scheme = url.tls ? "https:" : "http:";
+  const auto colon = location.find(':');
+  if (colon < location.find_first_of("/?")) return http::parse_http_or_https(location);
+  if (location.starts_with("//")) return http::parse_http_or_https(scheme + std::string(location));
+  const std::string base = url.path.substr(0, url.path.find('?'));
+  std::string path(location);
+  if (!path.starts_with('/'))
+    path = path.starts_with('?') ? base + path : base.substr(0, base.rfind('/') + 1) + path;
+  return http::parse_http_or_https(fmt::format("{}//{}{}", scheme, url.authority(), path));
+}
+
 Error refused_by_gate(std::string_view about, const UpstreamServer& server, const Error& why) {
   return {why.code, fmt::format("{}: {} is not asked: {}", about, server.display(), why.message)};
 }
@@ -154,7 +172,7 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
 
 template <class Make>
 Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std::string about,
-                                              Make make) {
+                                              Make make, Accept accept) {
   const Dialect& dialect = dialect_of(server);
   Error last;
   for (int attempt = 0; attempt < kTriesMax; ++attempt) {
@@ -176,7 +194,8 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
       continue;
     }
     answer->pass = std::move(*pass);
-    if (answer->head.status / 100 == 2) co_return std::move(*answer);
+    const unsigned kind = answer->head.status / 100;
+    if (kind == 2 || (kind == 3 && accept == Accept::any_3xx)) co_return std::move(*answer);
     if (auto body = co_await read_rest(answer->stream, kRefusalBytesMax))
       answer->head.body = std::move(*body);
     const Refusal refusal = dialect.refusal_in(server, about, answer->head);
@@ -203,7 +222,48 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
   co_return fail(std::move(last));
 }
 
+Task<Result<Upstream::Download>> Upstream::get_link(UpstreamName name, http::Fields more) {
+  const std::string about = "GET " + name.display();
+  CO_TRY(http::Url url, http::parse_http_or_https(name.link));
+  for (int followed = 0;; ++followed) {
+    auto server = servers_.server_of_link(url);
+    if (!server && followed > 0)
+      co_return fail(server.error().code, "{}: redirected to another server: {}", about,
+                     server.error().message);
+    if (!server) co_return fail(server.error());
+    const auto make = [&] {
+      http::ClientRequest request =
+          dialect_of(*server).object_request(*server, http::Method::get, "", more, now());
+      request.target = url.path;
+      request.fields.insert(request.fields.end(), name.fields.begin(), name.fields.end());
+      return request;
+    };
+    CO_TRY(Answer answer, co_await send(*server, about, make, Accept::any_3xx));
+    const unsigned status = answer.head.status;
+    if (status / 100 != 3 || status == 304) {
+      CO_TRY(UpstreamObject object, dialect_of(*server).object_in(*server, answer.head));
+      if (!object.size) object.size = answer.stream.content_length();
+      const bool chunked = to_lower(answer.head.field("Transfer-Encoding")).ends_with("chunked");
+      co_return Download{std::move(object), status, std::move(answer.stream), chunked,
+                         std::move(answer.pass)};
+    }
+    const std::string_view location = answer.head.field("Location");
+    if (followed == kRedirectsMax || location.empty() || !is_redirect(status))
+      co_return fail(Errc::bad_upstream, "{}: {} answered {}{}", about, server->display(), status,
+                     followed == kRedirectsMax
+                         ? fmt::format(", and {} redirects went before", followed)
+                         : std::string());
+    CO_TRY(http::Url next, url_of_redirect(url, location));
+    if (url.tls && !next.tls)
+      co_return fail(Errc::bad_upstream, "{}: {} redirects from https to http", about,
+                     server->display());
+    if (next.authority() != url.authority() || next.tls != url.tls) name.fields.clear();
+    url = std::move(next);
+  }
+}
+
 Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields more) {
+  if (!name.link.empty()) co_return co_await get_link(std::move(name), std::move(more));
   CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
   const auto make = [&] {
     return dialect_of(server).object_request(server, http::Method::get, name.object, more, now());
@@ -211,7 +271,8 @@ Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields m
   CO_TRY(Answer answer, co_await send(server, "GET " + name.display(), make));
   CO_TRY(UpstreamObject object, dialect_of(server).object_in(server, answer.head));
   if (!object.size) object.size = answer.stream.content_length();
-  co_return Download{std::move(object), answer.head.status, std::move(answer.stream),
+  const bool chunked = to_lower(answer.head.field("Transfer-Encoding")).ends_with("chunked");
+  co_return Download{std::move(object), answer.head.status, std::move(answer.stream), chunked,
                      std::move(answer.pass)};
 }
 

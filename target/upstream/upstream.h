@@ -25,14 +25,22 @@ struct UpstreamName {
   api::Bucket bucket;
   api::UpstreamProps props;
   std::string object;
+  /// URL of a file on a web server, in place of all three; empty: the object.
+  std::string link = {};
+  /// Further fields of requests for the link. Servers that it redirects to do not get them.
+  http::Fields fields = {};
 
-  [[nodiscard]] std::string display() const { return bucket.display() + "/" + object; }
+  /// For messages: of a link without its query, which may have a signature in it.
+  [[nodiscard]] std::string display() const {
+    return link.empty() ? bucket.display() + "/" + object : link.substr(0, link.find('?'));
+  }
 };
 
 /// Calls to upstream servers. What may pass (429, 5xx, no connection) is tried four times, with
 /// back-off and jitter; a server that goes on failing is left alone for a while (ServerGate). No
-/// redirect is followed, so requests and credentials stay with the server
-/// that the operator allowed. Thread-safe; every method runs on a loop.
+/// redirect is followed, so requests and credentials stay with the server that the operator
+/// allowed; but for links, as far as each server on the way is allowed, too. Thread-safe; every
+/// method runs on a loop.
 ///
 /// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
 /// precondition_failed, range_not_satisfiable, unavailable for what may pass, bad_upstream for all
@@ -46,11 +54,14 @@ class Upstream {
   /// An object on its way here.
   struct Download {
     UpstreamObject object;
-    unsigned status = 200;  ///< or 206
+    unsigned status = 200;  ///< or 206; of a link also 304, which has no body
     http::ClientStream stream;
+    bool chunked = false;  ///< its body has a certain end, also where its length was not said
     std::optional<ServerGate::Pass> pass;  ///< until the body has been read
   };
-  /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match.
+  /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match. Of a
+  /// link up to kRedirectsMax redirects are followed: forbidden for a server that is not listed.
+  static constexpr int kRedirectsMax = 5;
   Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
   Task<Result<UpstreamObject>> head(UpstreamName name);
   /// Bytes of a file that are sent as a body.
@@ -103,8 +114,12 @@ class Upstream {
   Task<Result<http::ClientResponse>> try_change(const UpstreamServer& server,
                                                 http::ClientRequest request, FilePart part,
                                                 std::chrono::steady_clock::time_point until);
+  /// Answers that send() returns: successes alone, or 3xx as well.
+  enum class Accept : std::uint8_t { success, any_3xx };
   template <class Make>
-  Task<Result<Answer>> send(const UpstreamServer& server, std::string about, Make make);
+  Task<Result<Answer>> send(const UpstreamServer& server, std::string about, Make make,
+                            Accept accept = Accept::success);
+  Task<Result<Download>> get_link(UpstreamName name, http::Fields more);
   [[nodiscard]] std::int64_t now() const;
 
   UpstreamServers servers_;

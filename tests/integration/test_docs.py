@@ -52,7 +52,7 @@ def run_script(script, directory, **environment):
 
 @pytest.mark.parametrize("document, says", [("README.md", "512"), ("docs/cli.md", "drives behind NFS"),
                                             ("docs/coded-buckets.md", "survives the loss of any 2 drives, of any 2 targets"),
-                                            ("docs/upstream.md", "fetched"),
+                                            ("docs/upstream.md", "fetched"), ("docs/download.md", "were there already"),
                                             pytest.param("docs/operations.md", "maintenance", marks=pytest.mark.deep("half a minute"))])
 def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
     port = free_port()

@@ -1,4 +1,4 @@
-// Requests of downloads, links and names.
+// Requests of downloads, links and names; the state that a job keeps; the pace of a limit.
 
 #include "common/api/download.h"
 
@@ -7,28 +7,29 @@
 
 #include "common/api/custom_metadata.h"
 #include "common/api/download_batch.h"
+#include "proxy/jobs/download_state.h"
+#include "target/upstream/pace.h"
 
 using nlohmann::json;
 using tarn::api::DownloadRequest;
 
 namespace {
 
-json asked(const json &more) {
+json asked(const json& more) {
   json out{{"bucket", {{"name", "data"}}}};
   out.update(more);
-  return json::parse(out.dump()); // as it comes: whole numbers without a sign
+  return json::parse(out.dump());  // as it comes: whole numbers without a sign
 }
 
-std::string refusal(const json &more) {
+std::string refusal(const json& more) {
   const auto parsed = tarn::api::parse_download(asked(more));
   return parsed ? "" : parsed.error().message;
 }
 
-} // namespace
+}  // namespace
 
 TEST_CASE("download: a link is taken apart, and shown without its query") {
-  const auto web =
-      tarn::api::parse_link("HTTPS://Host:8443/dir/a%20b.tar?sig=1/2");
+  const auto web = tarn::api::parse_link("HTTPS://Host:8443/dir/a%20b.tar?sig=1/2");
   REQUIRE(web.has_value());
   CHECK(web->server == "https://host:8443");
   CHECK(web->path == "/dir/a%20b.tar?sig=1/2");
@@ -44,21 +45,17 @@ TEST_CASE("download: a link is taken apart, and shown without its query") {
   CHECK(cloud->path == "dir/a b?.tar");
   CHECK(cloud->name == "a b?.tar");
   CHECK(cloud->display() == "s3://bucket/dir/a b?.tar");
-  for (const char *wrong :
-       {"", "host/a", "file:///a", "http://", "http:///a", "http://u@h/a",
-        "http://h/a#b", "http://h/a b", "http://h/a%zz", "http://h/\x01",
-        "http://h/\xc3\xa4", "s3://bucket", "s3://bucket/", "s3://../a"}) {
+  for (const char* wrong : {"", "host/a", "file:///a", "http://", "http:///a", "http://u@h/a",
+                            "http://h/a#b", "http://h/a b", "http://h/a%zz", "http://h/\x01",
+                            "http://h/\xc3\xa4", "s3://bucket", "s3://bucket/", "s3://../a"}) {
     INFO(wrong);
     CHECK(!tarn::api::parse_link(wrong));
   }
 }
 
-TEST_CASE(
-    "download: objects of a range are named by the last part of their links") {
-  const auto parsed = tarn::api::parse_download(
-      asked({{"type", "range"},
-             {"template", "http://h/d/s-{008..010}.tar?k=1"},
-             {"subdir", "in/"}}));
+TEST_CASE("download: objects of a range are named by the last part of their links") {
+  const auto parsed = tarn::api::parse_download(asked(
+      {{"type", "range"}, {"template", "http://h/d/s-{008..010}.tar?k=1"}, {"subdir", "in/"}}));
   REQUIRE(parsed.has_value());
   CHECK(parsed->count() == 3);
   CHECK(parsed->item(0).name == "in/s-008.tar");
@@ -67,10 +64,10 @@ TEST_CASE(
   CHECK(parsed->description == "http://h/d/s-{008..010}.tar -> ais://data/in/");
   CHECK(parsed->servers().size() == 1);
   CHECK(!parsed->is_backend());
-  CHECK(refusal({{"type", "range"}, {"template", "http://h/d?k={1..2}"}})
-            .find("last part") != std::string::npos);
-  CHECK(refusal({{"type", "range"}, {"template", "http://h{1..2}/d"}})
-            .find("last part") != std::string::npos);
+  CHECK(refusal({{"type", "range"}, {"template", "http://h/d?k={1..2}"}}).find("last part") !=
+        std::string::npos);
+  CHECK(refusal({{"type", "range"}, {"template", "http://h{1..2}/d"}}).find("last part") !=
+        std::string::npos);
 }
 
 TEST_CASE("download: a list is named by its links, a map names them") {
@@ -81,13 +78,12 @@ TEST_CASE("download: a list is named by its links, a map names them") {
   CHECK(list->item(1).name == "b");
   CHECK(list->servers().size() == 2);
   const auto map = tarn::api::parse_download(
-      asked({{"type", "multi"},
-             {"objects", {{"x/y", "http://h/a"}, {"z", "http://h/a"}}}}));
+      asked({{"type", "multi"}, {"objects", {{"x/y", "http://h/a"}, {"z", "http://h/a"}}}}));
   REQUIRE(map.has_value());
   CHECK(map->item(0).name == "x/y");
   CHECK(map->item(1).link == "http://h/a");
-  CHECK(refusal({{"type", "multi"}, {"objects", {"http://h/a", "http://g/a"}}})
-            .find("one name") != std::string::npos);
+  CHECK(refusal({{"type", "multi"}, {"objects", {"http://h/a", "http://g/a"}}}).find("one name") !=
+        std::string::npos);
 }
 
 TEST_CASE("download: limits, headers and times") {
@@ -99,31 +95,25 @@ TEST_CASE("download: limits, headers and times") {
              {"limits", {{"connections", 3}, {"bytes_per_hour", 7200}}},
              {"headers", {{"Authorization", {"Bearer x"}}, {"X-B", "c"}}}}));
   REQUIRE(parsed.has_value());
-  const auto &terms = parsed->terms;
+  const auto& terms = parsed->terms;
   CHECK(terms.connections == 3);
   CHECK(terms.bytes_per_hour == 7200);
   CHECK(terms.timeout == std::chrono::seconds(90));
-  CHECK(terms.headers == tarn::api::DownloadTerms::Headers{
-                             {"Authorization", "Bearer x"}, {"X-B", "c"}});
-  const auto back =
-      json::parse(json(terms).dump()).get<tarn::api::DownloadTerms>();
+  CHECK(terms.headers ==
+        tarn::api::DownloadTerms::Headers{{"Authorization", "Bearer x"}, {"X-B", "c"}});
+  const auto back = json::parse(json(terms).dump()).get<tarn::api::DownloadTerms>();
   CHECK(back.headers == terms.headers);
   CHECK(back.timeout == terms.timeout);
-  CHECK(refusal({{"type", "single"},
-                 {"link", "http://h/a"},
-                 {"headers", {{"host", "x"}}}})
+  CHECK(refusal({{"type", "single"}, {"link", "http://h/a"}, {"headers", {{"host", "x"}}}})
             .find("own to send") != std::string::npos);
-  CHECK(refusal({{"type", "backend"}, {"headers", {{"X", "x"}}}})
-            .find("web servers alone") != std::string::npos);
-  CHECK(refusal({{"type", "backend"}, {"sync", true}}).find("synchronize") !=
+  CHECK(refusal({{"type", "backend"}, {"headers", {{"X", "x"}}}}).find("web servers alone") !=
         std::string::npos);
+  CHECK(refusal({{"type", "backend"}, {"sync", true}}).find("synchronize") != std::string::npos);
 }
 
 TEST_CASE("download: a bucket, or an object, of an upstream") {
-  const auto bucket = tarn::api::parse_download(asked({{"type", "backend"},
-                                                       {"prefix", "a/"},
-                                                       {"suffix", ".tar"},
-                                                       {"synchronize", true}}));
+  const auto bucket = tarn::api::parse_download(
+      asked({{"type", "backend"}, {"prefix", "a/"}, {"suffix", ".tar"}, {"synchronize", true}}));
   REQUIRE(bucket.has_value());
   CHECK(bucket->is_backend());
   CHECK(!bucket->count());
@@ -138,13 +128,13 @@ TEST_CASE("download: a bucket, or an object, of an upstream") {
 
 TEST_CASE("download: which jobs a client means") {
   CHECK(tarn::api::parse_download_query("").has_value());
-  const auto query = tarn::api::parse_download_query(
-      R"({"id":"","regex":"a","only_active_tasks":true})");
+  const auto query =
+      tarn::api::parse_download_query(R"({"id":"","regex":"a","only_active_tasks":true})");
   REQUIRE(query.has_value());
   CHECK(query->regex == "a");
   CHECK(query->only_active);
-  for (const char *wrong : {"[", "[]", R"({"id":1})", R"({"ID":"a"})",
-                            R"({"id":"a","regex":"b"})"}) {
+  for (const char* wrong :
+       {"[", "[]", R"({"id":1})", R"({"ID":"a"})", R"({"id":"a","regex":"b"})"}) {
     INFO(wrong);
     CHECK(!tarn::api::parse_download_query(wrong));
   }
@@ -156,8 +146,7 @@ TEST_CASE("download: a batch and its progress come back as they were sent") {
   batch.bucket = 7;
   batch.bytes_per_second = 9;
   batch.items = {{"a", "http://h/a"}, {"b", ""}};
-  const auto got =
-      json::parse(json(batch).dump()).get<tarn::api::DownloadBatch>();
+  const auto got = json::parse(json(batch).dump()).get<tarn::api::DownloadBatch>();
   CHECK(got.items.size() == 2);
   CHECK(got.items[0].link == "http://h/a");
   CHECK(got.bytes_per_second == 9);
@@ -166,15 +155,54 @@ TEST_CASE("download: a batch and its progress come back as they were sent") {
   progress.finished = {{0, 5, 6, 7}};
   progress.failed = {{1, "why"}};
   progress.later = {2};
-  const auto told =
-      json::parse(json(progress).dump()).get<tarn::api::DownloadProgress>();
+  const auto told = json::parse(json(progress).dump()).get<tarn::api::DownloadProgress>();
   CHECK(told.current.at(0).total == 3);
   CHECK(told.finished.at(0).ended_ns == 7);
   CHECK(told.failed.at(0).second == "why");
   CHECK(told.later == std::vector<std::uint32_t>{2});
 }
 
+TEST_CASE("download: lists of the state are cut, counts are exact") {
+  tarn::proxy::DownloadState state;
+  state.total = 500;
+  for (int i = 0; i < 300; ++i) {
+    state.add_error("e" + std::to_string(i), "why");
+    state.add_ended({"o" + std::to_string(i), 1, 1, 1, 2});
+    ++state.finished;
+  }
+  tarn::proxy::Job job;
+  job.id = "dnl-1";
+  job.results = {state.encode()};
+  const json shown = tarn::proxy::download_status(job, true);
+  CHECK(shown.at("error_cnt") == 300);
+  CHECK(shown.at("finished_cnt") == 300);
+  CHECK(shown.at("total") == 500);
+  CHECK(shown.at("download_errors").size() == tarn::proxy::DownloadState::kErrorsMax);
+  CHECK(shown.at("download_errors").front().at("name") == "e0");
+  CHECK(shown.at("finished_tasks").size() == tarn::proxy::DownloadState::kEndedMax);
+  CHECK(shown.at("finished_tasks").back().at("name") == "o299");
+  CHECK(shown.at("finished_time") == "0001-01-01T00:00:00Z");
+  job.results.clear();
+  CHECK(tarn::proxy::download_status(job, false).at("total") == -1);
+  job.results = {"{"};
+  CHECK(tarn::proxy::download_summary(job).at("finished_cnt") == 0);
+}
+
 TEST_CASE("download: the keys of a link are the cluster's own") {
   CHECK(tarn::api::is_reserved_key(tarn::api::kLinkKey));
   CHECK(tarn::api::is_reserved_key("tarn-link-version"));
+}
+
+TEST_CASE("download: transfers that share a pace are as slow as it says together") {
+  using namespace std::chrono_literals;
+  tarn::target::Pace pace(1000);
+  const tarn::target::Pace::Time begin{1h};
+  CHECK(pace.take(500, begin) == begin + 500ms);
+  CHECK(pace.take(250, begin) == begin + 750ms);
+  CHECK(pace.take(1000, begin + 2s) == begin + 3s);  // what was not used is not saved up
+  CHECK(pace.piece(1U << 20U) == 256);
+  CHECK(tarn::target::Pace(1U << 20U).piece(1U << 20U) == 1U << 18U);
+  tarn::target::Pace endless(0);
+  CHECK(endless.take(1U << 30U, begin) == begin);
+  CHECK(endless.piece(77) == 77);
 }
