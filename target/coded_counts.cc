@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
 #include "common/api/mirror_props.h"
 #include "common/api/slice_counts.h"
@@ -92,6 +94,27 @@ void coded_counts_count(const CodedObject& object, const Zones& zones, api::Slic
   counts.survives_zones = api::lesser(counts.survives_zones, zones_to_spare(pieces, left, zones));
 }
 
+/// True if the object can be read from the pieces that are on targets other than `without`.
+bool is_readable(const CodedObject& object, const std::set<std::string>& without) {
+  const io::Coding& coding = *object.record.coding;
+  if (object.whole == PieceState::good && !without.contains(coding.whole)) return true;
+  std::size_t good = 0;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    if (object.states[i] == PieceState::good && !without.contains(coding.homes[i])) ++good;
+  return good >= coding.k;
+}
+
+/// Ids of a comma-separated list.
+std::set<std::string> ids_in(std::string_view list) {
+  std::set<std::string> out;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) out.emplace(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return out;
+}
+
 /// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
 Task<api::PieceSum> unnamed_here(TargetNode& node, BucketId bucket) {
   api::PieceSum out;
@@ -120,8 +143,14 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const NameRange range{std::string(request.query().get("after")),
                         std::string(request.query().get("last"))};
   const Zones zones = cluster::zones_by_id(state->ownership->map->members);
+  const std::set<std::string> without = ids_in(request.query().get("without"));
+  if (!without.empty()) counts.unreadable.emplace();
   const auto visit = [&](const std::vector<CodedObject>& objects) {
-    for (const CodedObject& object : objects) coded_counts_count(object, zones, counts);
+    for (const CodedObject& object : objects) {
+      coded_counts_count(object, zones, counts);
+      if (counts.unreadable && is_readable(object, {}) && !is_readable(object, without))
+        counts.unreadable->insert(object.name.object);
+    }
   };
   // Pieces that were found bad before a start are missing from then on.
   CO_TRY_OK(UncountedCopies::of(node, *record));

@@ -16,7 +16,9 @@ void add_decommission_command(const CommandLine& line, CLI::App& cluster_group);
 Exit print_nodes(Session& session, const std::string& name, bool json);
 /// cluster rebalance start, stop, show
 void add_rebalance_commands(const CommandLine& line, CLI::App& cluster_group);
-/// node ls, maintenance, decommission, shutdown, remove-unsafe, join
+/// node safe-to-stop
+void add_safe_to_stop_command(const CommandLine& line, CLI::App& node_group);
+/// node ls, maintenance, decommission, shutdown, remove-unsafe, join, safe-to-stop
 void add_member_commands(const CommandLine& line);
 void add_drive_commands(const CommandLine& line);  ///< drive ls, attach, detach, disable, enable
 

@@ -236,6 +236,7 @@ void add_member_commands(const CommandLine& line) {
   for (const auto& each : {leave, end, remove})
     each.command->add_flag("-y,--yes", each.words->yes, "do not ask");
   add_join(line, *group);
+  add_safe_to_stop_command(line, *group);
 }
 
 }  // namespace tarn::cli

@@ -49,20 +49,24 @@ void SliceCounts::add(const SliceCounts& other) {
   drives_away += other.drives_away;
   unnamed.add(other.unnamed);
   unjudged.add(other.unjudged);
+  if (!other.unreadable) return;
+  if (!unreadable) unreadable.emplace();
+  unreadable->insert(other.unreadable->begin(), other.unreadable->end());
 }
 
 std::string encode(const SliceCounts& counts) {
   json incomplete = json::array();
   for (const auto& [name, each] : counts.incomplete)
     incomplete.push_back(json::array({name, each.left, each.waiting, each.lost}));
-  const json out{{"objects", counts.objects},
-                 {"incomplete", std::move(incomplete)},
-                 {"survives_drives", json_of(counts.survives_drives)},
-                 {"survives_nodes", json_of(counts.survives_nodes)},
-                 {"survives_zones", json_of(counts.survives_zones)},
-                 {"drives_away", counts.drives_away},
-                 {"unnamed", sum_json(counts.unnamed)},
-                 {"unjudged", sum_json(counts.unjudged)}};
+  json out{{"objects", counts.objects},
+           {"incomplete", std::move(incomplete)},
+           {"survives_drives", json_of(counts.survives_drives)},
+           {"survives_nodes", json_of(counts.survives_nodes)},
+           {"survives_zones", json_of(counts.survives_zones)},
+           {"drives_away", counts.drives_away},
+           {"unnamed", sum_json(counts.unnamed)},
+           {"unjudged", sum_json(counts.unjudged)}};
+  if (counts.unreadable) out["unreadable"] = *counts.unreadable;
   std::string text;
   json::to_msgpack(out, text);
   return text;
@@ -81,6 +85,8 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
     out.drives_away = in.value("drives_away", std::uint64_t{0});
     out.unnamed = sum_in(in, "unnamed");
     out.unjudged = sum_in(in, "unjudged");
+    if (const auto its = in.find("unreadable"); its != in.end())
+      out.unreadable = its->get<std::set<std::string>>();
     return out;
   } catch (const json::exception& problem) {
     return fail(Errc::corrupt, "counts of slices: {}", problem.what());

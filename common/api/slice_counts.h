@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,9 @@ struct SliceCounts {
   /// Those of which the owner could not tell when it was asked last. Told with the first names
   /// only.
   PieceSum unjudged = {};
+  /// Names of objects that are readable now and would not be without the targets that the caller
+  /// named. Nothing if it named none, or if a target of before answered.
+  std::optional<std::set<std::string>> unreadable = {};
 
   void add(const SliceCounts& other);
   bool operator==(const SliceCounts&) const = default;

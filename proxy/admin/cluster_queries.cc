@@ -15,6 +15,7 @@
 #include "proxy/admin/rebalance.h"
 #include "proxy/admin/rebuild_plan.h"
 #include "proxy/admin/redundancy.h"
+#include "proxy/admin/safe_to_stop.h"
 #include "proxy/core/action.h"
 #include "proxy/core/named_error.h"
 #include "proxy/core/staleness.h"
@@ -31,8 +32,8 @@ using nlohmann::json;
 constexpr std::string_view kDaemon = "/v1/daemon?";
 constexpr std::string_view kKnown =
     "smap, bmd, snode, cluster_config, node_stats, sysinfo, mountpaths, remote, backends, "
-    "target_ips, rebalance, rebuild, rebuild_plan, scrub, redundancy, status, status_all, "
-    "running_all, qryxstats";
+    "target_ips, rebalance, rebuild, rebuild_plan, scrub, redundancy, safe_to_stop, status, "
+    "status_all, running_all, qryxstats";
 
 /// An answer of another node as a value or its error.
 Result<json> json_of(const cluster::Node& node, const http::ClientResponse& answer) {
@@ -130,6 +131,7 @@ Task<Result<http::Response>> answer_cluster(const Services& services,
     co_return cluster::json_response(
         {{"proxy", std::move(proxies)}, {"target", std::move(targets)}});
   }
+  if (what == "safe_to_stop") co_return co_await answer_safe_to_stop(services, request);
   if (what == "rebalance") co_return co_await tell_rebalance(services);
   if (what == "rebuild") co_return co_await tell_rebuild(services);
   if (what == "rebuild_plan") co_return co_await tell_rebuild_plan(services);

@@ -9,7 +9,8 @@ namespace tarn::proxy {
 
 /// GET /v1/cluster?what=...: what the whole cluster is and does: smap, bmd, snode, cluster_config,
 /// node_stats, sysinfo, mountpaths, remote, backends, target_ips, and of jobs status, status_all,
-/// running_all, qryxstats. A node that does not answer makes it an error: an answer is never short.
+/// running_all, qryxstats; Tarn's own are in docs/api.md. A node that does not answer makes it an
+/// error: an answer is never short.
 Task<Status> query_cluster(const Services& services, http::Request& request);
 
 /// GET /v1/reverse/daemon with Ais-Node-Id: that node's answer to /v1/daemon. not_found for an id

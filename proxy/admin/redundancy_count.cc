@@ -31,6 +31,7 @@ struct Count {
   const cluster::ClusterState& state;
   const cluster::BucketRecord& bucket;
   CountOrder order;
+  std::set<std::string> stops = {};  ///< targets without which objects may be unreadable
 };
 
 Nodes targets_but(const cluster::ClusterState& state, const Away& away) {
@@ -82,6 +83,7 @@ Task<Result<api::SliceCounts>> count_slices(const Count& count, const std::strin
   query.set("bmd", std::to_string(count.state.bmd.version));
   query.set("after", after);
   query.set("last", last);
+  if (!count.stops.empty()) query.set("without", fmt::format("{}", fmt::join(count.stops, ",")));
   const std::string path = "/v1/internal/slices?" + query.encode();
   const Nodes targets = targets_but(count.state, away);
   std::vector<Task<Result<api::SliceCounts>>> calls;
@@ -90,8 +92,14 @@ Task<Result<api::SliceCounts>> count_slices(const Count& count, const std::strin
   const auto answers = co_await gather(std::move(calls));
   CO_TRY_OK(sort_out(targets, answers, away));
   api::SliceCounts sum;
-  for (const auto& each : answers)
-    if (each) sum.add(*each);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) continue;
+    if (!count.stops.empty() && !answers[i]->unreadable)
+      co_return fail(Errc::unsupported,
+                     "target t[{}] runs a version that cannot tell whether others may stop",
+                     targets[i]->id);
+    sum.add(*answers[i]);
+  }
   co_return sum;
 }
 
@@ -110,7 +118,7 @@ Task<Result<NamePage>> next_page(const Count& count, const std::string& after, A
     calls.push_back(ask_for_list(count.services, *target, path, sources));
   const auto answers = co_await gather(std::move(calls));
   CO_TRY_OK(sort_out(targets, answers, away));
-  NamePage page(cluster::zones_by_id(cluster::ownership_of(count.state.map).members));
+  NamePage page(cluster::zones_by_id(cluster::ownership_of(count.state.map).members), count.stops);
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (answers[i]) CO_TRY_OK(page.take(targets[i]->id, *answers[i]));
   co_return page;
@@ -229,7 +237,67 @@ Task<Result<Redundancy>> redundancy_count_count_bucket(const Count& count) {
   }
 }
 
+/// Names of a page that are unreadable without the targets of `count.stops`. A version that is
+/// written just now is seen on some of its targets before the others, so such names are looked at
+/// again. `last` and `more` are set as the page has them.
+Task<Result<std::set<std::string>>> unreadable_after(const Count& count, const std::string& after,
+                                                     Away& away, std::string& last, bool& more) {
+  constexpr int kLooks = 3;
+  constexpr std::chrono::milliseconds kBetween{200};
+  const bool coded = api::was_ever_coded(count.bucket.props);
+  std::optional<std::set<std::string>> found;
+  for (int look = 0; look < kLooks && (!found || !found->empty()); ++look) {
+    if (found) co_await pause(kBetween);
+    CO_TRY(const NamePage page, co_await next_page(count, after, away));
+    // Names after the first end were looked at once only: they come with the next page.
+    if (!found || page.last() < last) {
+      last = page.last();
+      more = page.more();
+    }
+    api::SliceCounts slices;
+    if (coded && !page.names().empty()) {
+      CO_TRY(slices, co_await count_slices(count, after, page.last(), away));
+    }
+    auto names = unreadable_names(page, coded, slices);
+    if (found) std::erase_if(names, [&](const auto& name) { return !found->contains(name); });
+    found = std::move(names);
+  }
+  co_return std::move(*found);
+}
+
+Task<Result<Unreadable>> redundancy_count_unreadable(const Count& count) {
+  Away away = silent_targets(count.services, count.state);
+  const std::size_t before = away.size();
+  Unreadable out;
+  std::string after;
+  for (bool more = true; more;) {
+    std::string last;
+    CO_TRY(const auto names, co_await unreadable_after(count, after, away, last, more));
+    if (away.size() > before)
+      co_return fail(Errc::conflict, "a target went away while its objects were counted");
+    if (out.objects == 0 && !names.empty()) out.first = *names.begin();
+    out.objects += names.size();
+    after = last;
+  }
+  co_return out;
+}
+
 }  // namespace
+
+Task<Result<Unreadable>> count_unreadable(const Services& services,
+                                          std::shared_ptr<const cluster::ClusterState> state,
+                                          BucketId bucket, std::set<std::string> stops) {
+  constexpr int kAttemptsMax = 5;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    const auto* record = state->bmd.find(bucket);
+    if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
+    const Count count{services, *state, *record, {}, stops};
+    auto counted = co_await redundancy_count_unreadable(count);
+    if (counted || counted.error().code != Errc::conflict) co_return counted;
+    CO_TRY(state, co_await services.view.fresh());
+  }
+  co_return fail(Errc::unavailable, "the cluster map changes; try again");
+}
 
 Task<Result<Redundancy>> count_redundancy(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,

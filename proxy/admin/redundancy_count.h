@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/base/async.h"
@@ -34,5 +35,18 @@ struct CountOrder {
 Task<Result<Redundancy>> count_redundancy(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, CountOrder order);
+
+/// Objects that are readable now and would not be without some targets.
+struct Unreadable {
+  std::uint64_t objects = 0;
+  std::string first = {};  ///< the first of their names in byte order; empty without objects
+};
+
+/// Counts those of a bucket that has, or had, copies or slices on nodes, without the targets
+/// `stops` (ids), as count_redundancy() counts. What is written meanwhile does not count. Errors as
+/// there; unsupported when a target runs a version that cannot tell.
+Task<Result<Unreadable>> count_unreadable(const Services& services,
+                                          std::shared_ptr<const cluster::ClusterState> state,
+                                          BucketId bucket, std::set<std::string> stops);
 
 }  // namespace tarn::proxy

@@ -53,7 +53,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
     const json in = json::from_msgpack(body);
     const auto its = zones_.find(target);
     const std::string zone = its == zones_.end() ? "" : its->second;
-    for (const json& record : in.at("records")) take_record(record, zone);
+    for (const json& record : in.at("records")) take_record(record, zone, !stops_.contains(target));
     if (in.contains("uncounted")) uncounted_[target].take(in.at("uncounted").get<api::Uncounted>());
     if (!in.at("more").get<bool>()) return {};
     const auto last = in.at("last").get<std::string>();
@@ -65,7 +65,7 @@ Status NamePage::take(const std::string& target, const std::string& body) {
 }
 
 /// Targets of before say neither the number of drives nor the size, nor who the owner is.
-void NamePage::take_record(const json& record, const std::string& zone) {
+void NamePage::take_record(const json& record, const std::string& zone, bool stays) {
   constexpr std::size_t kDrivesAt = 3;
   constexpr std::size_t kBytesAt = 4;
   constexpr std::size_t kOwnerAt = 5;
@@ -83,6 +83,7 @@ void NamePage::take_record(const json& record, const std::string& zone) {
     ++copies.nodes;
     copies.zones.insert(zone);
   }
+  if (stays) copies.kept += drives;
   if (record.size() > kBytesAt) copies.bytes = record.at(kBytesAt).get<std::uint64_t>();
   if (record.size() <= kOwnerAt || record.at(kOwnerAt).get<bool>()) copies.at_owner = true;
 }
@@ -136,6 +137,26 @@ void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& 
     list(name, into.counts.add_short(copies.drives, its.left, its.lost, copies.bytes));
     if (its.lost) into.lost.add(name);
   }
+}
+
+std::set<std::string> unreadable_names(const NamePage& page, bool coded,
+                                       const api::SliceCounts& slices) {
+  std::uint64_t away = 0;
+  for (const auto& [target, its] : page.uncounted()) away += its.drives;
+  const auto is_lost = [&](const std::string& name) {
+    const auto its = slices.incomplete.find(name);
+    return its != slices.incomplete.end() && its->second.lost;
+  };
+  std::set<std::string> out;
+  const std::string last = page.last();
+  for (const auto& [name, copies] : page.names()) {
+    if (name > last) break;
+    if (!copies.live || copies.drives == 0 || is_lost(name)) continue;
+    const bool uncounted = coded && away > 0 && !copies.at_owner;
+    const bool needs_slices = slices.unreadable && slices.unreadable->contains(name);
+    if (copies.kept == 0 || uncounted || needs_slices) out.insert(name);
+  }
+  return out;
 }
 
 }  // namespace tarn::proxy

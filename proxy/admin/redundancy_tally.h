@@ -68,10 +68,13 @@ class NamePage {
     std::uint64_t bytes = 0;           ///< of the object
     bool at_owner = false;             ///< true if the owner of the name has the newest version
     std::set<std::string> zones = {};  ///< of these nodes, where placement uses zones
+    std::uint64_t kept = 0;            ///< of `drives`, those of targets that are not to stop
   };
 
-  /// `zones`: of targets, by id (cluster::zones_by_id).
-  explicit NamePage(std::map<std::string, std::string> zones = {}) : zones_(std::move(zones)) {}
+  /// `zones`: of targets, by id (cluster::zones_by_id). The page also counts what stays while the
+  /// targets `stops` (ids) are away.
+  explicit NamePage(std::map<std::string, std::string> zones = {}, std::set<std::string> stops = {})
+      : zones_(std::move(zones)), stops_(std::move(stops)) {}
 
   /// A target's answer to list-moving (target/list_moving.h); internal when it is none.
   Status take(const std::string& target, const std::string& body);
@@ -89,9 +92,10 @@ class NamePage {
   }
 
  private:
-  void take_record(const nlohmann::json& record, const std::string& zone);
+  void take_record(const nlohmann::json& record, const std::string& zone, bool stays);
 
   std::map<std::string, std::string> zones_;
+  std::set<std::string> stops_;
   std::map<std::string, Copies> names_;
   std::map<std::string, api::Uncounted> uncounted_;
   std::optional<std::string> bound_;
@@ -101,5 +105,11 @@ class NamePage {
 /// While drives are away, an object of a coded bucket whose owner lacks the newest record is at
 /// risk: its slices were counted by no target.
 void add_page(const NamePage& page, const api::SliceCounts& slices, Redundancy& into);
+
+/// Names of a page, up to its last(), of objects that are readable now and would not be without the
+/// targets that are to stop. `coded`: the bucket is, or was, coded; `slices` then counts its coded
+/// objects without these targets. An object counts whose slices were counted by no target.
+[[nodiscard]] std::set<std::string> unreadable_names(const NamePage& page, bool coded,
+                                                     const api::SliceCounts& slices);
 
 }  // namespace tarn::proxy

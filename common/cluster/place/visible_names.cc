@@ -6,10 +6,25 @@
 namespace tarn::cluster {
 namespace {
 
+using Blind = std::function<bool(const std::string&)>;
+
 struct ZoneCount {
   std::size_t targets = 0;
   std::size_t ones = 0;  ///< of these, those that are asked for
 };
+
+bool has_id(const std::vector<std::string>& ids, const std::string& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+/// True if names with `homes` homes among `nodes` each have one that is neither blind nor lost.
+bool shows(const NodeSet& nodes, const std::vector<std::string>& lost, std::size_t homes,
+           const Blind& is_blind) {
+  const auto cannot = [&](const std::string& id) { return is_blind(id) || has_id(lost, id); };
+  bool any = false;
+  for (std::size_t i = 0; i < nodes.size(); ++i) any = any || cannot(nodes.id(i));
+  return !any || !may_hold_all(nodes, homes, cannot);
+}
 
 }  // namespace
 
@@ -37,28 +52,21 @@ bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
   return true;
 }
 
-bool shows_all_names(const Ownership& map, const Pieces& pieces,
-                     const std::function<bool(const std::string&)>& is_blind) {
-  const auto has = [](const std::vector<std::string>& ids, const std::string& id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  const auto shows = [&](const NodeSet& nodes, const std::vector<std::string>& lost,
-                         std::size_t homes) {
-    const auto cannot = [&](const std::string& id) { return is_blind(id) || has(lost, id); };
-    bool any = false;
-    for (std::size_t i = 0; i < nodes.size(); ++i) any = any || cannot(nodes.id(i));
-    return !any || !may_hold_all(nodes, homes, cannot);
-  };
-  if (!shows(map.current, {}, pieces.at(map.version))) return false;
+bool shows_past_names(const Ownership& map, const Pieces& pieces, const Blind& is_blind) {
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
     const std::size_t homes = pieces.at(set.last);
     // Such a set stands only for names that had no other home in it.
     const bool is_given =
         !set.only_for.empty() && !may_hold_all(set.nodes, homes, [&](const std::string& id) {
-          return has(set.only_for, id);
+          return has_id(set.only_for, id);
         });
-    return is_given || shows(set.nodes, set.lost, homes);
+    return is_given || shows(set.nodes, set.lost, homes, is_blind);
   });
+}
+
+bool shows_all_names(const Ownership& map, const Pieces& pieces, const Blind& is_blind) {
+  return shows(map.current, {}, pieces.at(map.version), is_blind) &&
+         shows_past_names(map, pieces, is_blind);
 }
 
 }  // namespace tarn::cluster

@@ -19,4 +19,9 @@ namespace tarn::cluster {
 [[nodiscard]] bool shows_all_names(const Ownership& map, const Pieces& pieces,
                                    const std::function<bool(const std::string&)>& is_blind);
 
+/// The same of the past sets alone: false if a name that is still being handed over may have no
+/// home left that shows it. Pure.
+[[nodiscard]] bool shows_past_names(const Ownership& map, const Pieces& pieces,
+                                    const std::function<bool(const std::string&)>& is_blind);
+
 }  // namespace tarn::cluster
