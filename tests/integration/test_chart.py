@@ -578,7 +578,7 @@ def site(helm, tmp_path):
     objects = helm.objects("--set-json", 'buckets=[{"name":"safe","copies":2,"properties":{"checksum.type":"sha256"}},{"name":"coded","ec":"2+1"}]',
                            "--set", r"etcd.replicas=3,proxies.replicas=2,targets.settings.shutdown\.notice=0s",
                            "--set-json", 'targets.drives=[{"name":"d0","size":"1Gi"},{"name":"d1","size":"1Gi"}]', profile="laptop")
-    its = Site(objects, tmp_path, environment={"LEAVE_PAUSE": "0"})
+    its = Site(objects, tmp_path, environment={"LEAVE_PAUSE": "0", "HOOK_LOG": "/dev/stdout"})
     yield its
     its.kill()
 
@@ -615,11 +615,14 @@ def test_rendered_pods_are_a_cluster(site):
     assert client.request("PUT", f"{first}/safe/kept", b"bytes of a client").status == 200
 
     # A target that is away: the next one is not stopped before it is back, but only so long.
+    away = json.loads((targets[0].directory / "state" / "node.json").read_text())["id"]
     assert targets[0].stop() == 0
-    waiting = targets[1].run(targets[1].main, ["sh", "/scripts/wait-safe.sh", first, "2"])
-    assert waiting.returncode == 0 and "targets down: t" in waiting.stdout and "ends anyway" in waiting.stdout, waiting
+    hook = ["sh", "/scripts/wait-safe.sh", first, "2", "/var/lib/tarn/node.json"]
+    waiting = targets[1].run(targets[1].main, hook)
+    assert waiting.returncode == 0 and re.search(f'waiting: .*{away}.*"safe":false', waiting.stdout), waiting
+    assert "ends anyway" in waiting.stdout
     site.start(targets[:1])
-    wait_until(lambda: "ends anyway" not in targets[1].pre_stop().stdout, 60, "a target may be stopped")
+    wait_until(lambda: '"safe":true' in targets[1].pre_stop().stdout, 60, "a target may be stopped")
 
     # Both proxies, one of them the primary, leave as their pods end, while the other one is there.
     assert proxies[1].pre_stop().returncode == 0

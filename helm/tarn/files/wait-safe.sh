@@ -1,22 +1,24 @@
 #!/bin/sh
-# Waits before a target ends until the cluster can spare it: wait-safe.sh URL-OF-THE-PROXIES SECONDS
-# Safe: all other targets are up, and no object has to move. After SECONDS the target ends anyway, and when no proxy
-# answers, since then the whole cluster ends.
+# Waits before a target ends until the cluster can spare it: wait-safe.sh URL-OF-THE-PROXIES SECONDS NODE.JSON
+# A proxy says whether it can (`tarn node safe-to-stop`). After SECONDS the target ends anyway, and when no proxy
+# answers, since then the whole cluster ends. HOOK_LOG: where lines go; by default to the log of the container.
 set -u
 end=$(($(date +%s) + $2))
-silent=0
-while [ "$(date +%s)" -lt "$end" ]; do
-  if state=$(curl -fsS --max-time 5 "$1/v1/cluster?what=rebalance"); then
+id=$(sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' "$3")
+log=${HOOK_LOG:-/proc/1/fd/1}
+if { true >> "$log"; } 2> /dev/null; then exec >> "$log" 2>&1; fi
+silent=0 last=
+while left=$((end - $(date +%s))) && [ "$left" -gt 0 ]; do
+  # It may have to count all objects first, so the answer has all of the time that is left.
+  if answer=$(curl -fsS --connect-timeout 5 --max-time "$left" "$1/v1/cluster?what=safe_to_stop&node=$id"); then
     silent=0
-    # Nodes that the cluster takes for down. Ids of targets begin with t.
-    down=$(echo "$state" | sed -n 's/.*"without_lease":\[\([^]]*\)\].*/\1/p' | tr ',' '\n' | sed -n 's/^"\(t.*\)"$/\1/p' | tr '\n' ' ')
-    case $state in *'"past":0'*) moving=no ;; *) moving=yes ;; esac
-    [ -z "$down" ] && [ $moving = no ] && exit 0
-    echo "waiting: targets down: ${down:-none}; objects to move: $moving"
+    case $answer in *'"safe":true'*) echo "wait-safe: may stop: $answer"; exit 0 ;; esac
+    [ "$answer" = "$last" ] || echo "wait-safe: waiting: $answer"
+    last=$answer
   else
     silent=$((silent + 1))
-    [ "$silent" -lt 3 ] || { echo "no proxy answers: not waiting"; exit 0; }
+    [ "$silent" -lt 3 ] || { echo "wait-safe: no proxy answers about target $id: not waiting"; exit 0; }
   fi
   sleep 1
 done
-echo "not safe within $2 s: the target ends anyway"
+echo "wait-safe: not safe within $2 s: the target ends anyway"
