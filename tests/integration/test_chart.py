@@ -30,7 +30,8 @@ PRIVILEGED_PROFILE = "hostpath"
 EVERYTHING = {
     "buckets": [{"name": "safe", "copies": 2, "properties": {"checksum.type": "sha256"}}, {"name": "coded", "ec": "2+1", "layout": "striped"}],
     "proxies": {"autoscaling": {"enabled": True}, "publicUrl": "http://tarn.example.com", "settings": {"log.level": "debug", "job.patience": "20m"},
-                "service": {"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"], "loadBalancerClass": "example.com/lb"},
+                "service": {"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"], "loadBalancerClass": "example.com/lb",
+                            "externalTrafficPolicy": "Local"},
                 "relay": {"type": "NodePort", "nodePort": 30081}, "podLabels": {"b": "2", "a": "1"}, "podAnnotations": {"d": "4", "c": "3"},
                 "nodeSelector": {"disk": "nvme", "area": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}], "priorityClassName": "high"},
     "targets": {"settings": {"target.weight": 2, "space.high_watermark": 80, "rebalance.enabled": False, "scrub.bandwidth": "100MiB",

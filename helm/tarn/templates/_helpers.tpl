@@ -367,6 +367,9 @@ readinessProbe:
 {{/* Spec of a Service for clients outside. Call with its values. */}}
 {{- define "tarn.serviceType" -}}
 type: {{ .type }}
+{{- if ne .type "ClusterIP" }}
+externalTrafficPolicy: {{ .externalTrafficPolicy }}
+{{- end }}
 {{- if eq .type "LoadBalancer" }}
 {{- with .loadBalancerClass }}
 loadBalancerClass: {{ . }}
