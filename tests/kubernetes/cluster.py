@@ -2,6 +2,7 @@
 containerd, kubelet and kube-proxy. Everything is built from Go modules and Debian packages, below build/kubernetes."""
 
 import contextlib
+import importlib.util
 import os
 import secrets
 import shutil
@@ -87,19 +88,44 @@ def export_image(name):
     buildah("push", "-q", f"localhost/{name}", f"docker-archive:{archive}:localhost/{name}")
 
 
+def build_base():
+    """localhost/debian:12, of debootstrap. Returns True if it was not there."""
+    context = WORK / "context"
+    context.mkdir(parents=True, exist_ok=True)
+    if (context / "base.tar").exists():
+        return False
+    shutil.rmtree(WORK / "base", ignore_errors=True)
+    run("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", WORK / "base")
+    run("tar", "-C", WORK / "base", "-cf", context / "base.new", ".")
+    shutil.rmtree(WORK / "base")
+    (context / "Base").write_text("FROM scratch\nADD base.new /\n")
+    build_image("debian:12", context / "Base", context)
+    (context / "base.new").rename(context / "base.tar")
+    return True
+
+
+def build_reader(context):
+    """A client with WebDataset, whose packages are those of the tests."""
+    packages = context / "packages"
+    shutil.rmtree(packages, ignore_errors=True)
+    packages.mkdir()
+    for name in ("webdataset", "braceexpand"):
+        source = Path(importlib.util.find_spec(name).origin).parent
+        shutil.copytree(source, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (context / "Reader").write_text(
+        "FROM localhost/debian:12\n"
+        "RUN apt-get update -q && apt-get install -q -y --no-install-recommends curl python3-numpy python3-yaml\n"
+        "COPY packages /opt/packages\nENV PYTHONPATH=/opt/packages\nUSER 10002:10002\n")
+    build_image("reader:1", context / "Reader", context)
+    export_image("reader:1")
+
+
 def build_images(programs):
     """Images without a registry, on a Debian of debootstrap; Tarn's with its own Containerfile and compiled programs."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     context = WORK / "context"
-    context.mkdir(exist_ok=True)
-    if not (context / "base.tar").exists():
-        shutil.rmtree(WORK / "base", ignore_errors=True)
-        run("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", WORK / "base")
-        run("tar", "-C", WORK / "base", "-cf", context / "base.new", ".")
-        (context / "base.new").rename(context / "base.tar")
-        shutil.rmtree(WORK / "base")
-        (context / "Base").write_text("FROM scratch\nADD base.tar /\n")
-        build_image("debian:12", context / "Base", context)
+    build_base()
+    if not (IMAGES / "pause.tar").exists():
         (context / "Etcd").write_text(
             "FROM localhost/debian:12\nRUN apt-get update -q && apt-get install -q -y --no-install-recommends etcd-server\n")
         build_image("etcd:1", context / "Etcd", context)
@@ -108,6 +134,8 @@ def build_images(programs):
         (context / "Pause").write_text('FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n')
         build_image("pause:1", context / "Pause", context)
         export_image("pause:1")
+    if not (IMAGES / "reader.tar").exists():
+        build_reader(context)
     # A context of its own: the programs that were built, wherever they are.
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)
@@ -276,10 +304,11 @@ current-context: test
         for pattern in ("pid/apiserver", "pid/etcd", "pid/node*"):
             end(pattern, signal.SIGKILL)
         time.sleep(1)
-        # Those of pods have names of chance: all that came after the start.
+        # Those of pods have names of chance: all of containerd's that came after the start.
         before = (STATE / "namespaces").read_text().split() if (STATE / "namespaces").exists() else namespaces()
         for name in namespaces() - set(before):
-            run("ip", "netns", "del", name, check=False)
+            if name.startswith((CONTROL, "cni-")):
+                run("ip", "netns", "del", name, check=False)
         for group in Path("/sys/fs/cgroup").glob("*/tarn-k8s-*"):
             run("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";", check=False)
         if STATE.exists():
@@ -291,6 +320,11 @@ current-context: test
     def in_control(self, *command, check=True, timeout=900, **options):
         """Runs a command where the API server is reached."""
         return run("nsenter", f"--net=/run/netns/{CONTROL}", *command, check=check, timeout=timeout, **options)
+
+    def start_kubectl(self, *words, **options):
+        """A kubectl that goes on; its caller ends it."""
+        command = ("nsenter", f"--net=/run/netns/{CONTROL}", PROGRAMS / "kubectl", "--kubeconfig", STATE / "config/admin", *words)
+        return subprocess.Popen([*map(str, command)], **options)
 
     def kubectl(self, *words, check=True, **options):
         return self.in_control(PROGRAMS / "kubectl", "--kubeconfig", STATE / "config/admin", *words, check=check, **options)
