@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import threading
 import time
 
@@ -302,7 +303,8 @@ def test_bytes_that_are_not_those_that_were_announced(cluster, flawed, rng):
     flawed.objects |= dict.fromkeys(flawed.flaws, body)
     done = fetched(cluster, "multi", "data", objects={name: f"{flawed.url}/b/{name}" for name in flawed.flaws}, seconds=120)
     assert counts(done)["finished"] == 3 and counts(done)["error"] == 1, done
-    assert "500" in done["download_errors"][0]["error"]
+    # A server that fails that often in a row may be left alone for a while by then (docs/upstream.md).
+    assert re.search(r"500|failed \d+ times in a row", done["download_errors"][0]["error"]), done
     assert tries == {"cut": 3, "torn": 2}
     for name in ("cut", "torn", "chunked"):
         assert cluster.get("data", name).body == body, name
