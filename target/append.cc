@@ -1,4 +1,4 @@
-// Appends (aistore-api.md, section 2.8): bytes gather in a file that nobody sees; the flush commits
+// Appends (docs/api.md): bytes gather in a file that nobody sees; the flush commits
 // it like a PUT. The redirects of a name lead to one target, where its appends are kept in memory.
 
 #include <boost/asio/steady_timer.hpp>

@@ -13,7 +13,7 @@
 namespace tarn::target {
 
 /// The checksums that a client sent along with a body, computed over what arrived. Content-MD5 (RFC
-/// 1864, base64), Ais-Checksum-Type/-Value (aistore-api.md 1.12, hex), x-amz-checksum-* (base64).
+/// 1864, base64), Ais-Checksum-Type/-Value (hex), x-amz-checksum-* (base64).
 /// And the checksum that the bucket keeps of its objects (its property checksum.type).
 class BodyChecksums {
  public:

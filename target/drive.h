@@ -56,7 +56,7 @@ struct SpaceLimits {
   double out_of_space = 95;         ///< above: no new files at all
 };
 
-/// One drive of a target: files, index, threads (design.md, section 5). The functions that return a
+/// One drive of a target: files, index, threads (docs/architecture.md). The functions that return a
 /// Task hop to the drive's threads and back; the event loop never waits for the drive. Thread-safe.
 class Drive {
  public:

@@ -51,7 +51,8 @@ class CopiesOnOtherDrives final : public OtherCopies {
 
 /// An object that is replaced while it is read is begun anew so often.
 constexpr int kGetAttemptsMax = 4;
-/// So long a reader waits for a drive before another home of the object is tried (faults.md C11).
+/// So long a reader waits for a drive before another home of the object is tried
+/// (docs/reliability.md C11).
 constexpr std::chrono::seconds kGetPatience{1};
 
 Task<Status> send_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,

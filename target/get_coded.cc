@@ -16,7 +16,8 @@
 namespace tarn::target {
 namespace {
 
-/// So long a reader waits for the drive of the whole before he is given slices (faults.md C11).
+/// So long a reader waits for the drive of the whole before he is given slices (docs/reliability.md
+/// C11).
 constexpr std::chrono::seconds kGetCodedPatience{1};
 
 PieceKey key_of_whole(const ObjectName& name, const io::Coding& coding) {

@@ -11,7 +11,7 @@
 
 namespace tarn::target {
 
-/// Who may move the head of a drive now (design.md, section 6). Many streams read one drive, and
+/// Who may move the head of a drive now (docs/architecture.md). Many streams read one drive, and
 /// uploads write to it; each waits here before it reads or writes its next window, first come first
 /// served, so that the head stays on one file for a whole window. Windows that were read and not
 /// yet sent share a budget: they are page cache, and more of them than fit would be evicted before

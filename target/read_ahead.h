@@ -14,7 +14,7 @@
 
 namespace tarn::target {
 
-/// One reader's way through a range of an object (design.md, section 6): brings the file into the
+/// One reader's way through a range of an object (docs/architecture.md): brings the file into the
 /// page cache window by window, in the drive's turns, each block compared with its checksum before
 /// it is reported as ready, and the next window asked for when the reader enters the last one. What
 /// is in memory and verified needs no turn.

@@ -36,9 +36,9 @@ struct SliceCall {
 void start(TargetNode& node, std::shared_ptr<SliceCall> call,
            std::shared_ptr<asio::steady_timer> bell);
 
-/// After what time a slice is late, so that another one is asked for in its place (faults.md C11):
-/// 4 times what half of the others took, and no less than kLateAtLeast; kLateAlone while fewer than
-/// half of all `asked` have come. `took` is put in order. Pure.
+/// After what time a slice is late, so that another one is asked for in its place
+/// (docs/reliability.md C11): 4 times what half of the others took, and no less than kLateAtLeast;
+/// kLateAlone while fewer than half of all `asked` have come. `took` is put in order. Pure.
 [[nodiscard]] std::chrono::steady_clock::duration late_after(
     std::span<std::chrono::steady_clock::duration> took, std::size_t asked);
 inline constexpr std::chrono::milliseconds kLateAtLeast{500};

@@ -9,7 +9,7 @@
 
 namespace tarn::api {
 
-/// How AIStore names a bucket: provider, namespace, name (aistore-api.md, section 1.4).
+/// How AIStore names a bucket: provider, namespace, name (docs/api.md).
 struct Bucket {
   std::string provider = "ais";
   std::string ns_uuid;

@@ -13,7 +13,7 @@
 namespace tarn::api {
 
 /// Which objects of a bucket are copied, to which names, and how: AIStore's CopyMsg
-/// (aistore-api.md, section 2.10).
+/// (docs/api.md).
 struct BucketCopy {
   std::string prefix;                      ///< only names that begin so
   std::string prepend;                     ///< goes before each new name

@@ -12,7 +12,7 @@
 namespace tarn::api {
 
 /// What users note beside an object: keys and values, in the order they came. AIStore's
-/// `Ais-Custom-Md` (aistore-api.md, section 2.8).
+/// `Ais-Custom-Md` (docs/api.md).
 using CustomMetadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Keys under which a record notes the checksum that its bucket asks for, when that is another one

@@ -45,7 +45,7 @@ struct DownloadTerms {
 void to_json(nlohmann::json& out, const DownloadTerms& terms);
 void from_json(const nlohmann::json& in, DownloadTerms& terms);
 
-/// A download as a client asks for it: the body of POST /v1/download (aistore-api.md, section 4.7).
+/// A download as a client asks for it: the body of POST /v1/download (docs/api.md).
 struct DownloadRequest {
   /// Most bytes of the body: it becomes part of the record of a job.
   static constexpr std::size_t kBytesMax = 768U << 10U;

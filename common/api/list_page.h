@@ -15,7 +15,7 @@ namespace tarn::api {
 inline constexpr unsigned kEntryPresent = 64;     ///< in the cluster: every entry of ours
 inline constexpr unsigned kEntryDirectory = 256;  ///< a virtual directory: its name ends in '/'
 
-/// One line of a list, as AIStore's clients get it (aistore-api.md, section 2.6). Empty and zero
+/// One line of a list, as AIStore's clients get it (docs/api.md). Empty and zero
 /// fields are left out on the wire, but for the name.
 struct ListEntry {
   std::string_view name;

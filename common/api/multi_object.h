@@ -21,7 +21,7 @@ inline constexpr std::string_view kEvictObjects = "evict-listrange";        ///<
 inline constexpr std::string_view kPrefetchObjects = "prefetch-listrange";  ///< from upstream
 
 /// A job on many objects of a bucket, as a client asks for it: AIStore's ListRange with the keys of
-/// the job (aistore-api.md, section 3.5).
+/// the job (docs/api.md).
 struct MultiObject {
   std::vector<std::string> names;       ///< without doubles; empty: what `pattern` says
   std::optional<NameTemplate> pattern;  ///< set when there are no names

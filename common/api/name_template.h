@@ -11,7 +11,7 @@
 
 namespace tarn::api {
 
-/// The names that AIStore's template stands for (aistore-api.md, section 3.5): "a-{001..100}",
+/// The names that AIStore's template stands for (docs/api.md): "a-{001..100}",
 /// "a-{0..90..10}/{1..3}", "a-@100" (000 to 100), "a-%03d" (every number there is), a prefix, and
 /// "" or "*" for all names. Holds the words, never the names; name() makes them one by one.
 class NameTemplate {

@@ -21,7 +21,7 @@ struct ObjectAddress {
   std::string object;
 };
 /// Takes "<provider>/<namespace>/<bucket>/<object>" apart, <namespace> being "@#" for the global
-/// one or "@uuid#name" (aistore-api.md, section 1.4), and checks all names. invalid_argument.
+/// one or "@uuid#name" (docs/api.md), and checks all names. invalid_argument.
 [[nodiscard]] Result<ObjectAddress> parse_uname(std::string_view text);
 
 }  // namespace tarn::api

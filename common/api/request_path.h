@@ -26,7 +26,7 @@ class Query {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
   /// The value, or "" when absent.
   [[nodiscard]] std::string_view get(std::string_view key) const;
-  /// AIStore's booleans (aistore-api.md, section 1.5); absent is false; invalid_argument for
+  /// AIStore's booleans (docs/api.md); absent is false; invalid_argument for
   /// others.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
   /// In the place of the value that get() returns; at the end when there is none.

@@ -6,7 +6,7 @@
 
 namespace tarn::api {
 
-/// The HTTP status of an error: the one table of the program (aistore-api.md, section 1.9).
+/// The HTTP status of an error: the one table of the program (docs/api.md).
 [[nodiscard]] unsigned http_status(Errc code) noexcept;
 /// AIStore's name for the type of an error ("ErrBckNotFound"), empty where it has none.
 [[nodiscard]] std::string_view tcode(Errc code) noexcept;

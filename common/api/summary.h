@@ -31,7 +31,7 @@ struct BucketSummary {
 /// As nodes send it to each other.
 void to_json(nlohmann::json& out, const BucketSummary& summary);
 void from_json(const nlohmann::json& in, BucketSummary& summary);
-/// AIStore's BsummResult (aistore-api.md, section 2.9).
+/// AIStore's BsummResult (docs/api.md).
 [[nodiscard]] nlohmann::json aistore_summary(const Bucket& bucket, const BucketSummary& summary);
 
 }  // namespace tarn::api

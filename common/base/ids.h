@@ -12,7 +12,7 @@ enum class BucketId : std::uint64_t {};
 
 [[nodiscard]] constexpr std::uint64_t raw(BucketId id) { return static_cast<std::uint64_t>(id); }
 
-/// Orders every committed change of an object (design.md, section 3). The greater one wins.
+/// Orders every committed change of an object (docs/architecture.md). The greater one wins.
 /// Never from the clock; never repeats, since `incarnation` is the revision at which this start of
 /// the node registered, and `counter` grows within it.
 struct Generation {

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// AIStore's names for people, and its kinds (aistore-api.md, section 3.3).
+/// AIStore's names for people, and its kinds (docs/api.md).
 constexpr std::pair<std::string_view, std::string_view> kShownAs[] = {
     {"lru-eviction", "lru"},
     {"cleanup", "cleanup-store"},

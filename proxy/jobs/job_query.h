@@ -11,7 +11,7 @@
 
 namespace tarn::proxy {
 
-/// Jobs that a client asks about: AIStore's query message (aistore-api.md, section 3.4). Keys are
+/// Jobs that a client asks about: AIStore's query message (docs/api.md). Keys are
 /// read in any case, "node" also as "DaemonID".
 struct JobQuery {
   std::string id;

@@ -13,7 +13,7 @@
 
 namespace tarn::proxy {
 
-/// Summaries of buckets (aistore-api.md, section 2.9): counted by a job, asked for by its id. The
+/// Summaries of buckets (docs/api.md): counted by a job, asked for by its id. The
 /// counts come from the targets' indexes; a target that does not answer fails the job.
 
 /// GET /v1/buckets[/B] {"action":"summary-bck"}: 202 and the id of a new job, or for a job that

@@ -11,7 +11,7 @@
 
 namespace tarn::proxy {
 
-/// A page of a list, as a client asks for it: AIStore's LsoMsg (aistore-api.md, section 2.6).
+/// A page of a list, as a client asks for it: AIStore's LsoMsg (docs/api.md).
 struct ListRequest {
   std::string prefix;
   std::string after;  ///< names strictly greater: the later of start_after and the token

@@ -12,7 +12,7 @@
 namespace tarn::cluster {
 namespace {
 
-// aistore-api.md, section 5.2: computed with an independent implementation.
+// Computed with an independent implementation.
 const std::vector<std::string> kTargets{"tgtAAAA1", "tgtBBBB2", "tgtCCCC3", "tgtDDDD4"};
 const std::vector<std::string> kMountpaths{"/srv/store/d1", "/srv/store/d2", "/srv/store/d3"};
 

@@ -44,7 +44,7 @@ struct DriveReport {
 /// The bits of a node with these drives.
 [[nodiscard]] std::uint64_t state_flags(const std::vector<DriveReport>& drives);
 
-// The JSON of AIStore's answers (aistore-api.md, sections 2.1 to 2.4). Pure, but for sys_info_json,
+// The JSON of AIStore's answers (docs/api.md). Pure, but for sys_info_json,
 // which reads /proc.
 
 /// what=mountpaths of a node. Tarn's own are "states", path -> state, and, each when a drive has

@@ -21,7 +21,7 @@ namespace tarn::cluster {
 
 /// What a node knows about its own lease. It counts on CLOCK_BOOTTIME from when it *sent* the last
 /// renewal that succeeded, less an eighth of the term: so it knows before the cluster does
-/// (design.md, 3). Thread-safe, no locks: asked before every acknowledgement.
+/// (docs/architecture.md). Thread-safe, no locks: asked before every acknowledgement.
 class LeaseClock {
  public:
   explicit LeaseClock(Clock& clock, LeaseTerm term = {})

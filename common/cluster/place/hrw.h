@@ -9,7 +9,7 @@
 
 namespace tarn::cluster {
 
-/// Placement by highest random weight, bit for bit that of AIStore (aistore-api.md, section 5), so
+/// Placement by highest random weight, bit for bit that of AIStore (its core/meta/hrw.go), so
 /// that its SDK computes the same owner. Pure functions.
 
 /// X(s) = XXH64(s, seed 1103515245): digests of node ids, mountpaths and unames.

@@ -17,10 +17,11 @@ struct EtcdUser {
   std::string password;
 };
 
-/// MetaStore over etcd's v3 HTTP/JSON gateway (ecosystem.md, section 3.2): etcd itself, or the
-/// embedded store that a proxy serves under the same paths. A call takes at most 4 s: it asks the
-/// endpoint that answered last, and the next one as well when that says nothing for a second. What
-/// must not be done twice is sent to one only, and given up when other calls have left that one.
+/// MetaStore over etcd's v3 HTTP/JSON gateway (etcd's documentation, "gRPC gateway"): etcd itself,
+/// or the embedded store that a proxy serves under the same paths. A call takes at most 4 s: it
+/// asks the endpoint that answered last, and the next one as well when that says nothing for a
+/// second. What must not be done twice is sent to one only, and given up when other calls have left
+/// that one.
 class GatewayStore final : public MetaStore {
  public:
   /// `sign` adds what a proxy wants as proof of identity (node authentication).

@@ -86,7 +86,7 @@ struct WatchBatch {
 /// The first key behind all keys that begin with `prefix`; a single NUL when there is none.
 [[nodiscard]] std::string prefix_end(std::string prefix);
 
-/// The consensus system that holds the little that a cluster must agree on (design.md, section 3).
+/// The consensus system that holds the little that a cluster must agree on (docs/architecture.md).
 /// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's
 /// JSON gateway, or the embedded store behind the same paths). Semantics are etcd v3's.
 /// Thread-safe. Errors: unavailable (out of reach; a write's outcome is then unknown and must be
