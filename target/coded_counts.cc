@@ -104,17 +104,6 @@ bool is_readable(const CodedObject& object, const std::set<std::string>& without
   return good >= coding.k;
 }
 
-/// Ids of a comma-separated list.
-std::set<std::string> ids_in(std::string_view list) {
-  std::set<std::string> out;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (comma > 0) out.emplace(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return out;
-}
-
 /// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
 Task<api::PieceSum> unnamed_here(TargetNode& node, BucketId bucket) {
   api::PieceSum out;
@@ -143,7 +132,7 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
   const NameRange range{std::string(request.query().get("after")),
                         std::string(request.query().get("last"))};
   const Zones zones = cluster::zones_by_id(state->ownership->map->members);
-  const std::set<std::string> without = ids_in(request.query().get("without"));
+  const std::set<std::string> without = api::ids_in(request.query().get("without"));
   if (!without.empty()) counts.unreadable.emplace();
   const auto visit = [&](const std::vector<CodedObject>& objects) {
     for (const CodedObject& object : objects) {

@@ -93,4 +93,14 @@ Result<SliceCounts> slice_counts_from(std::string_view text) {
   }
 }
 
+std::set<std::string> ids_in(std::string_view list) {
+  std::set<std::string> out;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) out.emplace(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return out;
+}
+
 }  // namespace tarn::api

@@ -64,4 +64,7 @@ struct SliceCounts {
 [[nodiscard]] std::optional<std::uint64_t> lesser(const std::optional<std::uint64_t>& a,
                                                   const std::optional<std::uint64_t>& b);
 
+/// Ids in the comma-separated list of a query, such as `without=`. Pure.
+[[nodiscard]] std::set<std::string> ids_in(std::string_view list);
+
 }  // namespace tarn::api

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/slice_counts.h"
 #include "common/api/summary.h"
 #include "common/base/gather.h"
 #include "common/cluster/admin/daemon.h"
@@ -22,17 +23,6 @@
 
 namespace tarn::proxy {
 namespace {
-
-/// Ids of a comma-separated list.
-std::set<std::string> stop_ids(std::string_view list) {
-  std::set<std::string> out;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (comma > 0) out.emplace(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return out;
-}
 
 /// Number of objects of a bucket on these targets. One that does not answer has none to lose.
 Task<std::uint64_t> count_single(const Services& services, const StopCase& stop, BucketId bucket) {
@@ -72,7 +62,7 @@ Task<Status> count_buckets(const Services& services,
 Task<Result<http::Response>> answer_safe_to_stop(const Services& services,
                                                  const http::Request& request) {
   const auto state = services.view.state();
-  StopCase stop{*state, stop_ids(request.query().get("node")), {}};
+  StopCase stop{*state, api::ids_in(request.query().get("node")), {}};
   if (stop.stops.empty())
     co_return fail(Errc::invalid_argument, "what=safe_to_stop needs node=ID or node=ID,ID,...");
   for (const std::string& id : stop.stops)

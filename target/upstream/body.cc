@@ -213,4 +213,15 @@ Task<Status> UpstreamBody::fetch_part(std::uint64_t number, Part& part) {
   co_return Status();
 }
 
+api::CustomMetadata kept_metadata(const UpstreamObject& object, const BodyChecksums& sums) {
+  api::CustomMetadata out;
+  if (!object.content_type.empty() && object.content_type != http::kBytes)
+    out.emplace_back("Content-Type", object.content_type);
+  if (!object.content_encoding.empty())
+    out.emplace_back("Content-Encoding", object.content_encoding);
+  out.insert(out.end(), object.custom.begin(), object.custom.end());
+  sums.note_kept(out);
+  return out;
+}
+
 }  // namespace tarn::target

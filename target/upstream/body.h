@@ -8,6 +8,7 @@
 
 #include "common/base/buffer_pool.h"
 #include "common/base/event.h"
+#include "target/body_checksums.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {
@@ -86,5 +87,9 @@ class UpstreamBody {
   std::map<std::uint64_t, Part> fetched_;
   Event progress_;
 };
+
+/// Metadata that a record keeps of what upstream said of an object. `sums`: of its bytes, checked.
+[[nodiscard]] api::CustomMetadata kept_metadata(const UpstreamObject& object,
+                                                const BodyChecksums& sums);
 
 }  // namespace tarn::target

@@ -50,13 +50,7 @@ std::string_view noted(const io::ObjectRecord& record, std::string_view wanted) 
 
 api::CustomMetadata metadata_of_link(const UpstreamObject& object, const std::string& link,
                                      const BodyChecksums& sums) {
-  api::CustomMetadata out;
-  if (!object.content_type.empty() && object.content_type != http::kBytes)
-    out.emplace_back("Content-Type", object.content_type);
-  if (!object.content_encoding.empty())
-    out.emplace_back("Content-Encoding", object.content_encoding);
-  out.insert(out.end(), object.custom.begin(), object.custom.end());
-  sums.note_kept(out);
+  api::CustomMetadata out = kept_metadata(object, sums);
   out.emplace_back(api::kLinkKey, link);
   out.emplace_back(api::kLinkVersionKey, version_of(object));
   return out;

@@ -43,13 +43,7 @@ Result<BodyChecksums> expected(const UpstreamObject& object, const ObjectRequest
 /// What the record keeps beside the bytes. `sums` have been checked.
 api::CustomMetadata metadata_of(const UpstreamObject& object, const ObjectRequest& wanted,
                                 const BodyChecksums& sums) {
-  api::CustomMetadata out;
-  if (!object.content_type.empty() && object.content_type != http::kBytes)
-    out.emplace_back("Content-Type", object.content_type);
-  if (!object.content_encoding.empty())
-    out.emplace_back("Content-Encoding", object.content_encoding);
-  out.insert(out.end(), object.custom.begin(), object.custom.end());
-  sums.note_kept(out);
+  api::CustomMetadata out = kept_metadata(object, sums);
   out.emplace_back(api::kSourceKey, wanted.bucket.name.provider);
   if (!object.etag.empty()) out.emplace_back(api::kSourceTagKey, object.etag);
   return out;
