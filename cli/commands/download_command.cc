@@ -23,7 +23,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kDownloadTarget = "/v1/download";
 
-/// What `tarn download` was given.
+/// Arguments of `tarn download`.
 struct DownloadArguments {
   std::string source;  ///< a link, a template of links, or a bucket with an upstream
   std::string goal;    ///< BUCKET, BUCKET/NAME or BUCKET/DIRECTORY/
@@ -176,7 +176,7 @@ std::string count_in(const ordered_json& job, const char* key) {
   return count < 0 ? "?" : std::to_string(count);
 }
 
-/// What became of a download; partial when objects of it failed.
+/// Exit of a download that has ended: partial when objects of it failed.
 Exit tell_of_download(const ordered_json& job, const GlobalOptions& options) {
   if (options.json)
     print_json(job);

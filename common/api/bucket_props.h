@@ -22,7 +22,7 @@ enum class Durability : std::uint8_t { full, nosync, strict, owner };
 /// invalid_argument for other words.
 [[nodiscard]] Result<Durability> parse_durability(std::string_view text);
 
-/// What a bucket's owner has chosen: AIStore's Bprops (docs/api.md) and Tarn's own
+/// Properties that the owner of a bucket chose: AIStore's Bprops (docs/api.md) and Tarn's own
 /// "durability". What nodes act upon has a member; all else is kept as it was given.
 struct BucketProps {
   Durability durability = Durability::full;

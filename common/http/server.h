@@ -13,7 +13,7 @@
 
 namespace tarn::http {
 
-/// What a client may cost us. docs/reliability.md J4 and J5.
+/// Limits of one client (docs/reliability.md, J4 and J5).
 struct Limits {
   std::size_t header_bytes_max = 16 * 1024;        ///< header fields, without the request line: 431
   std::size_t fields_max = 100;                    ///< 431

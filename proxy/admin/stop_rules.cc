@@ -31,7 +31,7 @@ std::string shown_name(const api::Bucket& bucket) {
   return name.starts_with(kOwn) ? name.substr(kOwn.size()) : name;
 }
 
-/// What a bucket needs of targets, and what it can lose of them when all are up.
+/// Targets that a bucket needs, and can lose when all are up.
 struct BucketNeeds {
   std::size_t survives = 0;       ///< targets that may be away without an object unreadable
   std::size_t write_targets = 1;  ///< that a write needs at least
@@ -83,7 +83,7 @@ void judge_proxies(const StopCase& stop, StopAnswer& answer) {
     answer.reasons.emplace_back("no other proxy is up");
 }
 
-/// Targets that own names by the map and do not answer: nobody has taken over from them yet.
+/// Targets that own names by the map and do not answer: no other target has taken over yet.
 void judge_silent(const StopCase& stop, StopAnswer& answer) {
   for (const auto& [id, node] : stop.state.map.nodes)
     if (node.placeable() && !stop.stops.contains(id) && !is_up(stop, node))

@@ -13,7 +13,7 @@
 
 namespace tarn::proxy {
 
-// Whether nodes may stop, by what the cluster map says. Pure.
+// Rules of a safe stop: judgement of the cluster map. Pure.
 
 /// Answer to "may these nodes stop?". A reason is something that waiting, or stopping fewer nodes,
 /// may change. A note is a loss of access that no waiting prevents.

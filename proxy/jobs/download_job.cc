@@ -11,6 +11,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/download_state.h"
+#include "proxy/jobs/job_patience.h"
 #include "proxy/jobs/jobs.h"
 #include "proxy/jobs/target_lines.h"
 #include "proxy/list/list.h"
@@ -26,21 +27,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::string_view kDownloadPath = "/v1/internal/download";
 /// Objects that are handed out at once.
 constexpr std::size_t kDownloadsMax = 16'384;
-/// For so long nothing at all may be done, longer than a lease and a restart.
-constexpr auto kDownloadPatience = 30s;
-/// The same when it was so long once.
-constexpr auto kDownloadPatienceLater = 2s;
-constexpr std::chrono::milliseconds kDownloadPauseMin{50};
-constexpr std::chrono::milliseconds kDownloadPauseMax{1'000};
 /// Progress is noted no more often than this.
 constexpr auto kShowEvery = 200ms;
 
 using Items = std::vector<api::DownloadItem>;
-
-bool is_passing(Errc code) {
-  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
-         code == Errc::io;
-}
 
 /// One run of a job. All of it runs on one loop.
 class DownloadRun {
@@ -51,7 +41,8 @@ class DownloadRun {
         id_(std::move(id)),
         bucket_(bucket),
         request_(std::move(request)),
-        count_(request_.count()) {
+        count_(request_.count()),
+        patience_(services, id_) {
     state_.total = count_;
   }
 
@@ -73,7 +64,6 @@ class DownloadRun {
   [[nodiscard]] std::string order_for(const cluster::ClusterState& state, const Share& share) const;
   Result<bool> take_line(Share& share, const std::string& line);
   Status settle(Share& share);
-  Task<Status> pause();
   void show(bool now);
   [[nodiscard]] bool should_stop() const { return services_.jobs.should_stop(id_); }
 
@@ -91,9 +81,7 @@ class DownloadRun {
   Items left_;  // of a round: to be sent again
   std::uint64_t handled_ = 0;
   std::string why_later_;
-  std::optional<SteadyTime> stuck_since_;
-  std::chrono::milliseconds pause_ = kDownloadPauseMin;
-  bool given_up_once_ = false;
+  JobPatience patience_;
   SteadyTime shown_{};
 };
 
@@ -126,12 +114,11 @@ Task<Result<Items>> DownloadRun::next_items() {
     }
     auto page = co_await next_page(limit);
     if (page) {
-      stuck_since_.reset();
+      patience_.worked();
       co_return page;
     }
-    if (!is_passing(page.error().code)) co_return fail(page.error());
-    why_later_ = page.error().message;
-    CO_TRY_OK(co_await pause());
+    if (!JobPatience::may_pass(page.error().code)) co_return fail(page.error());
+    CO_TRY_OK(co_await patience_.wait(page.error().message));
   }
 }
 
@@ -184,15 +171,14 @@ Task<Status> DownloadRun::work_off(Items items) {
     for (const Status& end : ends) CO_TRY_OK(end);
     items = std::move(left_);
     if (handled_ > before) {
-      stuck_since_.reset();
-      pause_ = kDownloadPauseMin;
+      patience_.worked();
       continue;
     }
-    const Status waited = co_await pause();
+    const Status waited = co_await patience_.wait(why_later_);
     if (waited) continue;
     if (waited.error().code == Errc::cancelled) co_return waited;
     // The rest of the job is tried all the same, but not waited for again.
-    given_up_once_ = true;
+    patience_.shorten();
     for (api::DownloadItem& item : items) state_.add_error(std::move(item.name), why_later_);
     items.clear();
   }
@@ -256,7 +242,7 @@ Task<Status> DownloadRun::send(std::shared_ptr<const cluster::ClusterState> stat
   const Errc code = done.error().code;
   // It has not noticed yet that the last batch has lost its proxy.
   const bool runs_another = api::http_status(code) == 409;
-  if (!is_passing(code) && !runs_another)
+  if (!JobPatience::may_pass(code) && !runs_another)
     co_return fail(code, "target t[{}]: {}", target.id, done.error().message);
   why_later_ = fmt::format("target t[{}]: {}", target.id, done.error().message);
   if (runs_another) {
@@ -296,26 +282,6 @@ Status DownloadRun::settle(Share& share) {
   if (progress.error.empty()) return {};
   if (should_stop()) return fail(Errc::cancelled, "told to stop");
   return fail(Errc::io, "target t[{}]: {}", share.target->id, progress.error);
-}
-
-/// Waits for a while before what could not be done is tried again. cancelled when a user stops the
-/// job, unavailable when nothing has been done for too long.
-Task<Status> DownloadRun::pause() {
-  const auto now = std::chrono::steady_clock::now();
-  if (!stuck_since_) stuck_since_ = now;
-  if (now - *stuck_since_ > (given_up_once_ ? kDownloadPatienceLater : kDownloadPatience))
-    co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
-                   std::chrono::seconds(kDownloadPatience).count(), why_later_);
-  obs::log("proxy").debug("job waits job={} why={}", id_, why_later_);
-  const auto until = now + pause_;
-  pause_ = std::min(pause_ * 2, kDownloadPauseMax);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (std::chrono::steady_clock::now() < until) {
-    if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  co_return Status();
 }
 
 /// Notes the progress in the job, with that of shares under way.

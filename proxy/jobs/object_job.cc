@@ -9,6 +9,7 @@
 #include "common/api/upstream_props.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "proxy/jobs/job_patience.h"
 #include "proxy/jobs/jobs.h"
 #include "proxy/jobs/name_source.h"
 #include "proxy/jobs/target_lines.h"
@@ -20,25 +21,13 @@ namespace {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
-using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr std::string_view kObjectJobPath = "/v1/internal/objects";
 /// Names that are handed out at once; all of them are done before the next ones are.
 constexpr std::size_t kNamesOfTarget = 256;
 constexpr std::size_t kNamesMax = 32'768;
-/// How long nothing at all may be done: longer than a lease and a restart.
-constexpr auto kObjectJobPatience = 30s;
-/// The same when it was so long once, and the job goes on with what can be done.
-constexpr auto kPatienceLater = 2s;
-constexpr std::chrono::milliseconds kPauseMin{50};
-constexpr std::chrono::milliseconds kPauseMax{1'000};
 /// How long a copy that is done shows as idle.
 constexpr auto kIdle = 10s;
-
-bool may_pass(Errc code) {
-  return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
-         code == Errc::io;
-}
 
 /// What such a job is about.
 struct ObjectJob {
@@ -77,7 +66,8 @@ class ObjectRun {
       : services_(services),
         job_(job),
         source_(services, job.bucket, job.what,
-                job.upstream ? NameSource::Names::all : NameSource::Names::in_cluster) {}
+                job.upstream ? NameSource::Names::all : NameSource::Names::in_cluster),
+        patience_(services, job.id) {}
 
   Task<Status> run();
   /// Lets a job whose work is done be seen as idle. False when a user stopped it meanwhile.
@@ -101,7 +91,6 @@ class ObjectRun {
   Task<Status> settle(Share share, api::BatchProgress progress);
   Result<bool> take_line(const std::string& target, const JobPart& before, const std::string& line,
                          api::BatchProgress& out);
-  Task<Status> pause();
   void show(const std::string& target, const JobPart& part);
   void note_failure(const std::string& why);
   void note_missing(const Item& item, const std::string& target);
@@ -120,9 +109,7 @@ class ObjectRun {
   std::string first_missing_;
   std::string first_failure_;
   std::string why_later_;
-  std::optional<SteadyTime> stuck_since_;
-  std::chrono::milliseconds pause_ = kPauseMin;
-  bool given_up_once_ = false;
+  JobPatience patience_;
 };
 
 Task<Status> ObjectRun::run() {
@@ -148,16 +135,15 @@ Task<Result<std::vector<ObjectRun::Item>>> ObjectRun::next_items() {
     const std::size_t limit = std::clamp(targets * kNamesOfTarget, kNamesOfTarget, kNamesMax);
     auto names = co_await source_.next(limit);
     if (names) {
-      stuck_since_.reset();
+      patience_.worked();
       std::vector<Item> out;
       out.reserve(names->size());
       for (std::string& name : *names) out.push_back({std::move(name), job_.again});
       co_return out;
     }
     if (names.error().code == Errc::bucket_not_found) co_return fail(destroyed());
-    if (!may_pass(names.error().code)) co_return fail(names.error());
-    why_later_ = names.error().message;
-    CO_TRY_OK(co_await pause());
+    if (!JobPatience::may_pass(names.error().code)) co_return fail(names.error());
+    CO_TRY_OK(co_await patience_.wait(names.error().message));
   }
 }
 
@@ -182,16 +168,15 @@ Task<Status> ObjectRun::work_off(std::vector<Item> items) {
     for (const Status& end : ends) CO_TRY_OK(end);
     items = std::move(left_);
     if (handled_ > before) {
-      stuck_since_.reset();
-      pause_ = kPauseMin;
+      patience_.worked();
       continue;
     }
-    const Status waited = co_await pause();
+    const Status waited = co_await patience_.wait(why_later_);
     if (waited) continue;
     if (waited.error().code == Errc::cancelled || !job_.what.how.continue_on_error)
       co_return waited;
     // The rest of the job is tried all the same, but not waited for again.
-    given_up_once_ = true;
+    patience_.shorten();
     for (const Item& item : items) note_failure(item.name + ": " + why_later_);
     items.clear();
   }
@@ -264,7 +249,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   const Errc code = done.error().code;
   // It has not noticed yet that nobody hears the last batch any more.
   const bool runs_another = api::http_status(code) == 409;
-  if (!may_pass(code) && !runs_another)
+  if (!JobPatience::may_pass(code) && !runs_another)
     co_return fail(code, "target t[{}]: {}", target.id, done.error().message);
   why_later_ = fmt::format("target t[{}]: {}", target.id, done.error().message);
   if (copies()) show(target.id, before);  // all of it is copied again, and counted then
@@ -311,26 +296,6 @@ void ObjectRun::note_missing(const Item& item, const std::string& target) {
   if (missing_++ == 0)
     first_missing_ =
         (bucket == nullptr ? "" : bucket->name.display() + "/") + item.name + " does not exist";
-}
-
-/// Waits for a while before what nobody could do is tried again. cancelled when a user stops the
-/// job, unavailable when nothing has been done for too long.
-Task<Status> ObjectRun::pause() {
-  const auto now = std::chrono::steady_clock::now();
-  if (!stuck_since_) stuck_since_ = now;
-  if (now - *stuck_since_ > (given_up_once_ ? kPatienceLater : kObjectJobPatience))
-    co_return fail(Errc::unavailable, "nothing could be done for {} s: {}",
-                   std::chrono::seconds(kObjectJobPatience).count(), why_later_);
-  obs::log("proxy").debug("job waits job={} why={}", job_.id, why_later_);
-  const auto until = now + pause_;
-  pause_ = std::min(pause_ * 2, kPauseMax);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (std::chrono::steady_clock::now() < until) {
-    if (should_stop()) co_return fail(Errc::cancelled, "told to stop");
-    timer.expires_after(50ms);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  co_return Status();
 }
 
 Task<bool> ObjectRun::stay_idle() {

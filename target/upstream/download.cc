@@ -37,9 +37,10 @@ class DownloadRun {
         counts_(counts),
         batch_(std::move(batch)),
         map_version_(node.view.state()->map.version),
-        pace_(batch_.bytes_per_second),
         lines_(std::move(executor), [this] { return line(); }),
-        stop_(lines_.stop().get_token()) {}
+        stop_(lines_.stop().get_token()) {
+    rate_.set(batch_.bytes_per_second);
+  }
 
   [[nodiscard]] JobLines& lines() { return lines_; }
   Task<Status> run();
@@ -60,7 +61,7 @@ class DownloadRun {
   DownloadCounts& counts_;
   const api::DownloadBatch batch_;
   const std::uint64_t map_version_;
-  Pace pace_;
+  RateLimiter rate_;
   api::DownloadProgress progress_;
   std::map<std::uint32_t, Running> running_;
   std::uint32_t next_ = 0;
@@ -115,7 +116,7 @@ Task<Status> DownloadRun::handle(std::uint32_t index) {
   }
   Running& running = running_[index];
   running.started_ns = now();
-  const DownloadRules rules{batch_.terms, pace_, stop_};
+  const DownloadRules rules{batch_.terms, rate_, stop_};
   auto ended = co_await download_object(node_, upstream_, counts_, BucketId(batch_.bucket),
                                         batch_.items[index], rules, running.transfer);
   if (!ended) co_return fail(ended.error());

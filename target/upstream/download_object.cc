@@ -56,6 +56,29 @@ api::CustomMetadata metadata_of_link(const UpstreamObject& object, const std::st
   return out;
 }
 
+/// Bytes to read at a time, at most `most`, so that no wait is much longer than a quarter of a
+/// second.
+std::size_t piece_at(std::uint64_t rate, std::size_t most) {
+  if (rate == RateLimiter::kUnlimited) return most;
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(rate / 4, std::min<std::uint64_t>(most, 256), most));
+}
+
+/// Counts `bytes` that came, and waits until more may. cancelled when told to stop.
+Task<Status> keep_rate(const TargetNode& node, const DownloadRules& rules, std::uint64_t bytes) {
+  rules.rate.spend(bytes);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    const auto wait = rules.rate.wait(node.clock.boot_time());
+    if (wait == std::chrono::nanoseconds::zero()) co_return Status();
+    timer.expires_after(std::min<std::chrono::nanoseconds>(wait, kDownloadLookEvery));
+    static_cast<void>(co_await timer.async_wait(kTuple));
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (rules.stop.stop_requested() || state.cancelled() != asio::cancellation_type::none)
+      co_return fail(Errc::cancelled, "told to stop");
+  }
+}
+
 /// A refusal or failure of the server, apart from those of this node.
 struct Refused {
   Error error;
@@ -216,7 +239,7 @@ bool LinkDownload::is_here(const UpstreamObject& object, const io::ObjectRecord&
 /// Asks for the object. `known`: what is here of it, or null.
 Task<Result<LinkDownload::Opened>> LinkDownload::open(const io::ObjectRecord* known) {
   if (known != nullptr) co_return co_await open_changed(*known);
-  if (rules_.terms.connections == 0 && !rules_.pace.is_limited())
+  if (rules_.terms.connections == 0 && rules_.rate.get() == RateLimiter::kUnlimited)
     co_return co_await UpstreamBody::open(upstream_, source_);
   CO_TRY(auto download, co_await upstream_.get(source_));
   UpstreamObject object = download.object;
@@ -241,25 +264,16 @@ Task<Result<LinkDownload::Opened>> LinkDownload::open_changed(const io::ObjectRe
                                            std::move(download));
 }
 
-/// Bytes of the body, not faster than the pace allows.
+/// Bytes of the body, not faster than the limit allows.
 Task<Result<std::size_t>> LinkDownload::read(UpstreamBody& body, std::span<std::byte> into) {
-  auto got = co_await body.read_some(into.first(rules_.pace.piece(into.size())));
+  auto got = co_await body.read_some(into.first(piece_at(rules_.rate.get(), into.size())));
   if (!got) {
     refused_ = Refused{got.error(), got.error().code != Errc::cancelled};
     co_return got;
   }
   transfer_.bytes += *got;
   counts_.bytes += *got;
-  if (!rules_.pace.is_limited()) co_return got;
-  const auto due = rules_.pace.take(*got, steady_clock::now());
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (steady_clock::now() < due) {
-    timer.expires_at(due);
-    static_cast<void>(co_await timer.async_wait(kTuple));
-    const auto state = co_await asio::this_coro::cancellation_state;
-    if (state.cancelled() != asio::cancellation_type::none)
-      co_return fail(Errc::cancelled, "told to stop");
-  }
+  CO_TRY_OK(co_await keep_rate(node_, rules_, *got));
   co_return got;
 }
 
@@ -377,12 +391,7 @@ Task<Result<DownloadEnd>> download_own(TargetNode& node, DownloadCounts& counts,
   }
   if (!*bytes) co_return DownloadEnd{Outcome::skipped, 0, ""};
   counts.bytes += **bytes;
-  const auto due = rules.pace.take(**bytes, steady_clock::now());
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (steady_clock::now() < due && !rules.stop.stop_requested()) {
-    timer.expires_after(kDownloadLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+  static_cast<void>(co_await keep_rate(node, rules, **bytes));  // it is stored already
   co_return DownloadEnd{Outcome::stored, **bytes, ""};
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/api/download.h"
+#include "target/move_limits.h"
 #include "target/node.h"
-#include "target/upstream/pace.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {
@@ -26,10 +26,10 @@ struct DownloadCounts {
   std::atomic<std::uint64_t> again{0};  ///< tries after the first one
 };
 
-/// What the objects of one batch share. The references must outlive them.
+/// Terms and limit that the objects of one batch share. The references must outlive them.
 struct DownloadRules {
   const api::DownloadTerms& terms;
-  Pace& pace;
+  RateLimiter& rate;  ///< bytes a second that may come
   std::stop_token stop;
 };
 

@@ -1,4 +1,4 @@
-// Requests of downloads, links and names; the state that a job keeps; the pace of a limit.
+// Requests of downloads, links and names; the state that a job keeps.
 
 #include "common/api/download.h"
 
@@ -8,7 +8,6 @@
 #include "common/api/custom_metadata.h"
 #include "common/api/download_batch.h"
 #include "proxy/jobs/download_state.h"
-#include "target/upstream/pace.h"
 
 using nlohmann::json;
 using tarn::api::DownloadRequest;
@@ -191,18 +190,4 @@ TEST_CASE("download: lists of the state are cut, counts are exact") {
 TEST_CASE("download: the keys of a link are the cluster's own") {
   CHECK(tarn::api::is_reserved_key(tarn::api::kLinkKey));
   CHECK(tarn::api::is_reserved_key("tarn-link-version"));
-}
-
-TEST_CASE("download: transfers that share a pace are as slow as it says together") {
-  using namespace std::chrono_literals;
-  tarn::target::Pace pace(1000);
-  const tarn::target::Pace::Time begin{1h};
-  CHECK(pace.take(500, begin) == begin + 500ms);
-  CHECK(pace.take(250, begin) == begin + 750ms);
-  CHECK(pace.take(1000, begin + 2s) == begin + 3s);  // what was not used is not saved up
-  CHECK(pace.piece(1U << 20U) == 256);
-  CHECK(tarn::target::Pace(1U << 20U).piece(1U << 20U) == 1U << 18U);
-  tarn::target::Pace endless(0);
-  CHECK(endless.take(1U << 30U, begin) == begin);
-  CHECK(endless.piece(77) == 77);
 }

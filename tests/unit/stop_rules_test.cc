@@ -1,4 +1,4 @@
-// Whether nodes may stop: what the cluster map says of it, and which objects would be unreadable.
+// Rules of a safe stop: the cluster map, and objects that would be unreadable.
 
 #include "proxy/admin/stop_rules.h"
 

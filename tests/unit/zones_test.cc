@@ -203,7 +203,8 @@ TEST_CASE("zones: a cluster that is given zones target by target moves its data 
   CHECK(moved >
         250);  // of two targets that are chosen at random, one in three pairs is of one zone
   CHECK(moved < 420);
-  // Who is down or out takes no zones away, who is to leave for good keeps none from the others.
+  // A target that is down or out takes no zones away; one that leaves for good does not prevent
+  // them.
   CHECK(zones_in_use(with_flags(map, "t1", kDown | kOut, 0)->members));
   const Ownership plain_joins = with_member(map, member("t5"));
   CHECK_FALSE(zones_in_use(plain_joins.members));

@@ -16,7 +16,7 @@ namespace tarn::cluster {
 ///   {"version":9,"members":[{"id":"t1"},{"id":"t2","weight":2.0,"drives":24,"flags":4}],
 ///    "past":[{"last":8,"without":["t1"],"with":[{"id":"t3"}],"lost":["t3"],"only_for":["t3"]}]}
 ///
-/// Left out: a weight of 1, one drive, no flags, no drive_set, no zone, that nobody lost anything,
+/// Left out: a weight of 1, one drive, no flags, no drive_set, no zone, no lost targets,
 /// and that a past set is kept for all names. The zones of a past set are those that placement
 /// used.
 [[nodiscard]] std::string encode(const Ownership& map);

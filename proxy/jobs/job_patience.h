@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "proxy/core/services.h"
+
+namespace tarn::proxy {
+
+/// Waits of a job's driver between rounds in which no target could do anything: longer each time,
+/// and for 30 s in all, which is longer than a lease and a restart. Used on one loop.
+class JobPatience {
+ public:
+  /// `services` must outlive it. `job`: its id.
+  JobPatience(const Services& services, std::string job)
+      : services_(services), job_(std::move(job)) {}
+
+  /// True if the same request may succeed a moment later.
+  [[nodiscard]] static bool may_pass(Errc code);
+  /// Something has been done: the next wait is the first one again.
+  void worked();
+  /// The job goes on without what could not be done: it waits for 2 s only from now on.
+  void shorten() { is_short_ = true; }
+  /// Waits before the next round. `why`: what stands against it. cancelled when a user stops the
+  /// job, unavailable when nothing has been done for too long.
+  Task<Status> wait(std::string why);
+
+ private:
+  static constexpr std::chrono::milliseconds kPauseFirst{50};
+
+  const Services& services_;
+  const std::string job_;
+  std::optional<std::chrono::steady_clock::time_point> stuck_since_;
+  std::chrono::milliseconds pause_ = kPauseFirst;
+  bool is_short_ = false;
+};
+
+}  // namespace tarn::proxy
