@@ -12,7 +12,6 @@ from harness import attribute, client
 from harness.coded import KIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
-from latency import forget_pages, measures_time, percentile
 from load import Crowd
 from stage import DRIVE_ERRORS, Churn
 
@@ -144,48 +143,3 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
         wait_until(lambda name=name: is_read(name), 60, f"{name} is read without {other}")
     read_all()
     assert reads() >= SLICE, "nothing was needed of the slow drive"
-
-
-@measures_time
-@pytest.mark.skipif(bool(disks.why_no_loop("ext4") or disks.why_no_fuse()), reason="needs loop devices and FUSE")
-def test_a_slow_drive_costs_readers_of_coded_objects_nothing_once_it_is_known(make_stage, seed):
-    """C11: the slowest of a hundred GETs takes at most twice as long as with all drives well."""
-    rng = seeded(seed, "slow reads")
-    stage = make_stage(targets=3, drives=2, fs="ext4", recording=True)
-    cluster = stage.cluster
-    cluster.expect_errors(DRIVE_ERRORS)
-    cluster.create_bucket("cut", props("striped", 2, 1))
-    wait_until_home(cluster)
-    bodies = {f"n-{i:02}": rng.randbytes(1000 * KIB) for i in range(40)}
-    for name, body in bodies.items():
-        assert cluster.put("cut", name, body).status == 200
-
-    def read_all():
-        times = []
-        for name in rng.sample(sorted(bodies), len(bodies)):
-            for target in cluster.targets():
-                for path in stage.data_files(target):
-                    forget_pages(path[0])
-            begun = time.monotonic()
-            answer = cluster.get("cut", name)
-            times.append(time.monotonic() - begun)
-            assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.200}"
-        return percentile(times, 0.95)
-
-    healthy = read_all()
-    disk = stage.disks["t1"][rng.randrange(2)]
-    disk.daemon.rule(f"delay any always ms={DELAY_MS}")
-    unknown = read_all()
-    try:
-        end = time.monotonic() + 60
-        while cluster.metric("t1", "tarn_drive_slow", drive=str(disk.mountpoint)) != 1:
-            assert time.monotonic() < end, "the drive is not said to be slow"
-            read_all()
-        known = read_all()
-    finally:
-        disk.daemon.clear()
-    delayed = sum(count for key, count in disk.daemon.stats().items() if key.startswith("delay"))
-    print(f"injected: {delayed} requests took {DELAY_MS} ms longer; 95 of 100 GETs took at most {1000 * healthy:.1f} ms with all drives well, "
-          f"{1000 * unknown:.1f} ms before the drive was known to be slow, {1000 * known:.1f} ms since")
-    assert unknown > healthy + DELAY_MS / 1000 / 2, "the drive was not slow"
-    assert known < 2 * healthy
