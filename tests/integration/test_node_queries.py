@@ -58,8 +58,13 @@ def test_a_lost_drive_shows(make_cluster):
     drive.rename(drive.with_name("gone"))
     cluster.expect_errors(r"drive")
     try:
-        wait_until(lambda: status_of(cluster, "t1")["cluster"]["flags"] & (1 << 13), 15, "the flag is up")
-        paths = query(cluster, "/v1/cluster?what=mountpaths").json()[cluster.nodes["t1"]["id"]]
+        def mountpaths():
+            return query(cluster, "/v1/cluster?what=mountpaths").json()[cluster.nodes["t1"]["id"]]
+
+        wait_until(lambda: status_of(cluster, "t1")["cluster"]["flags"] & (1 << 13), 60, "the flag is up")
+        # "out" until the target lets go of it, when its index was the first to notice.
+        wait_until(lambda: mountpaths()["states"][str(drive)] == "missing", 60, "it is missing")
+        paths = mountpaths()
         assert str(drive) in paths.pop("notes")[str(drive)], "why it is out"
         assert paths.pop("states") == {str(cluster.drives("t1")[0]): "up", str(drive): "missing"}
         assert paths == {"available": [str(cluster.drives("t1")[0])], "waiting_dd": [], "disabled": [str(drive)]}
