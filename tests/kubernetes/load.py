@@ -74,9 +74,9 @@ class Load:
     def run(self):
         for number in range(OBJECTS):
             self.write(number)
-        print("ready", flush=True)
+        print("ready" if self.stored else f"nothing stored: {self.failures[:3]}", flush=True)
         number = 0
-        while not self.ends:
+        while self.stored and not self.ends:
             number += 1
             if number % 10 == 0:
                 self.write(OBJECTS + number)

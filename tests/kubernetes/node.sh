@@ -6,7 +6,7 @@ number=$1 cluster=$2 programs=$3 images=$4 gateway=$5
 node=$cluster/n$number
 run=/run/tarn-kubernetes/n$number
 mount --make-rshared /
-mkdir -p "$node"/{log,pid,cni,sysctl} "$run"
+mkdir -p "$node"/{log,pid,cni,sysctl,pod-logs,container-logs} "$run"
 
 # kubelet sets these. It gets files of its own, so that the machine keeps its settings.
 for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
@@ -17,6 +17,9 @@ for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/p
 done
 echo "nameserver $gateway" >"$node/resolv.conf"
 mount --bind "$node/resolv.conf" "$(readlink -f /etc/resolv.conf)"
+# Logs of its own, see podLogsDir: a kubelet deletes those of all pods that are not its own.
+mkdir -p /var/log/containers
+mount --bind "$node/container-logs" /var/log/containers
 
 # A cgroup for each kubelet: one that shares it deletes the pods of the other.
 for hierarchy in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do
@@ -64,6 +67,7 @@ clusterDNS: ["$gateway"]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://$run/containerd.sock
 localStorageCapacityIsolation: false
+podLogsDir: $node/pod-logs
 evictionHard: {memory.available: 200Mi}
 resolvConf: $node/resolv.conf
 nodeStatusUpdateFrequency: 2s
