@@ -40,7 +40,7 @@ EVERYTHING = {
     "etcd": {"external": {"endpoints": ["https://e1:2379", "https://e2:2379"], "tlsSecret": "etcd-tls", "clientCertificate": True,
                           "user": "tarn", "passwordSecret": "etcd-user"}},
     "image": {"pullSecrets": ["registry"]}, "serviceAccountName": "storage",
-    "secret": {"existingSecret": "kept"},
+    "secret": {"existingSecret": "kept"}, "test": {"deletePod": True},
     "networkPolicy": {"clients": [{"namespaceSelector": {"matchLabels": {"team": "train"}}}]},
     "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"r": "s"}}, "prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
 }
@@ -234,6 +234,7 @@ def test_reordered_values_render_the_same(helm, profile, tmp_path):
     (["--set", "etcd.replicas=2"], "value must be one of"),
     (["--set", "security.runAsUser=0"], "minimum"),
     (["--set", "targets.antiAffinity=hard"], "value must be one of"),
+    (["--set", "test.deletePod=true,targets.replicas=1"], "test.deletePod needs two targets"),
     (["--set", "targets.zone.mode=label"], "value must be one of"),
     (["--set", "targets.zone.nodeLabel=a b"], "does not match pattern"),
     (["--set", "targets.publicAddress.mode=loadBalancer"], "/targets/publicAddress/url"),
@@ -379,7 +380,7 @@ def test_variables_of_ours_are_known(helm, everything):
 
 def test_scripts_are_sound():
     scripts = sorted((CHART / "files").glob("*.sh"))
-    assert len(scripts) == 5
+    assert len(scripts) == 6
     result = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, timeout=guarded(60))
     assert result.returncode == 0, result.stdout
 
@@ -441,6 +442,18 @@ def test_each_target_has_a_load_balancer_of_its_own(helm):
         service = find(objects, "Service", f"-target-{number}")
         assert service["spec"]["type"] == "LoadBalancer"
         assert service["metadata"]["annotations"] == {"external-dns.alpha.kubernetes.io/hostname": f"target-{number}.data.example.com"}
+
+
+def test_only_a_test_that_is_asked_for_may_delete_a_pod(helm):
+    """tests/kubernetes runs it."""
+    assert not [each for each in helm.objects() if each["kind"] in ("Role", "RoleBinding")]
+    assert not [each for each in helm.objects("--set-json", "test=null") if each["kind"] in ("Role", "RoleBinding")]
+    objects = helm.objects("--set", "test.deletePod=true,targets.replicas=5")
+    check_restricted(objects)
+    assert find(objects, "Role", "-test-gone")["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["tarn-target-4"], "verbs": ["get", "delete"]}]
+    _, spec = pod_of(find(objects, "Pod", "-test-gone"))
+    assert spec["serviceAccountName"] == find(objects, "RoleBinding", "-test-gone")["subjects"][0]["name"]
 
 
 # --- zones of targets -----------------------------------------------------------------------------------------------

@@ -200,6 +200,18 @@ capabilities:
     - {name: run, mountPath: /run/tarn}
 {{- end }}
 
+{{/* Volume: a token of the API and the certificate of its server. */}}
+{{- define "tarn.apiVolume" -}}
+- name: api
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken: {path: token, expirationSeconds: 600}
+      - configMap:
+          name: kube-root-ca.crt
+          items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+
 {{/* Fields of all pods. Call with (list $ SERVICE-ACCOUNT). */}}
 {{- define "tarn.podFields" -}}
 automountServiceAccountToken: false
