@@ -4,7 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -33,6 +35,19 @@ constexpr std::uint64_t kLingerBytesMax = 64U << 20U;
 /// As kTuple, of which every use is a coroutine of its own.
 constexpr auto kTupleInPlace = asio::as_tuple(asio::deferred);
 constexpr auto kLingerTime = std::chrono::milliseconds(500);
+constexpr auto kUnacknowledgedLookEvery = std::chrono::milliseconds(20);
+
+/// Number of bytes that were sent, which the peer's machine has not confirmed. 0 once the
+/// connection is lost.
+int unacknowledged_bytes(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  int bytes = 0;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+      info.tcpi_state == TCP_CLOSE || ::ioctl(socket, SIOCOUTQ, &bytes) != 0)
+    return 0;
+  return bytes;
+}
 
 }  // namespace
 
@@ -87,6 +102,7 @@ void Connection::sweep(SteadyTime now) {
 
 void Connection::stop(bool at_once) {
   stopping_ = true;
+  if (at_once) cut_ = true;
   if (pause_ != nullptr) pause_->cancel();
   if (listens_ != nullptr) listens_->wake();
   if (!at_once && phase_ != Phase::idle) return;
@@ -415,6 +431,25 @@ Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   co_await asio::post(socket_.get_executor(), asio::use_awaitable);  // the timer's handler has run
 }
 
+/// Waits until the peer's machine has all that was sent. The kernel would go on after the end of
+/// the process, but the network of a container ends with it, and then the peer waits for the rest
+/// until its keepalive gives up. What is not taken until stop(true) is cut, so that the peer sees
+/// it.
+Task<void> Connection::hand_over_sent() {
+  const int fd = socket_.native_handle();
+  if (unacknowledged_bytes(fd) == 0) co_return;
+  error_code ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  asio::steady_timer timer(socket_.get_executor());
+  pause_ = &timer;
+  while (!cut_ && unacknowledged_bytes(fd) > 0) {
+    timer.expires_after(kUnacknowledgedLookEvery);
+    co_await timer.async_wait(kTuple);
+  }
+  pause_ = nullptr;
+  if (unacknowledged_bytes(fd) > 0) socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+}
+
 Task<void> Connection::run() {
   co_await asio::this_coro::throw_if_cancelled(false);
   bool unread_body = false;
@@ -449,6 +484,7 @@ Task<void> Connection::run() {
     timed_out_ = false;
     co_await linger(left);
   }
+  if (stopping_) co_await hand_over_sent();
   error_code ignored;
   socket_.close(ignored);
 }

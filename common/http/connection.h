@@ -66,7 +66,8 @@ class Connection {
   void sweep(SteadyTime now);
   /// True if the peer is waited for in the middle of a request or an answer.
   [[nodiscard]] bool is_timed() const { return phase_ == Phase::head || phase_ == Phase::waiting; }
-  /// Ends the connection now when it waits for a request, or in any case.
+  /// Ends the connection when it waits for a request and its peer has all answers, or in any case
+  /// (`at_once`).
   void stop(bool at_once);
 
   // For Exchange.
@@ -105,6 +106,7 @@ class Connection {
   void observe(const Exchange& exchange, const Status& result);
   Task<void> refuse(Error error);
   Task<void> linger(std::optional<std::uint64_t> left);
+  Task<void> hand_over_sent();
   void enter(Phase phase) { enter(phase, std::chrono::steady_clock::now()); }
   void enter(Phase phase, SteadyTime now);
   void moved(std::size_t bytes) { window_bytes_ += bytes; }
@@ -125,6 +127,7 @@ class Connection {
   bool probed_ = false;  ///< probe_when_silent() was called
   bool timed_out_ = false;
   bool stopping_ = false;
+  bool cut_ = false;  ///< stop(true) was called
 };
 
 }  // namespace tarn::http

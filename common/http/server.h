@@ -68,8 +68,9 @@ class Server {
   /// "http://10.0.0.5:8080", "http://[::1]:8080". A listener at all addresses (0.0.0.0, ::) is
   /// called at `own`, if that is of its kind; else at 127.0.0.1, from this machine.
   [[nodiscard]] std::string url(const std::string& own = "") const;
-  /// Stops accepting, lets running exchanges end for at most `grace`, closes idle connections at
-  /// once and the rest after it. Blocks; not from a loop. Idempotent.
+  /// Stops accepting, lets running exchanges end for at most `grace` and what was sent arrive,
+  /// closes idle connections at once and resets the rest after it. Blocks; not from a loop.
+  /// Idempotent.
   void stop(std::chrono::milliseconds grace);
   /// From now on the waiting times and the least rate of `limits` hold, also for connections that
   /// are open; its other fields are those of the start. Any thread.
