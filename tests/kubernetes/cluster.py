@@ -136,20 +136,31 @@ def build_images(programs):
         export_image("pause:1")
     if not (IMAGES / "reader.tar").exists():
         build_reader(context)
+    for version in ("0", "1", "2"):
+        (IMAGES / f"tarn-{version}.tar").unlink(missing_ok=True)
+    build_tarn_image("1", REPOSITORY, programs)
+    buildah("tag", "localhost/tarn:1", "localhost/tarn:2")  # another version, for upgrades
+    export_tarn_image("2")
+
+
+def build_tarn_image(version, tree, programs):
+    """localhost/tarn:VERSION, of compiled programs and of the Containerfile of a source tree."""
     # A context of its own: the programs that were built, wherever they are.
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)
     (source / "build/release/bin").mkdir(parents=True)
     (source / "deploy").mkdir()
-    shutil.copy(REPOSITORY / "deploy/install-deps", source / "deploy")
+    shutil.copy(tree / "deploy/install-deps", source / "deploy")
     for name in ("tarn", "tarn-proxy", "tarn-target"):
         shutil.copy(programs / name, source / "build/release/bin")
-    build_image("tarn:1", REPOSITORY / "deploy/Containerfile", source, "--build-arg", "BASE=localhost/debian:12", "--build-arg", "PROGRAMS=ready")
-    buildah("tag", "localhost/tarn:1", "localhost/tarn:2")  # another version, for upgrades
-    for name in ("tarn:1", "tarn:2"):
-        (IMAGES / "tarn.tar").unlink(missing_ok=True)
-        export_image(name)
-        (IMAGES / "tarn.tar").rename(IMAGES / f"{name.replace(':', '-')}.tar")
+    build_image(f"tarn:{version}", tree / "deploy/Containerfile", source, "--build-arg", "BASE=localhost/debian:12", "--build-arg", "PROGRAMS=ready")
+    export_tarn_image(version)
+
+
+def export_tarn_image(version):
+    (IMAGES / "tarn.tar").unlink(missing_ok=True)
+    export_image(f"tarn:{version}")
+    (IMAGES / "tarn.tar").rename(IMAGES / f"tarn-{version}.tar")
 
 
 def namespaces():
