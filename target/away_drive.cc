@@ -140,11 +140,11 @@ std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store, const O
 }
 
 bool sees_all(const TargetNode& node, const ObjectName& name) {
-  if (!others_know(node, name)) return true;
+  if (!pieces_of(node, name.bucket).many()) return true;
   if (name.copies > 0) return node.store.mirror().sees_all(name.bucket, name.copies);
   const Drive* home = node.store.home_of(name.uname);
   if (is_gone(home)) return false;
-  return node.store.mirror().standing(*home) == Standing::good || !any_away(node.store);
+  return !node.store.mirror().may_be_misplaced(*home) || !any_away(node.store);
 }
 
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name) {
@@ -191,6 +191,7 @@ Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located>
     // That look-ups visit it is as durable as the note that the other one is behind
     // (Mirror::remember).
     drives.front()->expect_foreign();
+    CO_TRY_OK(co_await node.store.note_misplaced(name));
     present.push_back({drives.front().get(), {}});
   }
   co_return co_await node.store.remove(std::move(name), std::move(present), std::move(tombstone));

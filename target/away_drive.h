@@ -15,8 +15,9 @@ namespace tarn::target {
 /// The drives that take new files, in the order in which placement prefers them for the name.
 [[nodiscard]] std::vector<std::shared_ptr<Drive>> drives_for(const ObjectStore& store,
                                                              const ObjectName& name);
-/// Whether what the drives that are there show of a name is the newest that this target has. When
-/// not, nobody here vouches for it, and a home of the name is asked.
+/// True if the drives in service surely show the newest version of a name that this target has:
+/// its place is in service, and no drive is away on which it may be misplaced. If false, another
+/// replica is asked. Always true in buckets that never had copies on nodes.
 [[nodiscard]] bool sees_all(const TargetNode& node, const ObjectName& name);
 /// ObjectStore::find_all(), or where not all is seen, what is.
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name);

@@ -406,6 +406,7 @@ Task<void> keep_mirrors(TargetNode& node) {
   std::string drives;
   HangPatience patience;
   auto not_before = std::chrono::steady_clock::now();
+  static_cast<void>(co_await mirror.save_remembered());
   while (true) {
     timer.expires_at(next_tick(kBucketMirrorLookEvery));
     co_await timer.async_wait(asio::use_awaitable);

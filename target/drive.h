@@ -100,6 +100,10 @@ class Drive {
   /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
   [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
+  /// Sets may_hold_foreign(), and keeps it set as long as what is returned lives.
+  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> foreign_comes() {
+    return std::make_unique<OverflowMark::Coming>(overflow_);
+  }
   /// Whether a record belongs on this drive; false also when nobody can say.
   using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
   /// Looks at every record, tombstones too. When all belong here, and none that does not came

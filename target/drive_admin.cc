@@ -244,6 +244,8 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves)
   CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
                                            {any_mirrored(), holds_some(*drive)}));
   CO_TRY_OK(co_await enters(drive, *state));
+  // Once more: a walk that ended just now may have taken away what comes() has noted.
+  CO_TRY_OK(co_await store_.mirror().misplaces_all());
   if (moves) node_.resilver.ask(By::drives);
   drive_admin_log().info("drive attached drive={}", path);
   co_return Status();
@@ -310,6 +312,9 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     if (place.path == path) next.gone[uuid] = {path, seconds_of(clock_.wall_time())};
   note_change(next);
   Status saved = co_await store_.mirror().goes(path, {any_mirrored(), holds_some, true});
+  // Its names live on the others from here on, wherever some lie.
+  if (saved && (drive == nullptr || !drive->vacating()))
+    saved = co_await store_.mirror().misplaces_all();
   const std::uint64_t drive_set = next.drive_set;
   if (saved) saved = co_await keep_list(std::move(next));
   if (!saved) {
@@ -337,7 +342,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
   else
     store_.forget_missing(path);
   hooks_.changed();
-  if (!holds_some && store_.may_hold_foreign()) node_.resilver.ask(By::drives);
+  if (store_.may_hold_foreign()) node_.resilver.ask(By::drives);
   drive_admin_log().warn("drive detached drive={} gives_up={}", path, holds_some);
   co_return Status();
 }
@@ -374,7 +379,7 @@ Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   drive.set_disabled(true);
   // While it was in use, a look that found nothing changed may have taken the mark away.
   CO_TRY_OK(co_await store_.mirror().goes(drive.path(), {false, holds_some}));
-  if (!emptied && drive.vacating()) store_.set_vacating(drive, false);
+  if (!emptied && drive.vacating()) CO_TRY_OK(co_await set_vacating(drive, false));
   store_.close_idle(drive);
   hooks_.changed();
   drive_admin_log().warn("drive disabled drive={}", drive.path());
@@ -403,13 +408,14 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
   if (was_disabled || was_leaving) CO_TRY_OK(co_await save(std::move(next)));
   // Others may have newer versions of what lies there, and what belongs there from now on.
   if (drive->vacating())
-    store_.set_vacating(*drive, false);
+    CO_TRY_OK(co_await set_vacating(*drive, false));
   else if (was_disabled)
     store_.expect_foreign();
   drive->set_disabled(false);
   if (was_away) {
     store_.attach(drive);
     hooks_.in_service(drive);
+    CO_TRY_OK(co_await store_.mirror().misplaces_all());
   }
   if (was_disabled || was_leaving) {
     store_.mirror().disturb();

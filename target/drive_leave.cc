@@ -132,7 +132,7 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   next.leaving[drive.path()] = then;
   CO_TRY_OK(co_await save(std::move(next)));
   if (known) co_return Status();
-  store_.set_vacating(drive, true);
+  CO_TRY_OK(co_await set_vacating(drive, true));
   store_.mirror().disturb();
   node_.resilver.ask(By::order);
   drive_leave_log().warn("drive is to be emptied drive={} objects={} pieces={} bytes={}",
@@ -140,12 +140,20 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   co_return Status();
 }
 
+/// Names have other homes from here on. That is noted once more after it: a walk that found all in
+/// place meanwhile may have taken the first note away.
+Task<Status> DriveAdmin::set_vacating(Drive& drive, bool vacating) {
+  CO_TRY_OK(co_await store_.mirror().misplaces_all());
+  store_.set_vacating(drive, vacating);
+  co_return co_await store_.mirror().misplaces_all();
+}
+
 /// It was to leave.
 Task<Status> DriveAdmin::stay(Drive& drive) {
   DriveList next = list();
   next.leaving.erase(drive.path());
   CO_TRY_OK(co_await save(std::move(next)));
-  store_.set_vacating(drive, false);
+  CO_TRY_OK(co_await set_vacating(drive, false));
   store_.mirror().disturb();
   node_.resilver.ask(By::drives);
   drive_leave_log().info("drive stays drive={}", drive.path());

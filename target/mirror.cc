@@ -65,6 +65,11 @@ void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> mi
                       std::string directory) {
   // Others may have taken the names of a drive that is behind, and have not noted it themselves.
   if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_foreign();
+  // An older release has not noted whose they are.
+  if (ledger.misplaced.empty() && store_.may_hold_foreign()) {
+    for (const auto& drive : store_.drives()) ledger.misplaced.insert(drive->id());
+    for (const auto& [path, id] : missing_ids) ledger.misplaced.insert(id);
+  }
   const std::lock_guard lock(mutex_);
   ledger_ = std::move(ledger);
   missing_ids_ = std::move(missing_ids);
@@ -89,6 +94,12 @@ std::set<std::string> Mirror::behind() const {
 bool Mirror::outdated(const Drive& drive) const {
   const std::lock_guard lock(mutex_);
   return ledger_.outdated.contains(drive.id());
+}
+
+bool Mirror::may_be_misplaced(const Drive& home) const {
+  const std::lock_guard lock(mutex_);
+  return ledger_.behind.contains(home.id()) ||
+         (ledger_.misplaced.contains(home.id()) && SAFETY("safety.misplaced_noted"));
 }
 
 bool Mirror::any_behind() const {
@@ -323,6 +334,9 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes) {
 Task<Status> Mirror::comes(Drive& drive, MirrorLedger remembered, Misses misses) {
   if (misses.with_copies) remembered.behind.insert(drive.id());
   if (misses.single) remembered.outdated.insert(drive.id());
+  ++misplacings_;
+  remembered.misplaced.merge(all_ids());
+  remembered.misplaced.insert(drive.id());
   // It may bring names of which no other drive has a copy.
   CO_TRY_OK(co_await note_fewer_everywhere(&drive));
   co_return co_await note(std::move(remembered), &drive);
@@ -382,6 +396,67 @@ Task<Status> Mirror::note(MirrorLedger more, Drive* comes) {
     for (const std::string& drive : *drives)
       obs::log("target").warn("drive is behind: names change without it id={}", drive);
   co_return co_await save_ledger(std::move(next), comes);
+}
+
+/// Unlike note(), no pass over mirrored buckets is due for it.
+Task<Status> Mirror::note_misplaced(std::set<std::string> drives) {
+  ++misplacings_;
+  const auto lacks_some = [&](const MirrorLedger& ledger) {
+    return !std::includes(ledger.misplaced.begin(), ledger.misplaced.end(), drives.begin(),
+                          drives.end());
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lacks_some(ledger_)) co_return Status();
+  }
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next = ledger();
+  if (!lacks_some(next)) co_return Status();
+  next.misplaced.merge(drives);
+  obs::log("target").info("names are misplaced drives={}", next.misplaced.size());
+  co_return co_await save_ledger(std::move(next));
+}
+
+Task<Status> Mirror::misplaces(std::string path) {
+  const auto drive = store_.drive_at(path);
+  std::string id = drive != nullptr ? drive->id() : id_of_missing(path);
+  if (id.empty()) co_return Status();
+  co_return co_await note_misplaced({std::move(id)});
+}
+
+std::set<std::string> Mirror::all_ids() const {
+  std::set<std::string> out;
+  for (const auto& drive : store_.drives()) out.insert(drive->id());
+  for (const auto& [path, why] : store_.missing())
+    if (std::string id = id_of_missing(path); !id.empty()) out.insert(std::move(id));
+  return out;
+}
+
+Task<Status> Mirror::misplaces_all() { co_return co_await note_misplaced(all_ids()); }
+
+Task<Status> Mirror::save_remembered() {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  if (ledger().misplaced.empty()) co_return Status();
+  co_return co_await save_ledger(ledger());
+}
+
+Task<Status> Mirror::all_in_place(std::uint64_t misplacings) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  const auto drives = store_.drives();
+  const bool all_there = store_.missing().empty() &&
+                         std::all_of(drives.begin(), drives.end(),
+                                     [](const auto& drive) { return drive->in_service(); });
+  MirrorLedger next = ledger();
+  if (next.misplaced.empty() || !all_there || store_.may_hold_foreign()) co_return Status();
+  {
+    // First: a name that is misplaced from here on is noted anew, after this.
+    const std::lock_guard lock(mutex_);
+    if (misplacings_.load() != misplacings) co_return Status();
+    ledger_.misplaced.clear();
+  }
+  next.misplaced.clear();
+  obs::log("target").info("all names are in place");
+  co_return co_await save_ledger(std::move(next));
 }
 
 Task<Status> Mirror::caught_up(std::set<std::string> drives) {

@@ -86,6 +86,8 @@ class Mirror {
   [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
   /// Whether so few drives are away that each name of the bucket, if it exists here, is seen.
   [[nodiscard]] bool sees_all(BucketId bucket, std::uint8_t copies) const;
+  /// Saves what remember() has concluded. Called once, at the start.
+  Task<Status> save_remembered();
   /// A pass found that many copies of all names, with every drive there, and nothing has changed
   /// since `disturbances` were counted: durably noted. Does nothing otherwise.
   Task<Status> complete(std::map<BucketId, std::uint8_t> copies, std::uint64_t disturbances);
@@ -93,6 +95,20 @@ class Mirror {
   [[nodiscard]] Standing standing(const Drive& drive) const;
   /// Whether others may have newer versions of names without copies than `drive`.
   [[nodiscard]] bool outdated(const Drive& drive) const;
+  /// True if the newest version of a name that lives on `home`, and has no copies on drives, may
+  /// lie on another drive alone: `home` is behind, or some of its names are misplaced.
+  [[nodiscard]] bool may_be_misplaced(const Drive& home) const;
+  /// Notes durably that names which live on the drive at `path` are misplaced. Called before such a
+  /// name is stored on another drive, which is marked (Drive::expect_foreign) before the call.
+  /// Returns at once when it is noted already.
+  Task<Status> misplaces(std::string path);
+  /// The same for all drives, there or not: names live elsewhere from here on. Called before that.
+  Task<Status> misplaces_all();
+  /// Number of calls of the two.
+  [[nodiscard]] std::uint64_t misplacings() const { return misplacings_.load(); }
+  /// Notes durably that no name is misplaced, when all drives are in service, none may hold what
+  /// belongs elsewhere, and nothing has been misplaced since `misplacings` were counted.
+  Task<Status> all_in_place(std::uint64_t misplacings);
   /// Whether any drive, there or not, is behind.
   [[nodiscard]] bool any_behind() const;
   /// These have caught up with everything: durably noted.
@@ -104,7 +120,8 @@ class Mirror {
     bool for_good = false;  ///< what lies on it counts as a copy no more
   };
   /// Before a drive is put into the set, or taken out of it or of service: from here on it is
-  /// behind, since names change without it, and what it remembers of others counts.
+  /// behind, since names change without it, and what it remembers of others counts. One that comes
+  /// becomes the place of names: they are misplaced, as after misplaces_all().
   Task<Status> comes(Drive& drive, MirrorLedger remembered, Misses misses);
   Task<Status> goes(std::string path, Misses misses);
   /// Before one that was lost, and not given up, is put back into the set: what changed without it
@@ -132,6 +149,9 @@ class Mirror {
   Task<Survey> survey(const ObjectName& name, Patience patience);
   Task<Status> note_behind(std::set<std::string> drives);
   Task<Status> note(MirrorLedger more, Drive* comes = nullptr);
+  Task<Status> note_misplaced(std::set<std::string> drives);
+  /// Of all drives, there or not.
+  [[nodiscard]] std::set<std::string> all_ids() const;
   Task<Status> note_fewer(BucketId bucket, std::size_t copies);
   Task<Status> note_fewer_everywhere(Drive* comes = nullptr);
   /// `comes`: a further drive that shall know.
@@ -169,6 +189,7 @@ class Mirror {
   NameLocks committing_;  // a name from the first record of a change to its last
   NameLocks ledger_lock_;
   std::atomic<std::uint64_t> disturbances_{1};
+  std::atomic<std::uint64_t> misplacings_{0};
   std::map<std::string, std::string> missing_ids_;  // path -> uuid
   std::string directory_;                           // of the node, where the ledger is written, too
   mutable std::mutex mutex_;                        // guards what follows

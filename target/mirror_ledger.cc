@@ -20,7 +20,8 @@ void MirrorLedger::agree(const MirrorLedger& other) {
 }
 
 std::string MirrorLedger::json() const {
-  nlohmann::json out{{"format", 1}, {"behind", behind}, {"outdated", outdated}};
+  nlohmann::json out{
+      {"format", 1}, {"behind", behind}, {"outdated", outdated}, {"misplaced", misplaced}};
   for (const auto& [bucket, copies] : complete)
     out["complete"][std::to_string(raw(bucket))] = copies;
   return out.dump(2) + "\n";
@@ -32,8 +33,9 @@ Result<MirrorLedger> MirrorLedger::parse(std::string_view text) {
     if (in.at("format") != 1) return fail(Errc::corrupt, "mirror.json has an unknown format");
     MirrorLedger out;
     in.at("behind").get_to(out.behind);
-    // Older files have neither.
+    // Older files lack these.
     out.outdated = in.value("outdated", out.outdated);
+    out.misplaced = in.value("misplaced", out.misplaced);
     const auto complete = in.value("complete", nlohmann::json::object());
     for (const auto& [bucket, copies] : complete.items())
       out.complete[BucketId{std::stoull(bucket)}] = copies.get<std::uint8_t>();

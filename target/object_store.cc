@@ -164,6 +164,11 @@ void ObjectStore::forget_missing(const std::string& path) {
   replace_set(make_set(before->drives, std::move(missing), before->places));
 }
 
+Task<Status> ObjectStore::note_misplaced(const ObjectName& name) {
+  const auto set = set_.get();
+  co_return co_await mirror_.misplaces(set->places[set->order(name).front()].path);
+}
+
 std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) const {
   return cluster::placement_order(candidates, cluster::placement_digest(name.uname));
 }
@@ -319,6 +324,11 @@ Task<Status> ObjectStore::publish(ObjectName name, WorkFile& file, io::ObjectAtt
   Drive& drive = file.drive();
   const auto set = set_.get();
   const bool foreign = set->places[set->order(name).front()].path != drive.path();
+  std::unique_ptr<OverflowMark::Coming> coming;
+  if (foreign) {
+    coming = drive.foreign_comes();
+    CO_TRY_OK(co_await note_misplaced(name));
+  }
   std::optional<io::ObjectRecord> replaced;
   for (const Located& other : others) {
     if (other.drive == &drive) {

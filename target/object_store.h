@@ -66,6 +66,9 @@ class ObjectStore {
   [[nodiscard]] bool may_hold_foreign() const;
   /// Marks all drives as may_hold_foreign().
   void expect_foreign();
+  /// Notes durably that a name, one without copies on drives, is about to lie on another drive than
+  /// its home (Mirror::misplaces). That other drive is marked before.
+  Task<Status> note_misplaced(const ObjectName& name);
 
   /// What is particular to mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }

@@ -127,6 +127,9 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   for (const auto& [path, why] : plan.missing)
     open_drives_log().error("drive missing path={} why={}", path, why);
   for (const DrivePlan::Use& use : plan.use) {
+    // Other drives than before: names live elsewhere now.
+    if (use.may_hold_foreign)
+      for (const auto& [uuid, place] : use.identity.siblings) opened.ledger.misplaced.insert(uuid);
     auto drive = open(std::move(files[use.path]), use, state);
     const bool is_disabled = list.disabled.contains(use.path);
     if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {

@@ -186,6 +186,7 @@ ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std
 }
 
 Task<Status> clear_foreign_marks(TargetNode& node) {
+  const std::uint64_t misplacings = node.store.mirror().misplacings();
   for (const auto& drive : node.store.drives()) {
     if (!drive->may_hold_foreign() || node.store.mirror().any_behind()) continue;
     const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
@@ -197,7 +198,7 @@ Task<Status> clear_foreign_marks(TargetNode& node) {
     CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));
     if (cleared) obs::log("target").info("overflow mark cleared drive={}", drive->path());
   }
-  co_return Status();
+  co_return co_await node.store.mirror().all_in_place(misplacings);
 }
 
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {

@@ -3,6 +3,7 @@ D1, A4)."""
 
 import collections
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from copies import ON_NODES, Reading, copies_of, files_of, put_all, wait_full
 from disks import seeded
 from doses import dose
 from harness import attribute, jobs
+from harness import client as http
 from harness.nodes import stored_map, wait_until_home
 from harness.waiting import scaled, wait_until
 from history import now_ns
@@ -42,6 +44,11 @@ def start(make_stage, **options):
     put_all([stage.client(f"f{i}") for i in range(8)], "two", NAMES, 20_000)
     wait_until_home(stage.cluster)
     return stage
+
+
+def configure(cluster, *settings):
+    answer = http.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?{'&'.join(settings)}", b"", expect=False)
+    assert answer.status == 200, answer.body
 
 
 def readers(stage, seed, timeout=30):
@@ -353,6 +360,62 @@ def test_copies_of_a_drive_that_died_are_made_again_without_an_operator(make_sta
                "nothing is left to be made")
     print(f"injected: a drive of {target} with {len(lost)} copies died, {giver} killed with {left} still to be made; detected: "
           f"{max(each['objects'] for each in shown)} and more made again, all after {seconds:.0f} s; nothing old when the drive was back")
+
+
+@needs_ext4
+def test_a_target_whose_misplaced_copies_are_away_does_not_show_older_ones(make_stage, seed):
+    """D1: a drive is away while its names are written, so that the new versions lie on the other drive. It is back and has caught up, and
+    before they have moved home the other one dies. A third target still has the versions of before. While the last target with the
+    new ones is down as well, the answer is 503."""
+    rng = seeded(seed, "misplaced copies")
+    stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, settings={"resilver.enabled": "false"})
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DEAD_DRIVE)
+    target, (home, other) = rng.choice(cluster.targets()), rng.sample([0, 1], 2)
+    home, other = stage.disks[target][home], stage.disks[target][other]
+    owned = attribute.objects([home.mountpoint], "two").keys() & {name for name in NAMES if cluster.owner("two", name) == target}
+    homes = copies_of(cluster, sorted(owned))
+    second = homes[min(owned)][-1] if homes[min(owned)][0] == target else homes[min(owned)][0]
+    (third,) = set(cluster.targets()) - {target, second}
+    names = sorted(name for name in owned if set(homes[name]) == {target, second})
+    drive_up = lambda disk: cluster.metric(target, "tarn_drive_up", drive=str(disk.mountpoint))
+    holds = lambda node, name: name in attribute.objects(cluster.drives(node), "two")
+
+    configure(cluster, "rebalance.enabled=false")
+    stage.kill(target)
+    wait_until(lambda: flags_of(cluster, target) & DOWN, TERM + 6, "the target is down")
+    for name in names:
+        wait_until(lambda name=name: judge.put("two", name, 3000).status == 200, 15, f"{name} is written")
+    stage.start(target)
+    wait_until(lambda: not flags_of(cluster, target) & DOWN, 15, "the target is up")
+    home.power_cut()
+    wait_until(lambda: drive_up(home) == 0, 15, "the drive is out")
+    for name in names:
+        wait_until(lambda name=name: judge.put("two", name, 6000).status == 200, 15, f"{name} is written once more")
+    home.remount()
+    wait_until(lambda: drive_up(home) == 1, 60, "the drive is back")
+    ledger = lambda: json.loads((other.mountpoint / ".tarn/mirror.json").read_text())
+    wait_until(lambda: not ledger()["behind"], 60, "the drive has caught up")
+    on = lambda disk: attribute.objects([disk.mountpoint], "two").keys()
+    assert on(other) >= set(names) and not on(home) & set(names), "the new versions have moved home already"
+    other.power_cut()
+    wait_until(lambda: drive_up(other) == 0, 15, "the other drive is out")
+    assert all(holds(third, name) for name in names), "nothing old is left"
+    stage.kill(second)
+    wait_until(lambda: flags_of(cluster, second) & DOWN, TERM + 6, "the second target is down")
+    said = {name: (judge.get("two", name).status, judge.head("two", name).status) for name in names}
+    assert set(said.values()) == {(503, 503)}, said
+    stage.start(second, served=False)
+    stage.look(judge, names, "two", seconds=20)
+    other.remount()
+    wait_until(lambda: drive_up(other) == 1, 60, "the other drive is back")
+    configure(cluster, "rebalance.enabled=true", "resilver.enabled=true")
+    everywhere = [drive for each in cluster.targets() for drive in cluster.drives(each)]
+    wait_twice(cluster, everywhere, set(NAMES), 60, "each object lies on two targets, once on each")
+    wait_until(lambda: on(home) >= set(names), 60, "the new versions have moved home")
+    wait_until(lambda: not ledger()["misplaced"], 60, "nothing is misplaced")
+    stage.check(judge, NAMES, "two")
+    print(f"injected: both drives of {target} died in turn, and {second} was killed; detected: nothing old of {len(names)} names")
 
 
 @needs_ext4

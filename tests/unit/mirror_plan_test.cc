@@ -109,13 +109,17 @@ TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") 
   MirrorLedger ledger;
   ledger.behind = {"a", "b"};
   ledger.outdated = {"d"};
+  ledger.misplaced = {"a", "e"};
   CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
   MirrorLedger other;
   other.behind = {"c"};
   other.outdated = {"a"};
+  other.misplaced = {"b"};
   ledger.add(other);
   CHECK(ledger.outdated == std::set<std::string>{"a", "d"});
+  CHECK(ledger.misplaced == std::set<std::string>{"a", "b", "e"});
   CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().outdated.empty());
+  CHECK(MirrorLedger::parse(R"({"format": 1, "behind": ["a"]})").value().misplaced.empty());
   CHECK(ledger.behind == std::set<std::string>{"a", "b", "c"});
   ledger.complete = {{BucketId{7}, 2}, {BucketId{8}, 3}, {BucketId{9}, 2}};
   CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
