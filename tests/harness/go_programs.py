@@ -26,28 +26,33 @@ def find_go():
 
 
 def _build(package, version, folder):
-    """Modules and objects take up to a gigabyte; they are removed after a build that succeeded."""
-    cache = folder / "cache"
+    """Modules and objects take up to a gigabyte. They are shared by PROGRAMS, and removed when all of these are there."""
+    cache = FOLDER / "cache"
     environment = os.environ | {
         "GOBIN": str(folder), "GOCACHE": str(cache / "objects"), "GOMODCACHE": str(cache / "modules"),
         "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(cache)}
+    environment.setdefault("GOGC", "400")  # of the compiler: fewer collections for more memory, up to a gigabyte
     environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
     command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", f"{package}@{version}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
     assert done.returncode == 0, f"go install {package}@{version}:\n{done.stderr}"
-    shutil.rmtree(cache)
+    if all(path_of(name).exists() for name in PROGRAMS):
+        shutil.rmtree(cache)
+
+
+def path_of(name):
+    return FOLDER / f"{name}-{PROGRAMS[name][1]}" / name
 
 
 def go_program(name):
     """The path of one of PROGRAMS. The first call on a machine builds it, in a minute or two; several processes may ask."""
-    package, version = PROGRAMS[name]
-    folder = FOLDER / f"{name}-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+    program = path_of(name)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / name).exists():
-            _build(package, version, folder)
-    return folder / name
+        if not program.exists():
+            _build(*PROGRAMS[name], program.parent)
+    return program
 
 
 if __name__ == "__main__":  # tests/run: before the tests, which would wait for them, and run beside the compiler

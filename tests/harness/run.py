@@ -18,6 +18,7 @@ a test belongs to the gate or to deep.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -138,9 +139,16 @@ def prepare(totals, arguments):
         totals.phases["packages"] = float(os.environ.get("TARN_PACKAGES_SECONDS", 0))  # those of tests/run itself
         phase(totals, "packages", runner.install_packages)
     if arguments.tests or not {suite for suite, _ in arguments.phases} <= WITHOUT_BUILD:
-        phase(totals, "build", runner.build, arguments.preset)
-        phase(totals, "python", runner.python_environment)
-        phase(totals, "go programs", runner.go_programs)
+        # What these two load from the network comes while the compiler works, and their work fills its pauses.
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:
+            environment = beside.submit(make_environment)
+            phase(totals, "build", runner.build, arguments.preset)
+            phase(totals, "python and go programs", environment.result)
+
+
+def make_environment():
+    runner.python_environment()
+    runner.go_programs()
 
 
 def run_tests(totals, arguments):

@@ -88,7 +88,7 @@ def go_programs():
     """Builds the programs of tests that are Go modules, where they are not there."""
     log = BUILD / "go-programs.log"
     log.unlink(missing_ok=True)
-    run_logged([str(BUILD / "venv" / "bin" / "python"), str(REPOSITORY / "tests" / "harness" / "go_programs.py")], log)
+    run_logged(["nice", str(BUILD / "venv" / "bin" / "python"), str(REPOSITORY / "tests" / "harness" / "go_programs.py")], log)
 
 
 def test_environment(preset):
