@@ -3,8 +3,8 @@
 
 #include "common/obs/log.h"
 #include "target/newest.h"
-#include "target/object_fields.h"
 #include "target/peer_copy.h"
+#include "target/record_fields.h"
 
 namespace tarn::target {
 

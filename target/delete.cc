@@ -9,7 +9,7 @@
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
-#include "target/object_fields.h"
+#include "target/record_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

@@ -15,8 +15,8 @@
 #include "target/former_slices.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
-#include "target/object_fields.h"
 #include "target/recode.h"
+#include "target/record_fields.h"
 
 namespace tarn::target {
 namespace {

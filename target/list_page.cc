@@ -9,7 +9,7 @@
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
 #include "target/node_copies.h"
-#include "target/object_fields.h"
+#include "target/record_fields.h"
 
 namespace tarn::target {
 namespace {

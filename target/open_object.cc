@@ -7,8 +7,8 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive.h"
-#include "target/object_fields.h"
 #include "target/piece_ids.h"
+#include "target/record_fields.h"
 #include "target/run_in_turn.h"
 
 namespace tarn::target {

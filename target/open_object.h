@@ -76,7 +76,7 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
   /// CRC32C of a block for which has_checksum() holds. Not of a slice.
   [[nodiscard]] std::uint32_t checksum(std::uint64_t block) const { return checksums_[block]; }
-  /// The header lines of an answer that tell of the object (object_fields.h), as they go out.
+  /// The header lines of an answer that tell of the object (record_fields.h), as they go out.
   [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
   /// Notes that the file is being read from now on, until end_reading(). Whether its pages should
   /// stay in the cache.

@@ -8,6 +8,7 @@
 #include "target/newest.h"
 #include "target/node.h"
 #include "target/object_fields.h"
+#include "target/record_fields.h"
 #include "target/upstream/filling.h"
 
 namespace tarn::target {
