@@ -10,7 +10,7 @@
 #include "common/base/memory_limit.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "target/away_drive.h"
-#include "target/block_reader.h"
+#include "target/block_writer.h"
 #include "target/coded_write.h"
 #include "target/former_slices.h"
 #include "target/node_copies.h"
@@ -113,34 +113,6 @@ Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byt
   co_return co_await incoming_fill(exchange, into, [](std::span<const std::byte>) {});
 }
 
-Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {
-  std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
-                                      PooledBuffer(PooledBuffer::kBlockBytes)};
-  io::DriveThreads::Pending<Status> writing;
-  Status result;
-  for (std::size_t turn = 0;; turn ^= 1U) {
-    const auto buffer = buffers[turn].span();
-    const auto got = co_await next(buffer);
-    if (writing.valid()) result = co_await writing.get();
-    if (result) result = co_await file.drive().room(file);
-    if (!got && result) result = fail(got.error());
-    if (!result) co_return fail(result.error());
-    if (*got == 0) co_return at;
-    writing = file.drive().write(file, buffer.first(*got), at);
-    at += *got;
-  }
-}
-
-Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
-  const auto digested = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
-    CO_TRY(const std::size_t got, co_await next(into));
-    digests.update(into.first(got));
-    co_return got;
-  };
-  CO_TRY([[maybe_unused]] const auto end, co_await write_from(file, digests.size(), digested));
-  co_return Status();
-}
-
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop, BodyChecksums* also) {
   ObjectBytes bytes(node, name, from);
@@ -150,12 +122,6 @@ Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& fr
     if (also != nullptr) also->update(into.first(got));
     co_return got;
   };
-  co_return co_await write_pieces(file, digests, next);
-}
-
-Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests) {
-  BlockReader blocks(from);
-  const auto next = [&](std::span<std::byte> into) { return blocks.next(into); };
   co_return co_await write_pieces(file, digests, next);
 }
 

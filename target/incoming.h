@@ -30,20 +30,11 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
 /// Reads from the body until `into` is full or the body ends; how many bytes.
 Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into);
 
-/// Gives the next piece of what is written, into a buffer of kBlockBytes; its length, 0 at the end.
-using NextPiece = std::function<Task<Result<std::size_t>>(std::span<std::byte>)>;
-/// Writes pieces into `file` from `at` on: while the drive writes one, the next is fetched. The
-/// offset behind the last.
-Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next);
-/// The same behind what is in `file`, with digests of it.
-Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);
 /// Copies an object's verified bytes behind what is in `file`: of a coded one they are decoded.
 /// `from`, what `name` has here, must be held by a shared_ptr. cancelled when `stop` says so.
 /// `also`, unless null, sees the bytes, too.
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop = {}, BodyChecksums* also = nullptr);
-/// Copies the verified bytes of an object's file.
-Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests);
 
 /// What is to become a new version.
 struct NewBytes {

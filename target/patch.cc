@@ -3,6 +3,7 @@
 
 #include "common/api/action.h"
 #include "common/obs/log.h"
+#include "target/block_writer.h"
 #include "target/bring_home.h"
 #include "target/incoming.h"
 #include "target/newest.h"

@@ -8,7 +8,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/block_reader.h"
-#include "target/incoming.h"
+#include "target/block_writer.h"
 #include "target/piece_ids.h"
 
 namespace tarn::target {

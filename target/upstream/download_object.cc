@@ -12,6 +12,7 @@
 #include "common/base/random.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/block_writer.h"
 #include "target/copy_named.h"
 #include "target/incoming.h"
 #include "target/newest.h"
