@@ -8,7 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "target/index.h"
+#include "target/drive/index.h"
 
 namespace tarn::target {
 

@@ -2,8 +2,8 @@
 
 #include "common/base/check.h"
 #include "common/obs/log.h"
+#include "target/drive/piece_ids.h"
 #include "target/newest.h"
-#include "target/piece_ids.h"
 
 namespace tarn::target {
 namespace {

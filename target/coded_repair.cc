@@ -11,11 +11,11 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/commit_again.h"
+#include "target/drive/piece_ids.h"
 #include "target/former_slices.h"
 #include "target/move_pace.h"
 #include "target/newest.h"
 #include "target/piece_calls.h"
-#include "target/piece_ids.h"
 #include "target/rebuild_pace.h"
 #include "target/recode.h"
 

@@ -3,7 +3,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/block_writer.h"
+#include "target/drive/block_writer.h"
 #include "target/incoming.h"
 #include "target/node_copies.h"
 

@@ -2,9 +2,9 @@
 // request to the owner of the source. The answer says what was copied.
 
 #include "common/obs/log.h"
+#include "target/drive/record_fields.h"
 #include "target/newest.h"
 #include "target/peer_copy.h"
-#include "target/record_fields.h"
 
 namespace tarn::target {
 

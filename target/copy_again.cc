@@ -7,7 +7,7 @@
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/bad_pieces.h"
-#include "target/block_reader.h"
+#include "target/drive/block_reader.h"
 #include "target/drive_scrub.h"
 #include "target/move_copy.h"
 #include "target/node_call.h"

@@ -8,8 +8,8 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "target/away_drive.h"
+#include "target/drive/space_rules.h"
 #include "target/node_call.h"
-#include "target/space_rules.h"
 
 namespace tarn::target {
 namespace {

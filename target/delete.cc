@@ -5,11 +5,11 @@
 #include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/drive/record_fields.h"
 #include "target/former_slices.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
-#include "target/record_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

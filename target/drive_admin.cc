@@ -10,7 +10,7 @@
 #include "common/base/fail_point.h"
 #include "common/cluster/state/cluster_file.h"
 #include "common/obs/log.h"
-#include "target/cluster_history.h"
+#include "target/drive/cluster_history.h"
 #include "target/node.h"
 
 namespace tarn::target {

@@ -11,8 +11,8 @@
 #include "target/all_files.h"
 #include "target/bad_pieces.h"
 #include "target/copy_again.h"
+#include "target/drive/read_through.h"
 #include "target/move_pace.h"
-#include "target/read_through.h"
 
 namespace tarn::target {
 namespace {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/unique_fd.h"
-#include "target/drive_identity.h"
+#include "target/drive/drive_identity.h"
 
 namespace tarn::target {
 namespace {

@@ -7,10 +7,10 @@
 #include "common/obs/log.h"
 #include "target/coded_read.h"
 #include "target/coded_repair.h"
+#include "target/drive/piece_ids.h"
 #include "target/in_time.h"
 #include "target/incoming.h"
 #include "target/piece_home.h"
-#include "target/piece_ids.h"
 #include "target/sender.h"
 
 namespace tarn::target {

@@ -3,11 +3,11 @@
 #include "common/api/coding_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
+#include "target/drive/record_fields.h"
 #include "target/head_request.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/object_fields.h"
-#include "target/record_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

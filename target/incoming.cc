@@ -10,13 +10,13 @@
 #include "common/base/memory_limit.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "target/away_drive.h"
-#include "target/block_writer.h"
 #include "target/coded_write.h"
+#include "target/drive/block_writer.h"
+#include "target/drive/record_fields.h"
 #include "target/former_slices.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
 #include "target/recode.h"
-#include "target/record_fields.h"
 
 namespace tarn::target {
 namespace {

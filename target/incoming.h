@@ -7,7 +7,7 @@
 #include "common/api/custom_metadata.h"
 #include "common/http/exchange.h"
 #include "target/body_checksums.h"
-#include "target/digests.h"
+#include "target/drive/digests.h"
 #include "target/newest.h"
 #include "target/node.h"
 

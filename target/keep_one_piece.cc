@@ -8,9 +8,9 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/drive/read_through.h"
 #include "target/object_store.h"
 #include "target/pieces_here.h"
-#include "target/read_through.h"
 
 namespace tarn::target {
 

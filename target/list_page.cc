@@ -8,8 +8,8 @@
 #include "common/api/custom_metadata.h"
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
+#include "target/drive/record_fields.h"
 #include "target/node_copies.h"
-#include "target/record_fields.h"
 
 namespace tarn::target {
 namespace {

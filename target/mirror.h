@@ -12,7 +12,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 #include "target/mirror_ledger.h"
 #include "target/mirror_plan.h"
 #include "target/name_locks.h"

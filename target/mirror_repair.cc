@@ -6,7 +6,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/block_writer.h"
+#include "target/drive/block_writer.h"
 #include "target/mirror.h"
 #include "target/object_store.h"
 

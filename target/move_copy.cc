@@ -8,7 +8,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
-#include "target/block_reader.h"
+#include "target/drive/block_reader.h"
 #include "target/move_format.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "target/drive/toll.h"
 #include "target/move_offer.h"
 #include "target/node.h"
-#include "target/toll.h"
 
 namespace tarn::target {
 

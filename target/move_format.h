@@ -10,7 +10,7 @@
 
 #include "common/base/encoding.h"
 #include "common/io/object_attribute.h"
-#include "target/open_object.h"
+#include "target/drive/open_object.h"
 
 namespace tarn::target {
 

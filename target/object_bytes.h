@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "target/block_reader.h"
 #include "target/coded_read.h"
+#include "target/drive/block_reader.h"
 #include "target/whole_source.h"
 
 namespace tarn::target {

@@ -1,7 +1,7 @@
 #include "target/object_fields.h"
 
 #include "common/http/error_response.h"
-#include "target/record_fields.h"
+#include "target/drive/record_fields.h"
 
 namespace tarn::target {
 

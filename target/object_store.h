@@ -12,7 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/place/hrw.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 #include "target/mirror.h"
 #include "target/name_locks.h"
 #include "target/object_name.h"

@@ -10,7 +10,7 @@
 #include "common/api/custom_metadata.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "target/digests.h"
+#include "target/drive/digests.h"
 
 namespace tarn::target {
 

@@ -7,7 +7,7 @@
 #include "common/api/mirror_props.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
-#include "target/cluster_history.h"
+#include "target/drive/cluster_history.h"
 
 namespace tarn::target {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "common/base/error.h"
 #include "common/cluster/state/state.h"
-#include "target/drive.h"
-#include "target/drive_identity.h"
+#include "target/drive/drive.h"
+#include "target/drive/drive_identity.h"
 #include "target/drive_list.h"
 #include "target/mirror_ledger.h"
 #include "target/options.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "target/open_object.h"
+#include "target/drive/open_object.h"
 
 namespace tarn::target {
 

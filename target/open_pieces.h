@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "target/digests.h"
+#include "target/drive/digests.h"
 #include "target/piece_format.h"
 #include "target/pieces_here.h"
 

@@ -11,7 +11,7 @@
 #include "common/cluster/state/rhythm.h"
 #include "common/cluster/store/etcd_options.h"
 #include "common/http/service_settings.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 #include "target/move_limits.h"
 #include "target/scrub_board.h"
 

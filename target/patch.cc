@@ -3,12 +3,12 @@
 
 #include "common/api/action.h"
 #include "common/obs/log.h"
-#include "target/block_writer.h"
 #include "target/bring_home.h"
+#include "target/drive/block_writer.h"
+#include "target/drive/record_fields.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
-#include "target/record_fields.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

@@ -9,8 +9,8 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/bad_pieces.h"
+#include "target/drive/space_rules.h"
 #include "target/piece_calls.h"
-#include "target/space_rules.h"
 #include "target/unless_hung.h"
 
 namespace tarn::target {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "target/block_writer.h"
+#include "target/drive/block_writer.h"
 #include "target/slice_orders.h"
 
 namespace tarn::target {

@@ -7,9 +7,9 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/block_reader.h"
-#include "target/block_writer.h"
-#include "target/piece_ids.h"
+#include "target/drive/block_reader.h"
+#include "target/drive/block_writer.h"
+#include "target/drive/piece_ids.h"
 
 namespace tarn::target {
 namespace {

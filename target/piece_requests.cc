@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/block_writer.h"
+#include "target/drive/block_writer.h"
 #include "target/incoming.h"
 #include "target/piece_home.h"
 #include "target/piece_judge.h"

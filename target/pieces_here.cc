@@ -5,9 +5,9 @@
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/drive/piece_ids.h"
+#include "target/drive/space_rules.h"
 #include "target/object_store.h"
-#include "target/piece_ids.h"
-#include "target/space_rules.h"
 
 namespace tarn::target {
 namespace {

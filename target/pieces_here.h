@@ -12,10 +12,10 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
+#include "target/drive/toll.h"
 #include "target/name_locks.h"
 #include "target/object_name.h"
-#include "target/toll.h"
 
 namespace tarn::target {
 

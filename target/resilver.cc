@@ -8,8 +8,8 @@
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/block_reader.h"
-#include "target/block_writer.h"
+#include "target/drive/block_reader.h"
+#include "target/drive/block_writer.h"
 #include "target/move_walk.h"
 #include "target/piece_moves.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/io/object_attribute.h"
-#include "target/index.h"
+#include "target/drive/index.h"
 
 namespace tarn::target {
 

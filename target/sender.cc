@@ -4,7 +4,7 @@
 #include <array>
 
 #include "common/base/buffer_pool.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 
 namespace tarn::target {
 namespace {

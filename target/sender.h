@@ -8,7 +8,7 @@
 #include "common/base/error.h"
 #include "common/http/exchange.h"
 #include "common/http/message.h"
-#include "target/read_ahead.h"
+#include "target/drive/read_ahead.h"
 
 namespace tarn::target {
 

@@ -1,6 +1,6 @@
 #include "target/slice_orders.h"
 
-#include "target/piece_ids.h"
+#include "target/drive/piece_ids.h"
 
 namespace tarn::target {
 

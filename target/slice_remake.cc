@@ -9,7 +9,7 @@
 #include "common/obs/log.h"
 #include "ec/encoder.h"
 #include "target/coded_read.h"
-#include "target/piece_ids.h"
+#include "target/drive/piece_ids.h"
 #include "target/slice_set.h"
 #include "target/slice_source.h"
 #include "target/whole_source.h"

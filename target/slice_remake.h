@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "target/drive/toll.h"
 #include "target/node.h"
 #include "target/piece_lane.h"
-#include "target/toll.h"
 
 namespace tarn::target {
 

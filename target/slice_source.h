@@ -9,7 +9,7 @@
 
 #include "common/base/buffer_pool.h"
 #include "ec/layout.h"
-#include "target/block_reader.h"
+#include "target/drive/block_reader.h"
 #include "target/node.h"
 #include "target/piece_calls.h"
 

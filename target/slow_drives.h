@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "target/drive.h"
+#include "target/drive/drive.h"
 #include "target/slow_watch.h"
 
 namespace tarn::target {

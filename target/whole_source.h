@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "target/block_reader.h"
+#include "target/drive/block_reader.h"
 #include "target/piece_calls.h"
 
 namespace tarn::target {

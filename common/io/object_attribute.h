@@ -27,8 +27,8 @@ struct FileName {
 };
 
 /// How an object is kept in pieces (docs/decisions/019-coded-objects.md): k + m slices, and perhaps
-/// the whole. Its file is empty then. Plain numbers: target/piece_ids.h makes what ec/ knows of
-/// them.
+/// the whole. Its file is empty then. Plain numbers: target/drive/piece_ids.h makes what ec/ knows
+/// of them.
 struct Coding {
   enum class Layout : std::uint8_t {
     striped = 1,  ///< slices only

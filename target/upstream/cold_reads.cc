@@ -5,10 +5,10 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/http/error_response.h"
+#include "target/drive/record_fields.h"
 #include "target/newest.h"
 #include "target/node.h"
 #include "target/object_fields.h"
-#include "target/record_fields.h"
 #include "target/upstream/filling.h"
 
 namespace tarn::target {

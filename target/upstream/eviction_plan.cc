@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "target/space_rules.h"
+#include "target/drive/space_rules.h"
 
 namespace tarn::target {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/io/file_system.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 
 namespace tarn::target {
 

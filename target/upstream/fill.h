@@ -12,7 +12,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/event.h"
-#include "target/followed_file.h"
+#include "target/drive/followed_file.h"
 #include "target/upstream/dialect.h"
 
 namespace tarn::target {

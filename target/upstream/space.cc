@@ -9,7 +9,7 @@
 #include "common/base/event.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/space_rules.h"
+#include "target/drive/space_rules.h"
 
 namespace tarn::target {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/event.h"
-#include "target/followed_file.h"
+#include "target/drive/followed_file.h"
 #include "target/upstream/upstream.h"
 #include "target/upstream_writes.h"
 

@@ -13,7 +13,7 @@
 #include "common/base/error.h"
 #include "common/cluster/state/state.h"
 #include "common/http/client.h"
-#include "target/followed_file.h"
+#include "target/drive/followed_file.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/server_gate.h"
 #include "target/upstream/servers.h"

@@ -4,7 +4,7 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/record_fields.h"
+#include "target/drive/record_fields.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/filling.h"
 #include "target/upstream/upload.h"

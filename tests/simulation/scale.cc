@@ -169,8 +169,8 @@ void print_moves(Scale& scale) {
                with_flag(map, one, cluster::kDecommission), 2);
 }
 
-/// The drives of one target are placed as targets are (target/drive_places.cc): by HRW, of equal
-/// weight when they are of one size.
+/// The drives of one target are placed as targets are (target/drive/drive_places.cc): by HRW, of
+/// equal weight when they are of one size.
 NodeSet drives(std::uint32_t count) {
   NodeSet out;
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 // When objects were read last, as eviction asks for it.
 
-#include "target/access_times.h"
+#include "target/drive/access_times.h"
 
 #include <algorithm>
 #include <random>

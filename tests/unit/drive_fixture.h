@@ -15,7 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/hash.h"
-#include "target/drive.h"
+#include "target/drive/drive.h"
 
 /// A real drive in a directory that goes with the test, and what tests do with it.
 namespace tarn::target::test {

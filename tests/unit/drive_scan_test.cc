@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cli/drives/slice_files.h"
-#include "target/drive_identity.h"
+#include "target/drive/drive_identity.h"
 #include "tests/unit/piece_fixture.h"
 
 using namespace tarn;

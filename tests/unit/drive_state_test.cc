@@ -1,4 +1,4 @@
-#include "target/drive_state.h"
+#include "target/drive/drive_state.h"
 
 #include <set>
 #include <string>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_points.h"
-#include "target/drive_identity.h"
+#include "target/drive/drive_identity.h"
 #include "tests/unit/drive_fixture.h"
 
 using namespace tarn;

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/eviction_props.h"
-#include "target/space_rules.h"
+#include "target/drive/space_rules.h"
 
 using namespace tarn;
 using namespace tarn::target;

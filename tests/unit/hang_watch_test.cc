@@ -1,4 +1,4 @@
-#include "target/hang_watch.h"
+#include "target/drive/hang_watch.h"
 
 #include <functional>
 

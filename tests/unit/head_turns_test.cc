@@ -1,4 +1,4 @@
-#include "target/head_turns.h"
+#include "target/drive/head_turns.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // Pieces in a drive's index, beside the records of objects.
 
-#include "target/index.h"
+#include "target/drive/index.h"
 
 #include <catch2/catch.hpp>
 

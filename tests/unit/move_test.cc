@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/move_progress.h"
+#include "target/drive/overflow_mark.h"
 #include "target/move_format.h"
 #include "target/move_limits.h"
 #include "target/move_offer.h"
 #include "target/moves.h"
-#include "target/overflow_mark.h"
 #include "target/resilver.h"
 #include "target/resilver_wish.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "ec/slice_format.h"
-#include "target/drive.h"
-#include "target/piece_ids.h"
+#include "target/drive/drive.h"
+#include "target/drive/piece_ids.h"
 #include "tests/unit/drive_fixture.h"
 #include "tests/unit/ec_fixture.h"
 

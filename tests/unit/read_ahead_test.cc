@@ -1,4 +1,4 @@
-#include "target/read_ahead.h"
+#include "target/drive/read_ahead.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "target/write_behind.h"
+#include "target/drive/write_behind.h"
 
 #include <future>
 

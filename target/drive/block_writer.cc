@@ -1,0 +1,44 @@
+#include "target/drive/block_writer.h"
+
+#include <array>
+
+#include "common/base/buffer_pool.h"
+#include "target/drive/block_reader.h"
+
+namespace tarn::target {
+
+Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {
+  std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
+                                      PooledBuffer(PooledBuffer::kBlockBytes)};
+  io::DriveThreads::Pending<Status> writing;
+  Status result;
+  for (std::size_t turn = 0;; turn ^= 1U) {
+    const auto buffer = buffers[turn].span();
+    const auto got = co_await next(buffer);
+    if (writing.valid()) result = co_await writing.get();
+    if (result) result = co_await file.drive().room(file);
+    if (!got && result) result = fail(got.error());
+    if (!result) co_return fail(result.error());
+    if (*got == 0) co_return at;
+    writing = file.drive().write(file, buffer.first(*got), at);
+    at += *got;
+  }
+}
+
+Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
+  const auto digested = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
+    CO_TRY(const std::size_t got, co_await next(into));
+    digests.update(into.first(got));
+    co_return got;
+  };
+  CO_TRY([[maybe_unused]] const auto end, co_await write_from(file, digests.size(), digested));
+  co_return Status();
+}
+
+Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests) {
+  BlockReader blocks(from);
+  const auto next = [&](std::span<std::byte> into) { return blocks.next(into); };
+  co_return co_await write_pieces(file, digests, next);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,549 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/async.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/base/event.h"
+#include "common/base/ids.h"
+#include "common/cluster/state/state.h"
+#include "common/io/drive_kind.h"
+#include "common/io/drive_threads.h"
+#include "common/io/file_system.h"
+#include "common/io/mount_info.h"
+#include "common/io/mount_watch.h"
+#include "common/io/object_attribute.h"
+#include "target/drive/access_times.h"
+#include "target/drive/cache_policy.h"
+#include "target/drive/drive_clean.h"
+#include "target/drive/drive_places.h"
+#include "target/drive/drive_state.h"
+#include "target/drive/followed_file.h"
+#include "target/drive/hang_watch.h"
+#include "target/drive/head_turns.h"
+#include "target/drive/index.h"
+#include "target/drive/open_object.h"
+#include "target/drive/overflow_mark.h"
+#include "target/drive/recovery.h"
+#include "target/drive/verified_files.h"
+#include "target/drive/work_file.h"
+
+namespace tarn::target {
+
+struct DriveIdentity;
+
+/// How full a drive may get. Percentages of the file system.
+struct SpaceLimits {
+  double reserve_percent = 1;       ///< never touched by data: the index needs room to live
+  std::uint64_t reserve_bytes = 0;  ///< instead of the percentage, when not 0
+  double low_watermark = 75;        ///< eviction ends here, or at the high one if that is lower
+  double high_watermark = 90;       ///< above: new files go to the next drive, eviction begins
+  double out_of_space = 95;         ///< above: no new files at all
+};
+
+/// One drive of a target: files, index, threads (docs/architecture.md). The functions that return a
+/// Task hop to the drive's threads and back; the event loop never waits for the drive. Thread-safe.
+class Drive {
+ public:
+  struct Options {
+    std::string path;
+    std::string id;  ///< uuid of the drive
+    std::size_t threads = 8;
+    SpaceLimits space;
+    bool may_hold_foreign = false;
+    /// All drives of the target, there or not: placement among them. Empty: this one alone.
+    std::vector<DrivePlace> places;
+    std::set<BucketId> dead_buckets;
+    /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
+    /// belongs that the index knows.
+    std::map<BucketId, api::Bucket> buckets;
+    /// Those whose objects may lie on any drive, since they are or were mirrored.
+    std::set<BucketId> spread_buckets;
+    /// Rotational drives are read in long turns; nothing: as the kernel says.
+    std::optional<io::DriveKind> kind;
+    /// A drive that has done nothing for so long, while work waits for it, hangs.
+    std::chrono::seconds hang_after = HangWatch::kHangAfter;
+    /// Shared by all drives of the target; null: one of its own.
+    std::shared_ptr<CachePolicy> cache_policy;
+    /// When set: the file system to use (tests).
+    std::unique_ptr<io::FileSystem> files;
+  };
+  /// Opens the index and reconciles it with the files. Blocking: not from an event loop.
+  [[nodiscard]] static Result<std::unique_ptr<Drive>> open(Options options,
+                                                           const IndexMemory& memory);
+  ~Drive();
+
+  [[nodiscard]] const std::string& path() const { return options_.path; }
+  [[nodiscard]] const std::string& id() const { return options_.id; }
+  /// All drives of the target, this one included, as far as they were known when it was opened.
+  [[nodiscard]] const std::vector<DrivePlace>& places() const { return options_.places; }
+  /// placement_digest of the path: which drive of the target a name lives on.
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
+  /// Where the drive lay when it was opened; empty where that could not be found out.
+  [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
+  /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
+  /// set).
+  [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
+  /// Sets may_hold_foreign(), and keeps it set as long as what is returned lives.
+  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> foreign_comes() {
+    return std::make_unique<OverflowMark::Coming>(overflow_);
+  }
+  /// Whether a record belongs on this drive; false also when nobody can say.
+  using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
+  /// Looks at every record, tombstones too. When all belong here, and none that does not came
+  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Whether it is.
+  Task<Result<bool>> clear_overflow_mark(Belongs belongs);
+
+  /// The worst that is true of the drive now.
+  [[nodiscard]] DriveState state() const;
+  /// unavailable with the reason once the drive hangs or is out: it answers nothing
+  /// (DriveRules::answers).
+  [[nodiscard]] Status usable() const;
+  /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
+  /// for something new comes again later, so that what waits is still wanted when it is done.
+  [[nodiscard]] Status not_overloaded() const;
+  /// Takes the drive out: no further write, no further read. `vanished`: its path leads to it no
+  /// more, and nothing else is wrong.
+  void take_out(const std::string& why, bool vanished = false);
+  /// `event` rings at each change of usable().
+  void ring_on_health(std::shared_ptr<Event> event);
+  /// Whether it is out, which a drive that merely hangs is not.
+  [[nodiscard]] bool is_lost() const { return !not_taken_out(); }
+  /// Whether it is out because its path leads to it no more.
+  [[nodiscard]] bool vanished() const;
+  /// Of its file system, whatever its path leads to by now. Blocks for a moment, not on the drive.
+  [[nodiscard]] Result<io::MountWatch> watch_mount() const {
+    return io::MountWatch::of(files_->pinned_root());
+  }
+  /// Whether an operator has put the drive out of service: what lies here is kept and its index
+  /// answers, but it takes no new files and ObjectStore reads none.
+  [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
+  void set_disabled(bool disabled) { disabled_ = disabled; }
+  /// Whether new files may come. create() asks again when an upload has been counted (uploads()):
+  /// then either it sees that the drive closes, or who closes it sees the upload.
+  [[nodiscard]] bool takes_files() const {
+    return !closing_.load() && rules_of(state()).takes_files;
+  }
+  /// Whether all that lies here is to move to the other drives: it serves what it has still, takes
+  /// no new files, and is no home (ObjectStore::set_vacating).
+  [[nodiscard]] bool vacating() const { return vacating_.load(std::memory_order_relaxed); }
+  void set_vacating(bool vacating) { vacating_ = vacating; }
+  /// True if what lies there is read.
+  [[nodiscard]] bool in_service() const { return rules_of(state()).is_read; }
+  /// Lets no new files come as long as it lives; all else goes on.
+  class [[nodiscard]] Closing {
+   public:
+    explicit Closing(Drive& drive) : drive_(drive) { drive_.closing_ = true; }
+    ~Closing() { drive_.closing_ = false; }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+
+   private:
+    Drive& drive_;
+  };
+  /// The set of drives has changed: from now on records may lie here whose home is another one.
+  void expect_foreign();
+  /// Unpublished files that somebody writes, and objects that somebody has open.
+  [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
+  [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
+  /// For good, when there is neither: index and file system are closed, so that it can be
+  /// unmounted, and whatever is asked of it later is unavailable. timeout when it has not come to
+  /// rest after `seconds`; then the same may be tried again. Blocks; not from an event loop.
+  Status close(double seconds);
+  /// Whether a write failed here within the last minute: new files go to the next drive, if there
+  /// is one. The third such failure within a minute takes the drive out.
+  [[nodiscard]] bool suspect() const;
+  /// Looks whether the drive is still there and answers. On the drive's threads; once a second.
+  Task<Status> probe();
+  /// Looks, without waiting for the drive, whether it hangs: it has done nothing for ten seconds
+  /// while work was waiting for it. Then it is out, and what waits in its queue is refused, until
+  /// all that it was asked to do has ended and a file can be written and synced again. Once a
+  /// second, from one event loop.
+  void watch();
+  [[nodiscard]] bool hangs() const;
+  /// True if it is slow (DriveState::slow): readers take what they need from elsewhere, where that
+  /// is possible.
+  [[nodiscard]] bool is_slow() const { return slow_.load(std::memory_order_relaxed); }
+  void set_slow(bool slow) { slow_ = slow; }
+  /// Seconds for which the oldest call to the drive has been under way; 0 when none is.
+  [[nodiscard]] double longest_call() const { return threads_->longest_run(); }
+  [[nodiscard]] io::Space space() const;
+  [[nodiscard]] double used_percent() const;
+  /// Asks the file system how full it is now. On the drive's threads.
+  Task<Result<io::Space>> measure_space();
+  /// From now on new files are made within these limits.
+  void set_space_limits(const SpaceLimits& limits);
+
+  // Writing an object: create, write..., publish.
+
+  /// A new file with room for `length` bytes, if that is known. no_space when the limits say no,
+  /// unavailable when it takes none: what were stored would go with it. `above_watermark`: whether
+  /// the high watermark may be passed.
+  Task<Result<std::unique_ptr<WorkFile>>> create(std::optional<std::uint64_t> length,
+                                                 bool above_watermark);
+  /// Writes in the background; `bytes` must stay until the result is there.
+  io::DriveThreads::Pending<Status> write(WorkFile& file, std::span<const std::byte> bytes,
+                                          std::uint64_t offset);
+  /// Waits, on a rotational drive, while more of the file is in memory than it takes turns to bring
+  /// to the drive (target/drive/write_behind.h).
+  Task<Status> room(WorkFile& file);
+  /// Brings part of a file from memory to the drive. Blocking, on the drive's threads.
+  Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes);
+  /// What makes a work file an object.
+  struct Publication {
+    io::ObjectAttribute attribute;
+    std::vector<std::uint32_t> checksums;  ///< CRC32C of every MiB
+    std::optional<io::ObjectRecord> old;   ///< the record on this drive that it replaces
+    bool foreign = false;                  ///< the name's home is another drive
+    cluster::Durability durability = cluster::Durability::full;
+  };
+  /// Makes `file` the object that `publication` says: on stable storage when it returns (the order
+  /// is in publish.cc), or soon after, as its durability says. The caller holds the name's lock.
+  Task<Status> publish(WorkFile& file, Publication publication);
+  // The same in two steps, for a version that shall lie on several drives (docs/decisions/013).
+
+  /// All of it but the record: durable, seen by nobody, and adopted by a start. When it fails
+  /// nothing is left but what a start removes.
+  Task<Status> prepare(WorkFile& file, const Publication& publication);
+  /// The record of a prepared file.
+  Task<Status> commit_prepared(WorkFile& file, const Publication& publication);
+  /// Takes a prepared file back.
+  Task<void> drop_prepared(WorkFile& file);
+  /// What an object's file says of itself.
+  Task<Result<io::ObjectAttribute>> attribute_of(std::shared_ptr<OpenObject> object);
+  /// Writes .tarn/mirror.json and, unless empty, the same into a directory that is no drive.
+  Task<Status> save_mirror_ledger(std::string json, std::string also);
+
+  /// Takes a name away, durably: tombstone, unlink, directory. `tombstone` false: the record is
+  /// merely erased (a leftover of a name that lives on another drive now).
+  Task<Status> remove(BucketId bucket, std::string name, io::ObjectRecord tombstone,
+                      bool keep_tombstone);
+
+  /// Returns when what `record`, which is there, was acknowledged with is on stable storage:
+  /// others are going to rely on it (durability: nosync).
+  Task<Status> make_durable(io::ObjectRecord record);
+
+  // Changing what was published, and unfinished files (drive_metadata.cc).
+
+  /// Replaces the metadata of an object that is there: `attribute` is what its file shall say from
+  /// now on, with the same file and a higher generation. Durable when it returns; a crash leaves
+  /// the old or the new. invalid_argument when it is too long for an attribute. The caller holds
+  /// the name's lock.
+  Task<Status> patch(io::ObjectAttribute attribute);
+  /// Reads from an unfinished file what has been written to it. `into` must stay until then.
+  Task<Status> read_back(WorkFile& file, std::span<std::byte> into, std::uint64_t offset);
+  /// Opens an unfinished file once more, for readers that follow its writer.
+  Task<Result<std::shared_ptr<FollowedFile>>> follow(WorkFile& file);
+  /// Cuts an unfinished file back to `size` bytes.
+  Task<Status> truncate(WorkFile& file, std::uint64_t size);
+
+  // Pieces of objects whose records may lie elsewhere (drive_pieces.cc; docs/decisions/019). Nobody
+  // but who holds the piece's lock (PiecesHere) seals, raises or drops it.
+
+  /// What makes a work file, which holds the blocks of a slice or the bytes of a whole, a piece.
+  struct SealOrder {
+    io::ObjectAttribute attribute;         ///< of kind slice; seal() says which file it is
+    std::string label;                     ///< what comes behind the blocks (ec/); none of a whole
+    std::vector<std::uint32_t> checksums;  ///< of a whole: CRC32C of every MiB
+    bool anew = false;                     ///< also in place of one that is as new
+  };
+  enum class Sealed : std::uint8_t {
+    done,
+    had_it,    ///< one of the same generation is here; the work file is nothing still
+    had_newer  ///< one of a higher generation is
+  };
+  /// Makes `file` the piece that `order` says, in place of what is here of it: on stable storage
+  /// when it returns. invalid_argument when lengths or label are not those of such a piece. After
+  /// an error nothing is sealed.
+  Task<Result<Sealed>> seal(WorkFile& file, SealOrder order);
+  /// Gives a piece a higher generation, durably. False: it is not here.
+  Task<Result<bool>> raise_piece(PieceKey key, Generation generation);
+  Task<Result<std::optional<io::ObjectRecord>>> find_piece(PieceKey key);
+  /// The pieces of a set that are here.
+  Task<Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>>> pieces_of(BucketId bucket,
+                                                                             std::string name,
+                                                                             std::uint64_t set);
+  /// A piece, opened for reading; null when it is not here. Of a whole it has the record of a plain
+  /// object. corrupt when its file has another length than its entry says.
+  Task<Result<std::shared_ptr<OpenObject>>> open_piece(PieceKey key);
+  /// What stands behind a slice's blocks, byte for byte. object_not_found, and corrupt when it is
+  /// not this slice's label.
+  Task<Result<std::string>> piece_label(PieceKey key);
+  /// Takes a piece away, durably, when its generation is not above `up_to`. False: nothing is here
+  /// that is so old.
+  Task<Result<bool>> drop_piece(PieceKey key, Generation up_to);
+  /// Shows `visit` what Index::list_pieces() does, on one of the drive's threads.
+  Task<Status> walk_pieces(BucketId bucket, std::optional<PieceKey> after,
+                           Index::PieceVisitor visit);
+  /// Whether there is any, of whatever bucket.
+  Task<Result<bool>> has_pieces();
+
+  /// rewrite_identity() on this drive, whatever else changes its file. Blocking.
+  Status keep_identity(const DriveIdentity& identity);
+
+  // Reading.
+
+  /// The record of a name, tombstones included.
+  Task<Result<std::optional<io::ObjectRecord>>> find(BucketId bucket, std::string name);
+  /// The record with its file open. Nothing when there is none or a tombstone. It has no block
+  /// checksums when it was adopted and has not been read since.
+  Task<Result<std::shared_ptr<OpenObject>>> open_object(BucketId bucket, std::string name);
+  struct Listing {
+    std::vector<Index::Listed> entries;  ///< tombstones included
+    bool more = false;
+  };
+  Task<Result<Listing>> list(BucketId bucket, std::string prefix, std::string after,
+                             std::size_t limit);
+  /// Reads an adopted file whole, in a turn: afterwards it has block checksums. corrupt when it is
+  /// not what was stored.
+  Task<Status> adopt(OpenObject& object);
+  /// Whose turn it is to read.
+  [[nodiscard]] HeadTurns& turns() { return *turns_; }
+  [[nodiscard]] const HeadTurns& turns() const { return *turns_; }
+  [[nodiscard]] io::DriveKind kind() const { return kind_; }
+  /// Counts what readers were sent, for the cache policy.
+  void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
+  /// Runs `work` on the drive's threads; nobody waits for it, and it is never refused.
+  /// With `refused` it may be refused while the drive hangs: that is called instead.
+  void post(std::function<void()> work, std::function<void(Error)> refused = nullptr) {
+    threads_->post(std::move(work), std::move(refused));
+  }
+
+  /// Shows `visit` what Index::list() does, on one of the drive's threads.
+  Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
+
+  // Beside all that goes on (drive_clean.cc).
+
+  /// What a clean-up begins with.
+  Task<Result<KnownFiles>> known_files(const std::set<BucketId>& dead);
+  /// Removes what is nobody's from a directory of data files. The arguments must stay until then.
+  Task<Result<Cleaned>> clean(std::uint32_t directory, const KnownFiles& known,
+                              const CleanOrder& order);
+  /// Brings a bucket's next records behind `after`, with their block checksums, into the memory of
+  /// the index.
+  Task<Result<Loaded>> load_index(BucketId bucket, std::string after);
+
+  // What the drive keeps for others, in its index: lost with that.
+
+  /// What was kept under `key`; empty: nothing.
+  Task<Result<std::string>> note(std::string key);
+  /// Without a sync: a crash of the process loses nothing, one of the machine the last seconds.
+  Task<Status> keep_note(std::string key, std::string value);
+
+  /// Removes what a destroyed bucket left, in the background, and what writes that had begun store
+  /// of it later.
+  void forget_bucket(BucketId bucket);
+  /// Writes what `json` makes, on a thread of the drive, to .tarn/cluster.json; of several that
+  /// wait only the last.
+  void save_cluster_state(std::function<std::string()> json);
+  /// Last reads of the drive's objects of buckets with an upstream. A commit counts as one.
+  [[nodiscard]] AccessTimes& access_times() { return access_times_; }
+  /// Writes them, if they have changed, on a thread of the drive to .tarn/access. stop() does so
+  /// as well.
+  void save_access_times();
+  /// Counters since the start, for metrics.
+  struct Counters {
+    std::atomic<std::uint64_t> hangs{0};  ///< times that it did not answer
+    std::atomic<std::uint64_t> read_errors{0};
+    std::atomic<std::uint64_t> write_errors{0};
+    std::atomic<std::uint64_t> sync_errors{0};
+    std::atomic<std::uint64_t> corrupt_blocks{0};
+    std::atomic<std::uint64_t> bytes_verified{0};
+    std::atomic<std::uint64_t> bytes_read{0};  ///< of data files; from the drive or its page cache
+    /// Reads that did not begin where the last one of the drive had ended.
+    std::atomic<std::uint64_t> seeks{0};
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// The errors of the same drive as it was before it was lost count as its own. Once, before it is
+  /// used.
+  void take_errors(const Counters& before);
+  /// The share of a drive's rate that its readers got so far, by the model of a rotational drive: a
+  /// seek costs as much as reading 2.4 MB (12 ms at 200 MB/s). 1 when nothing was read.
+  [[nodiscard]] double sequential_ratio() const;
+  /// Work that waits for the drive's threads or runs there.
+  [[nodiscard]] std::size_t queued() const { return threads_->queued(); }
+  [[nodiscard]] const io::IoCounters& io_counters() const { return files_->counters(); }
+  /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
+  bool run_idle(double seconds) { return threads_->drain(seconds); }
+  /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
+  void stop(double seconds);
+
+ private:
+  friend class WorkFile;
+  friend class OpenObject;
+  friend class FollowedFile;
+  Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique_ptr<Index> index,
+        io::DriveKind kind, std::shared_ptr<HeadTurns> turns);
+
+  /// Published, acknowledged, and not yet synced.
+  struct Unsynced {
+    UniqueFd fd;
+    io::FileName name;
+    Publication publication;
+  };
+
+  Result<std::unique_ptr<WorkFile>> create_now(std::optional<std::uint64_t> length,
+                                               bool above_watermark);
+  Result<io::FileName> next_file_name();
+  [[nodiscard]] bool is_work_file(const io::FileName& file);
+  void forget_work_file(const io::FileName& file);
+  Result<std::optional<Leftover>> judge(const io::FileName& file, const CleanOrder& order);
+  Result<Cleaned> clean_now(std::uint32_t directory, const KnownFiles& known,
+                            const CleanOrder& order);
+  Status write_now(WorkFile& file, std::span<const std::byte> bytes, std::uint64_t offset);
+  Status publish_now(WorkFile& file, const Publication& publication);
+  Status prepare_now(WorkFile& file, const Publication& publication);
+  Status commit_now(WorkFile& file, const Publication& publication);
+  Status publish_unsynced(WorkFile& file, Publication publication);
+  [[nodiscard]] IndexBatch batch_for(const WorkFile& file, const Publication& publication);
+  [[nodiscard]] std::unique_ptr<OverflowMark::Coming> coming(const Publication& publication);
+  Status take_back(WorkFile& file, const Status& why);
+  void note_published(WorkFile& file, const Publication& publication);
+  void remove_if_forgotten(const io::FileName& file, BucketId bucket);
+  /// A file whose bytes are written, and what it shall say of itself.
+  struct Written {
+    int fd;
+    const io::ObjectAttribute& attribute;
+  };
+  Status write_durably(const std::vector<Written>& files);
+  void sync_later(int fd, const io::FileName& name, Publication publication);
+  void sync_waiting();
+  Status sync_some(std::vector<Unsynced> files, std::unique_lock<std::mutex>& lock);
+  /// As a whole: when one of the files fails none of them counts as synced.
+  Status sync_now(std::span<const Unsynced> files);
+  /// Returns when nothing of `file` waits for its sync any more: that would bring back the
+  /// attribute that it was published with. On the drive's threads.
+  Status settle(const io::FileName& file);
+  Status patch_now(const io::ObjectAttribute& attribute);
+  Status patch_file(int fd, const io::ObjectAttribute& attribute);
+  Status commit_patch(const std::function<IndexBatch()>& batch);
+  Status note_patched(std::uint32_t directory);
+  Status remove_now(BucketId bucket, const std::string& name, const io::ObjectRecord& tombstone,
+                    bool keep_tombstone);
+  Status commit_with_room(const std::function<IndexBatch()>& batch);
+  void reap(BucketId bucket, const std::string& name, const io::FileName& file);
+  Result<std::shared_ptr<OpenObject>> open_now(BucketId bucket, const std::string& name);
+  Result<std::vector<std::uint32_t>> checksums_of(const io::ObjectRecord& record);
+  struct PieceFile {
+    io::ObjectRecord record;
+    UniqueFd fd;
+  };
+  Result<std::optional<PieceFile>> open_piece_file(const PieceKey& key);
+  Result<std::shared_ptr<OpenObject>> open_piece_now(const PieceKey& key);
+  Result<std::string> piece_label_now(const PieceKey& key);
+  Result<Sealed> seal_now(WorkFile& file, SealOrder& order);
+  Status commit_piece(const WorkFile& file, const SealOrder& order, const PieceKey& key,
+                      const std::optional<io::ObjectRecord>& old);
+  void note_sealed(WorkFile& file, const SealOrder& order,
+                   const std::optional<io::ObjectRecord>& old);
+  Result<bool> raise_piece_now(const PieceKey& key, const Generation& generation);
+  Result<bool> drop_piece_now(const PieceKey& key, const Generation& up_to);
+  /// Before the drive gets its first record of a coded object, or its first piece: programs that do
+  /// not know of such refuse the drive from then on.
+  Status raise_format();
+  /// Reads part of a data file and counts it.
+  Status read_file(int fd, const io::FileName& file, std::span<std::byte> into,
+                   std::uint64_t offset);
+  void note_position(const io::FileName& file, std::uint64_t offset, std::uint64_t bytes);
+  void forget_bucket_now(BucketId bucket);
+  [[nodiscard]] bool is_forgotten(BucketId bucket);
+  Status check_space(std::uint64_t length, bool above_watermark);
+  void start_writeback(const WorkFile& file, std::uint64_t end);
+  Status sync_or_take_out(int fd);
+  Status sync_directory(const std::string& path);
+  [[nodiscard]] std::optional<HangWatch::Progress::Disk> disk_progress() const;
+  [[nodiscard]] Status not_taken_out() const;
+  [[nodiscard]] DriveState state_now() const;
+  [[nodiscard]] bool has_failed_lately() const;
+  void hang();
+  void try_again();
+  void note_write_error(const Error& error);
+  void note_index_error(const Error& error);
+  Status refresh_space();
+  void keep_ballast();
+  void load_access_times();
+
+  Options options_;
+  std::unique_ptr<io::FileSystem> files_;
+  std::unique_ptr<Index> index_;
+  RecoveryReport recovery_;
+  io::MountInfo mount_;
+  std::uint64_t digest_;
+  io::DriveKind kind_;
+  std::shared_ptr<HeadTurns> turns_;
+  std::shared_ptr<CachePolicy> cache_policy_;
+  OverflowMark overflow_;
+  Counters counters_;
+  VerifiedFiles verified_files_;
+  AccessTimes access_times_;
+  HangWatch hang_watch_{options_.hang_after};  // of watch()
+  std::atomic<bool> trying_{false};            // whether it answers again
+  std::mutex position_mutex_;                  // guards where the last read ended
+  io::FileName last_file_;
+  std::uint64_t last_offset_ = 0;
+
+  std::mutex work_files_mutex_;        // guards the next
+  std::set<io::FileName> work_files_;  // from before they are made until they are published or gone
+
+  std::mutex identity_mutex_;  // one writer of drive.json
+  std::atomic<bool> format_raised_{false};
+
+  std::mutex forgotten_mutex_;  // guards the next
+  std::set<BucketId> forgotten_;
+
+  std::mutex unsynced_mutex_;  // guards the next four
+  std::condition_variable synced_;
+  std::set<io::FileName> being_synced_;
+  std::deque<Unsynced> unsynced_;
+  std::uint64_t unsynced_bytes_ = 0;
+  std::size_t syncing_ = 0;  // threads at it
+
+  std::mutex cluster_file_mutex_;    // one writer of cluster.json
+  std::mutex access_file_mutex_;     // one writer of kAccessFile
+  std::mutex patched_mutex_;         // guards patched_; held while a note is made
+  std::set<std::uint32_t> patched_;  // directories that are known to be noted in kPatchedDirectory
+  mutable std::mutex mutex_;         // guards what follows
+  std::function<std::string()>
+      cluster_state_;  // to be written to .tarn/cluster.json; empty when it has been
+  std::string out_;    // why the drive is out; empty while it is in
+  bool vanished_ = false;
+  std::shared_ptr<Event> health_changed_;
+  std::string hangs_;  // why it is out until it answers; empty while it does
+  io::Space space_;
+  std::deque<BootTime> write_errors_;  // of the last minute
+
+  // Apart from the one above, which event loops take: this one is held while the drive works.
+  std::mutex directory_mutex_;  // guards what follows
+  std::uint32_t directory_ = 0;
+  std::uint32_t files_in_directory_ = 0;
+  std::uint64_t next_id_;
+
+  std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
+
+  SpaceLimits space_limits_;  // guarded by mutex_
+  // What the threads count down while they end: these need no destructor.
+  std::atomic<bool> disabled_{false};
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> vacating_{false};
+  std::atomic<bool> slow_{false};
+  std::atomic<std::size_t> uploads_{0};
+  std::atomic<std::size_t> open_objects_{0};
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,303 @@
+// Pieces of objects on this drive (docs/decisions/019-coded-objects.md): slices and wholes whose
+// record, which says whether they count, lies elsewhere. A piece is sealed, and from then on
+// durable and readable, until it is dropped.
+
+#include <algorithm>
+
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/drive/drive.h"
+#include "target/drive/piece_ids.h"
+#include "target/drive/run_in_turn.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr int kDrivePiecesOpenAttemptsMax = 16;
+
+/// `corrupt` unless a slice's label says what its record and its key do.
+Status check_label(const ec::Label& label, const PieceKey& key, const io::ObjectRecord& record) {
+  const bool same = label.slice == slice_of(*record.piece) && label.bucket_id == key.bucket &&
+                    label.object == key.name && label.generation == record.piece->written &&
+                    label.object_bytes == record.size && label.xxh64 == record.xxh64;
+  if (same) return {};
+  return fail(Errc::corrupt, "the label is that of slice {} of {} in set {:016x}, not of slice {}",
+              label.slice.index, label.object, ec::raw(label.slice.set), key.index);
+}
+
+/// The bytes that must have been written before a piece is sealed, when the order is one that can
+/// be carried out: the file's length is that of its blocks and its label, and the label is this
+/// slice's.
+Result<std::uint64_t> body_bytes(const Drive::SealOrder& order) {
+  const io::ObjectRecord& record = order.attribute.record;
+  if (record.kind != io::ObjectRecord::Kind::slice || !record.piece)
+    return fail(Errc::invalid_argument, "only a piece is sealed");
+  const io::Piece& piece = *record.piece;
+  TRY_OK(io::check(piece));
+  if (piece.index == io::kWhole) {
+    if (piece.file_bytes == record.size && order.label.empty() &&
+        order.checksums.size() == blocks_of(record.size))
+      return record.size;
+    return fail(Errc::invalid_argument, "a whole of {} bytes with {} checksums, the object has {}",
+                piece.file_bytes, order.checksums.size(), record.size);
+  }
+  const auto label = ec::read_label(std::as_bytes(std::span(order.label)), piece.file_bytes);
+  if (!label) return fail(Errc::invalid_argument, "{}", label.error().message);
+  if (const Status same = check_label(*label, key_of(order.attribute), record); !same)
+    return fail(Errc::invalid_argument, "{}", same.error().message);
+  return piece.file_bytes - order.label.size();
+}
+
+}  // namespace
+
+/// The order is that of publish.cc; the label is the last of the bytes. What a crash leaves of it:
+/// before the attribute is set a file that the next start removes, from then on one that it takes
+/// for the piece.
+Result<Drive::Sealed> Drive::seal_now(WorkFile& file, SealOrder& order) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  io::ObjectAttribute& attribute = order.attribute;
+  attribute.record.file = file.name_;
+  TRY(const std::uint64_t body, body_bytes(order));
+  TRY(const std::uint64_t written, files_->size(file.fd_.get()));
+  if (written != body)
+    return fail(Errc::invalid_argument, "{} bytes of a piece were written, it is to have {}",
+                written, body);
+  if (io::encode(attribute).size() > io::kAttributeBytesMax)
+    return fail(Errc::invalid_argument, "the names of {} are too long for a file's attribute",
+                attribute.name);
+  const PieceKey key = key_of(attribute);
+  TRY(const auto old, index_->find_piece(key));
+  if (old && old->generation > attribute.record.generation) return Sealed::had_newer;
+  if (old && old->generation == attribute.record.generation && !order.anew) return Sealed::had_it;
+  TRY_OK(raise_format());
+  if (const Status labelled =
+          files_->write(file.fd_.get(), std::as_bytes(std::span(order.label)), body);
+      !labelled) {
+    note_write_error(labelled.error());
+    return fail(labelled.error());
+  }
+  if (const Status durable = write_durably({{file.fd_.get(), attribute}}); !durable)
+    return fail(take_back(file, durable).error());
+  if (const Status committed = commit_piece(file, order, key, old); !committed)
+    return fail(take_back(file, committed).error());
+  note_sealed(file, order, old);
+  return Sealed::done;
+}
+
+Status Drive::commit_piece(const WorkFile& file, const SealOrder& order, const PieceKey& key,
+                           const std::optional<io::ObjectRecord>& old) {
+  FAIL_POINT("put.before_index");
+  IndexBatch batch;
+  batch.put_piece(key, order.attribute.record);
+  if (key.index == io::kWhole) batch.put_block_checksums(file.name_, order.checksums);
+  if (old) {
+    batch.put_replaced(key.bucket, key.name, old->file);
+    batch.erase_block_checksums(old->file);
+  }
+  return index_->commit(std::move(batch));
+}
+
+void Drive::note_sealed(WorkFile& file, const SealOrder& order,
+                        const std::optional<io::ObjectRecord>& old) {
+  const io::ObjectAttribute& attribute = order.attribute;
+  file.published_ = true;
+  file.fd_.reset();
+  cache_policy_->note_stored(attribute.record.file_bytes());
+  if (old) {
+    cache_policy_->note_removed(old->file_bytes());
+    threads_->post([this, bucket = attribute.bucket_id, name = attribute.name,
+                    replaced = old->file] { reap(bucket, name, replaced); });
+  }
+  remove_if_forgotten(file.name_, attribute.bucket_id);
+}
+
+Task<Result<Drive::Sealed>> Drive::seal(WorkFile& file, SealOrder order) {
+  if (file.write_behind_) CO_TRY_OK(co_await file.write_behind_->finish(file.fd_.get()));
+  auto work = [&, this] { return seal_now(file, order); };
+  co_return co_await threads_->run(work);
+}
+
+/// As patch_now(), which says what a crash leaves.
+Result<bool> Drive::raise_piece_now(const PieceKey& key, const Generation& generation) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  TRY(const auto present, index_->find_piece(key));
+  if (!present) return false;
+  if (present->generation >= generation) return true;
+  TRY(const UniqueFd fd, files_->open_for_read(present->file.path()));
+  TRY(auto attribute, io::read_attribute(fd.get(), present->file.path()));
+  if (attribute.record.kind != io::ObjectRecord::Kind::slice || key_of(attribute) != key)
+    return fail(Errc::corrupt, "file {} on drive {} says that it is not piece {} of {}",
+                present->file.path(), options_.path, key.index, key.name);
+  attribute.record = *present;
+  attribute.record.generation = generation;
+  TRY_OK(patch_file(fd.get(), attribute));
+  TRY_OK(commit_patch([&] {
+    IndexBatch batch;
+    batch.put_piece(key, attribute.record);
+    return batch;
+  }));
+  return true;
+}
+
+Task<Result<bool>> Drive::raise_piece(PieceKey key, Generation generation) {
+  auto work = [&, this] { return raise_piece_now(key, generation); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Result<std::optional<io::ObjectRecord>>> Drive::find_piece(PieceKey key) {
+  auto work = [&, this]() -> Result<std::optional<io::ObjectRecord>> {
+    TRY_OK(usable());
+    return index_->find_piece(key);
+  };
+  co_return co_await threads_->run(work);
+}
+
+Task<Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>>> Drive::pieces_of(
+    BucketId bucket, std::string name, std::uint64_t set) {
+  auto work = [&, this]() -> Result<std::vector<std::pair<PieceKey, io::ObjectRecord>>> {
+    TRY_OK(usable());
+    return index_->pieces_of(bucket, name, set);
+  };
+  co_return co_await threads_->run(work);
+}
+
+/// The record of a piece with its file open; nothing when there is none.
+Result<std::optional<Drive::PieceFile>> Drive::open_piece_file(const PieceKey& key) {
+  for (int attempt = 0; attempt < kDrivePiecesOpenAttemptsMax; ++attempt) {
+    TRY_OK(usable());
+    TRY(auto record, index_->find_piece(key));
+    if (!record) return std::optional<PieceFile>();
+    auto fd = files_->open_for_read(record->file.path());
+    // Replaced or dropped between the two lines above.
+    if (!fd && fd.error().code == Errc::not_found) continue;
+    if (!fd) {
+      if (fd.error().code == Errc::io) ++counters_.read_errors;
+      return fail(fd.error());
+    }
+    TRY(const std::uint64_t size, files_->size(fd->get()));
+    if (size != record->file_bytes())
+      return fail(Errc::corrupt, "file {} of piece {} of {} on drive {} has {} bytes instead of {}",
+                  record->file.path(), key.index, key.name, options_.path, size,
+                  record->file_bytes());
+    return std::optional(PieceFile{std::move(*record), std::move(*fd)});
+  }
+  return fail(Errc::corrupt,
+              "the file of piece {} of {} on drive {} is gone though its entry is "
+              "there",
+              key.index, key.name, options_.path);
+}
+
+Result<std::shared_ptr<OpenObject>> Drive::open_piece_now(const PieceKey& key) {
+  TRY(auto found, open_piece_file(key));
+  if (!found) return std::shared_ptr<OpenObject>();
+  io::ObjectRecord& record = found->record;
+  if (key.index == io::kWhole) {
+    record.kind = io::ObjectRecord::Kind::object;
+    record.piece.reset();
+    TRY(auto checksums, checksums_of(record));
+    auto verified = verified_files_.of(record.file, record.size);
+    return std::make_shared<OpenObject>(*this, std::move(record), std::move(found->fd),
+                                        std::move(checksums), std::move(verified));
+  }
+  const auto layout = ec::Layout::of(geometry_of(*record.piece), record.size);
+  if (!layout || layout->blocks_bytes() > record.file_bytes())
+    return fail(Errc::corrupt, "the entry of piece {} of {} on drive {} contradicts itself",
+                key.index, key.name, options_.path);
+  auto verified = verified_files_.of(record.file, layout->blocks_bytes());
+  return std::make_shared<OpenObject>(*this, std::move(record), std::move(found->fd), *layout,
+                                      std::move(verified));
+}
+
+Task<Result<std::shared_ptr<OpenObject>>> Drive::open_piece(PieceKey key) {
+  auto work = [&, this] { return open_piece_now(key); };
+  co_return co_await threads_->run(work, io::DriveThreads::Order::fresh);
+}
+
+Result<std::string> Drive::piece_label_now(const PieceKey& key) {
+  TRY(const auto slice, open_piece_now(key));
+  if (!slice || key.index == io::kWhole)
+    return fail(Errc::object_not_found, "slice {} of {} is not on drive {}", key.index, key.name,
+                options_.path);
+  const io::ObjectRecord& record = slice->record();
+  const auto refuse = [&](const std::string& why) {
+    ++counters_.corrupt_blocks;
+    obs::log("drive").error("label is not what was stored drive={} file={} err={}", options_.path,
+                            record.file.path(), why);
+    return fail(Errc::corrupt, "file {} on drive {}: {}", record.file.path(), options_.path, why);
+  };
+  const std::uint64_t bytes = record.file_bytes() - slice->file_bytes();
+  if (bytes > ec::kLabelBytesMax)
+    return refuse(fmt::format("{} bytes are behind its blocks", bytes));
+  std::string text(bytes, '\0');
+  TRY_OK(read_file(slice->fd(), record.file, std::as_writable_bytes(std::span(text)),
+                   slice->file_bytes()));
+  const auto label = ec::read_label(std::as_bytes(std::span(text)), record.file_bytes());
+  if (!label) return refuse(label.error().message);
+  if (const Status same = check_label(*label, key, record); !same)
+    return refuse(same.error().message);
+  return text;
+}
+
+Task<Result<std::string>> Drive::piece_label(PieceKey key) {
+  auto work = [&, this] { return piece_label_now(key); };
+  co_return co_await run_in_turn(*turns_, *threads_, work);
+}
+
+/// What a crash leaves after each step:
+Result<bool> Drive::drop_piece_now(const PieceKey& key, const Generation& up_to) {
+  TRY_OK(usable());
+  TRY_OK(files_->check_mounted());
+  TRY(const auto present, index_->find_piece(key));
+  if (!present) return false;
+  if (present->generation > up_to && SAFETY("safety.drop_judged")) return false;
+  const io::FileName file = present->file;
+  FAIL_POINT("piece.before_drop");
+  // The entry goes first: a file without one is found by the next start, which asks again; an entry
+  // without a file would be a lie.
+  TRY_OK(commit_with_room([&] {
+    IndexBatch batch;
+    batch.erase_piece(key);
+    batch.put_replaced(key.bucket, key.name, file);
+    return batch;
+  }));
+  cache_policy_->note_removed(present->file_bytes());
+  FAIL_POINT("piece.before_unlink");
+  TRY_OK(files_->remove(file.path()));
+  TRY_OK(sync_directory(file.directory_path()));
+  IndexBatch clean;
+  clean.erase_replaced(key.bucket, key.name, file);
+  clean.erase_block_checksums(file);
+  static_cast<void>(index_->commit_lazily(std::move(clean)));  // a restart does it as well
+  return true;
+}
+
+Task<Result<bool>> Drive::drop_piece(PieceKey key, Generation up_to) {
+  auto work = [&, this] { return drop_piece_now(key, up_to); };
+  co_return co_await threads_->run(work);
+}
+
+Task<Status> Drive::walk_pieces(BucketId bucket, std::optional<PieceKey> after,
+                                Index::PieceVisitor visit) {
+  auto work = [&, this]() -> Status {
+    TRY_OK(usable());
+    return index_->list_pieces(bucket, after, visit);
+  };
+  co_return co_await run_in_turn(*turns_, *threads_, work);
+}
+
+Task<Result<bool>> Drive::has_pieces() {
+  auto work = [&, this]() -> Result<bool> {
+    TRY_OK(usable());
+    bool any = false;
+    TRY_OK(index_->scan_pieces([&](const PieceKey&, const io::ObjectRecord&) {
+      any = true;
+      return false;
+    }));
+    return any;
+  };
+  co_return co_await run_in_turn(*turns_, *threads_, work);
+}
+
+}  // namespace tarn::target

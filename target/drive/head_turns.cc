@@ -1,0 +1,144 @@
+#include "target/drive/head_turns.h"
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "common/base/fail_point.h"
+#include "common/base/resume.h"
+
+namespace tarn::target {
+
+void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
+                    std::function<void(Error)> refused) {
+  {
+    std::unique_lock lock(mutex_);
+    if (refusing_ && refused) {
+      const Error why = *refusing_;
+      lock.unlock();
+      refused(why);
+      return;
+    }
+    queue_.push_back({bytes, std::move(start), std::move(refused)});
+  }
+  grant();
+}
+
+Task<Status> HeadTurns::wait() {
+  const auto result = std::make_shared<Status>();
+  co_await suspend_until_called([this, result](auto resume) {
+    const auto refused = [resume, result](Error why) {
+      *result = fail(std::move(why));
+      resume();
+    };
+    ask(0, [resume](Age) { resume(); }, refused);
+  });
+  co_return std::move(*result);
+}
+
+void HeadTurns::refuse(const Error& why) {
+  std::vector<Waiter> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refusing_ = why;
+    std::deque<Waiter> kept;
+    for (Waiter& each : queue_) {
+      if (each.refused) {
+        refused.push_back(std::move(each));
+      } else {
+        kept.push_back(std::move(each));
+      }
+    }
+    queue_.swap(kept);
+  }
+  for (const Waiter& each : refused) each.refused(why);
+}
+
+void HeadTurns::accept() {
+  const std::lock_guard lock(mutex_);
+  refusing_.reset();
+}
+
+void HeadTurns::done() {
+  {
+    const std::lock_guard lock(mutex_);
+    --active_;
+  }
+  grant();
+}
+
+void HeadTurns::run(const std::function<void()>& work) {
+  // Shared: it is still being told when we go on.
+  const auto ours = std::make_shared<std::promise<void>>();
+  ask(0, [ours](Age) { ours->set_value(); });
+  ours->get_future().wait();
+  work();
+  done();
+}
+
+void HeadTurns::release(Age age, std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (age == age_) held_ -= bytes;
+  }
+  grant();
+}
+
+void HeadTurns::grant() {
+  std::vector<std::pair<std::function<void(Age)>, Age>> starts;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!queue_.empty() && active_ < limits_.at_once &&
+           (held_ == 0 || held_ + queue_.front().bytes <= limits_.budget)) {
+      Waiter next = std::move(queue_.front());
+      queue_.pop_front();
+      ++active_;
+      ++granted_;
+      held_ += next.bytes;
+      starts.emplace_back(std::move(next.start), age_);
+    }
+  }
+  for (auto& [start, age] : starts) start(age);
+}
+
+void HeadTurns::tick() {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool stuck = !queue_.empty() && active_ == 0 && granted_ == granted_at_tick_;
+    granted_at_tick_ = granted_;
+    if (!stuck || !SAFETY("safety.forgive_turns")) return;
+    held_ = 0;
+    age_ = Age{static_cast<std::uint64_t>(age_) + 1};
+  }
+  grant();
+}
+
+void HeadTurns::stream_begins() {
+  const std::lock_guard lock(mutex_);
+  ++streams_;
+}
+
+void HeadTurns::stream_ends() {
+  const std::lock_guard lock(mutex_);
+  --streams_;
+}
+
+std::uint64_t HeadTurns::window() const {
+  const std::lock_guard lock(mutex_);
+  // Each stream has one window on its way to the client and one ready behind it.
+  const std::uint64_t share = limits_.budget / (2 * std::max<std::size_t>(streams_, 1));
+  return std::clamp(share, limits_.window_min, limits_.window_max);
+}
+
+std::size_t HeadTurns::streams() const {
+  const std::lock_guard lock(mutex_);
+  return streams_;
+}
+
+std::size_t HeadTurns::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "common/base/async.h"
+#include "common/base/error.h"
+#include "target/drive/head_turns.h"
+#include "target/drive/open_object.h"
+
+namespace tarn::target {
+
+/// One reader's way through a range of an object (docs/architecture.md): brings the file into the
+/// page cache window by window, in the drive's turns, each block compared with its checksum before
+/// it is reported as ready, and the next window asked for when the reader enters the last one. What
+/// is in memory and verified needs no turn.
+///
+/// ready(), passed(), lost() and close() are for one event loop; the drive's threads report to it.
+/// Keeps itself and the object alive while a window is asked for or read.
+class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
+ public:
+  struct Options {
+    bool keep_cached = true;     ///< else the pages are dropped when they have been sent
+    bool verify_always = false;  ///< also what is in memory and was verified when it came there
+    bool impatient = false;      ///< the bytes can be had elsewhere: see ready()
+  };
+  /// For the bytes [begin, end) of `object`. An object without checksums must be read from 0 to its
+  /// end, or have been adopted before.
+  ReadAhead(std::shared_ptr<OpenObject> object, std::uint64_t begin, std::uint64_t end,
+            const Options& options);
+  ~ReadAhead();
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
+
+  /// The offset, above `at`, up to which bytes may be sent by the event loop; waits for the drive.
+  /// Errors as OpenObject::verify_block: they concern bytes at or after `at`. To an impatient
+  /// reader unavailable, when the drive has been at one call for HangWatch::kSlowSeconds; it may
+  /// bring the bytes later.
+  Task<Result<std::uint64_t>> ready(std::uint64_t at);
+  /// Everything before `at` has been sent.
+  void passed(std::uint64_t at);
+  /// The pages at `at` have left the memory before they were sent: they are read again. What was
+  /// held of the budget for them is given back.
+  void lost(std::uint64_t at);
+  /// The reader wants no more.
+  void close();
+
+ private:
+  struct Window {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::uint64_t passed;  // sent up to here
+    HeadTurns::Age age;
+  };
+  /// What ready() finds: the answer, or that it has to wait.
+  std::optional<Result<std::uint64_t>> look(std::uint64_t at);
+  void ask(std::uint64_t begin);
+  void start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end, HeadTurns::Age age);
+  void read_window(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end);
+  Status bring_block(std::uint64_t block);
+  bool report(std::uint64_t epoch, std::uint64_t ready, Status result);
+  [[nodiscard]] bool wanted(std::uint64_t epoch);
+  void refused(std::uint64_t epoch, Error why);
+  void finish();
+  void wake(std::unique_lock<std::mutex> lock);
+  void give_back(const std::deque<Window>& windows);
+  Task<void> changed();
+  Task<void> changed_soon();
+
+  const std::shared_ptr<OpenObject> object_;
+  HeadTurns& turns_;
+  const std::uint64_t end_;
+  const Options options_;
+
+  std::mutex mutex_;  // guards what follows
+  std::uint64_t ready_;
+  std::uint64_t asked_;      // all before it is ready, or being read
+  std::uint64_t epoch_ = 0;  // windows asked for before the last lost() report to nobody
+  bool in_flight_ = false;   // a window is asked for or read; never two
+  bool closed_ = false;
+  bool stream_ = false;   // counted as a stream of the drive
+  bool changed_ = false;  // since the reader last looked
+  std::optional<Error> error_;
+  std::deque<Window> windows_;  // granted, and not yet sent wholly
+  std::function<void()> waiter_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "common/io/object_attribute.h"
+#include "target/drive/open_object.h"
+
+namespace tarn::target {
+
+/// What a drive remembers of the files that were read last: their verified blocks. Bounded; the
+/// file that was not asked for the longest is forgotten first. Thread-safe.
+class VerifiedFiles {
+ public:
+  /// What is known of `file`, which has `size` bytes.
+  [[nodiscard]] std::shared_ptr<VerifiedBlocks> of(const io::FileName& file, std::uint64_t size);
+
+ private:
+  struct Entry {
+    io::FileName file;
+    std::shared_ptr<VerifiedBlocks> blocks;
+  };
+  std::mutex mutex_;        // guards what follows
+  std::list<Entry> order_;  // most recently used first
+  std::map<io::FileName, std::list<Entry>::iterator> by_file_;
+};
+
+}  // namespace tarn::target
