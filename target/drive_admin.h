@@ -18,9 +18,9 @@
 #include "common/io/mount_watch.h"
 #include "target/drive_list.h"
 #include "target/node.h"
-#include "target/object_store.h"
 #include "target/open_drives.h"
 #include "target/return_budget.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 

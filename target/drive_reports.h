@@ -6,7 +6,7 @@
 
 #include "common/cluster/admin/node_report.h"
 #include "common/obs/metrics.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 

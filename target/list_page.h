@@ -6,7 +6,7 @@
 #include "common/api/list_fields.h"
 #include "common/api/list_merge.h"
 #include "common/base/async.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 

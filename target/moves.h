@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/cluster/place/ownership.h"
 #include "target/move_limits.h"
-#include "target/name_locks.h"
+#include "target/store/name_locks.h"
 
 namespace tarn::target {
 

@@ -18,7 +18,6 @@
 #include "target/home_moves.h"
 #include "target/marked_names.h"
 #include "target/moves.h"
-#include "target/object_store.h"
 #include "target/open_appends.h"
 #include "target/open_pieces.h"
 #include "target/owned_names.h"
@@ -29,6 +28,7 @@
 #include "target/room_maker.h"
 #include "target/running_copies.h"
 #include "target/scrub_board.h"
+#include "target/store/object_store.h"
 #include "target/unjudged_pieces.h"
 #include "target/upstream_writes.h"
 

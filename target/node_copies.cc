@@ -21,12 +21,12 @@
 #include "target/bring_forward.h"
 #include "target/copy_room.h"
 #include "target/drive/block_reader.h"
-#include "target/mirror_plan.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
 #include "target/newest.h"
 #include "target/node_call.h"
 #include "target/peer_copy.h"
+#include "target/store/mirror_plan.h"
 
 namespace tarn::target {
 namespace {

@@ -10,8 +10,8 @@
 #include "target/drive/drive.h"
 #include "target/drive/drive_identity.h"
 #include "target/drive_list.h"
-#include "target/mirror_ledger.h"
 #include "target/options.h"
+#include "target/store/mirror_ledger.h"
 
 namespace tarn::target {
 

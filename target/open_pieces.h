@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "target/drive/digests.h"
 #include "target/piece_format.h"
-#include "target/pieces_here.h"
+#include "target/store/pieces_here.h"
 
 namespace tarn::target {
 

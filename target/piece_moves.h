@@ -5,7 +5,7 @@
 #include "common/api/move_progress.h"
 #include "common/cluster/state/state.h"
 #include "target/move_pace.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 

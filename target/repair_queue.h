@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "target/object_name.h"
 #include "target/repair_plan.h"
+#include "target/store/object_name.h"
 
 namespace tarn::target {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/base/async.h"
-#include "target/object_name.h"
+#include "target/store/object_name.h"
 
 namespace tarn::target {
 

@@ -3,8 +3,8 @@
 #include "common/io/object_attribute.h"
 #include "ec/layout.h"
 #include "ec/slice_format.h"
-#include "target/object_name.h"
 #include "target/piece_format.h"
+#include "target/store/object_name.h"
 
 namespace tarn::target {
 

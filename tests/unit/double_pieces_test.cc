@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/fail_points.h"
-#include "target/pieces_here.h"
+#include "target/store/pieces_here.h"
 #include "tests/unit/pieces_here_fixture.h"
 
 using namespace tarn;

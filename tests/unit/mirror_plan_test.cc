@@ -1,10 +1,10 @@
-#include "target/mirror_plan.h"
+#include "target/store/mirror_plan.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/api/copy_counts.h"
-#include "target/mirror_ledger.h"
+#include "target/store/mirror_ledger.h"
 
 namespace tarn::target {
 namespace {

@@ -1,9 +1,9 @@
-#include "target/open_objects.h"
+#include "target/store/open_objects.h"
 
 #include <catch2/catch.hpp>
 
 #include "common/base/process.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 #include "tests/unit/run_task.h"
 
 using namespace tarn;

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 #include "tests/unit/piece_fixture.h"
 
 namespace tarn::target::test {

@@ -1,7 +1,7 @@
 // Pieces on the drives of one target: which drive a new one goes to, which of two counts, and moves
 // between drives.
 
-#include "target/pieces_here.h"
+#include "target/store/pieces_here.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "target/pieces_here.h"
+#include "target/store/pieces_here.h"
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,7 @@
 #include "common/obs/log.h"
 #include "target/drive/piece_ids.h"
 #include "target/drive/space_rules.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 namespace {

@@ -1,4 +1,4 @@
-#include "target/name_locks.h"
+#include "target/store/name_locks.h"
 
 #include <utility>
 

@@ -7,8 +7,8 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/block_writer.h"
-#include "target/mirror.h"
-#include "target/object_store.h"
+#include "target/store/mirror.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 namespace {

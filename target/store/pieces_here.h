@@ -14,8 +14,8 @@
 #include "common/base/error.h"
 #include "target/drive/drive.h"
 #include "target/drive/toll.h"
-#include "target/name_locks.h"
-#include "target/object_name.h"
+#include "target/store/name_locks.h"
+#include "target/store/object_name.h"
 
 namespace tarn::target {
 

@@ -13,10 +13,10 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "target/drive/drive.h"
-#include "target/mirror_ledger.h"
-#include "target/mirror_plan.h"
-#include "target/name_locks.h"
-#include "target/object_name.h"
+#include "target/store/mirror_ledger.h"
+#include "target/store/mirror_plan.h"
+#include "target/store/name_locks.h"
+#include "target/store/object_name.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/mirror_ledger.h"
+#include "target/store/mirror_ledger.h"
 
 #include <algorithm>
 #include <exception>

@@ -13,11 +13,11 @@
 #include "common/base/snapshot.h"
 #include "common/cluster/place/hrw.h"
 #include "target/drive/drive.h"
-#include "target/mirror.h"
-#include "target/name_locks.h"
-#include "target/object_name.h"
-#include "target/open_objects.h"
-#include "target/pieces_here.h"
+#include "target/store/mirror.h"
+#include "target/store/name_locks.h"
+#include "target/store/object_name.h"
+#include "target/store/open_objects.h"
+#include "target/store/pieces_here.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/open_objects.h"
+#include "target/store/open_objects.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,13 +1,13 @@
 // What the drives of this target know of a mirrored name, and reading it.
 
-#include "target/mirror.h"
+#include "target/store/mirror.h"
 
 #include <algorithm>
 
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/object_store.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/read_through.h"
-#include "target/object_store.h"
-#include "target/pieces_here.h"
+#include "target/store/object_store.h"
+#include "target/store/pieces_here.h"
 
 namespace tarn::target {
 

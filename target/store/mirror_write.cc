@@ -9,8 +9,8 @@
 #include "common/base/gather.h"
 #include "common/base/hash.h"
 #include "common/obs/log.h"
-#include "target/mirror.h"
-#include "target/object_store.h"
+#include "target/store/mirror.h"
+#include "target/store/object_store.h"
 
 namespace tarn::target {
 namespace {

@@ -1,4 +1,4 @@
-#include "target/mirror_plan.h"
+#include "target/store/mirror_plan.h"
 
 #include <algorithm>
 
