@@ -6,6 +6,16 @@
 #include "target/drive/block_reader.h"
 
 namespace tarn::target {
+namespace {
+
+Task<Result<std::size_t>> next_digested(NextPiece& next, Digests& digests,
+                                        std::span<std::byte> into) {
+  CO_TRY(const std::size_t got, co_await next(into));
+  digests.update(into.first(got));
+  co_return got;
+}
+
+}  // namespace
 
 Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next) {
   std::array<PooledBuffer, 2> buffers{PooledBuffer(PooledBuffer::kBlockBytes),
@@ -26,10 +36,8 @@ Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPie
 }
 
 Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next) {
-  const auto digested = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
-    CO_TRY(const std::size_t got, co_await next(into));
-    digests.update(into.first(got));
-    co_return got;
+  const auto digested = [&](std::span<std::byte> into) {
+    return next_digested(next, digests, into);
   };
   CO_TRY([[maybe_unused]] const auto end, co_await write_from(file, digests.size(), digested));
   co_return Status();
