@@ -422,7 +422,7 @@ def test_a_target_whose_misplaced_copies_are_away_does_not_show_older_ones(make_
 def test_copies_are_not_made_while_rebuilds_are_stopped(make_stage, seed):
     """D1: `tarn rebuild stop` holds copies as it holds slices, and `start` makes them."""
     rng = seeded(seed, "stopped copies")
-    slow = {f"t{i + 1}": "copies.before_give=sleep:150" for i in range(3)}
+    slow = {f"t{i + 1}": "copies.before_give=sleep:600" for i in range(3)}
     stage = start(make_stage, drives=2, fs="ext4", size=64 << 20, fail_points=slow)
     cluster = stage.cluster
     cluster.expect_errors(DEAD_DRIVE)
