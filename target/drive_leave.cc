@@ -140,8 +140,8 @@ Task<Status> DriveAdmin::leave(Drive& drive, DriveList::Then then, Held held) {
   co_return Status();
 }
 
-/// Names have other homes from here on. That is noted once more after it: a walk that found all in
-/// place meanwhile may have taken the first note away.
+/// Changes the place of names, and notes all drives as misplaced before and after it: a resilver
+/// that ended in between may have cleared the first note.
 Task<Status> DriveAdmin::set_vacating(Drive& drive, bool vacating) {
   CO_TRY_OK(co_await store_.mirror().misplaces_all());
   store_.set_vacating(drive, vacating);

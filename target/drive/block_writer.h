@@ -15,10 +15,10 @@ namespace tarn::target {
 
 /// Puts the next piece of the bytes into a buffer of kBlockBytes; its length, 0 at the end.
 using NextPiece = std::function<Task<Result<std::size_t>>(std::span<std::byte>)>;
-/// Writes pieces into `file` from `at` on: while the drive writes one, the next is fetched. The
-/// offset behind the last.
+/// Writes pieces into `file` from `at` on: while the drive writes one, the next is fetched. Returns
+/// the offset after the last.
 Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next);
-/// The same behind what is in `file`, with digests of it.
+/// Appends pieces to `file`, and adds them to its digests.
 Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);
 /// Copies the verified bytes of an object's file.
 Task<Status> copy_file(OpenObject& from, WorkFile& file, Digests& digests);

@@ -1,8 +1,8 @@
-// What is decided about copies on nodes (ownership.h, rebalance_plan.h), carried out on a cluster
-// of plain maps while targets go down, leave, lose drives and come back, drives are away for a
-// while or full and others give what lies there once more (away_drive.h, lost_records.h), and the
-// number of copies changes, in random order: no home that answers says less than what was
-// acknowledged, as long as anybody has it, and at rest all homes have it, and nobody else.
+// Model of copies on nodes: the rules of ownership.h and rebalance_plan.h, carried out on a cluster
+// of plain maps. In random order targets go down, leave, lose drives and come back, drives are away
+// or full, other targets replace what lies there (away_drive.h, lost_records.h), and the number of
+// copies changes. As long as one target has an acknowledged version, no replica answers with less.
+// At rest all replicas have it, and no other target.
 
 #include <algorithm>
 #include <array>
