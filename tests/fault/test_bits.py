@@ -208,10 +208,12 @@ def test_a_bad_copy_on_a_node_is_read_elsewhere_and_made_anew(make_stage, seed):
         assert len(after) == 2 and after[target].read_bytes() == body
         assert len({str(attribute.decode(attribute.data_files(cluster.drives(each))[path]) | {"place": 0})
                     for each, path in after.items()}) == 1, "the same version on both"
-        assert len(cluster.logs[target].matching(f"bad copy made anew object={name}")) == 1
+        cluster.logs[target].wait_for(f"bad copy made anew object={name}")
         (other,) = after.keys() - {target}
         stage.kill(other)
         assert read_strictly(direct) == (200, body), "the copy made anew does for itself"
         stage.start(other)
         wait_until_home(cluster)
+    made = sum(len(log.matching("bad copy made anew")) for log in cluster.logs.values())
+    assert made == len(flips), "a file was made anew twice"
     print(f"injected: {len(flips)} flips, each found by readers; detected: each file made anew once")

@@ -260,7 +260,7 @@ def test_an_empty_drive_in_the_place_of_one_with_slices(make_stage, seed):
     start(stage, target)
     wait_until_home(cluster)
     check_all()
-    assert cluster.logs[target].matching("drive missing .*--replace-drive"), "the log does not say what to do"
+    cluster.logs[target].wait_for("drive missing .*--replace-drive")  # which says what to do
     stage.kill(target)
     made = local_cluster.Cluster.load(stage.directory)
     node = made.node(target)

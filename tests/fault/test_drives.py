@@ -375,8 +375,7 @@ def test_an_empty_drive_is_not_taken_for_the_old_one(make_stage, seed):
     assert set(statuses.values()) == {200, 503} and away, statuses
     assert judge.list("data").status == 503
     assert {judge.put("data", name, 10).status for name in away[:5]} == {503}
-    missing = cluster.logs["t1"].matching("drive missing .*--replace-drive")
-    assert missing, "the log does not say what to do"
+    cluster.logs["t1"].wait_for("drive missing .*--replace-drive")  # which says what to do
     assert [entry.name for entry in empty.mountpoint.iterdir() if entry.name not in ("lost+found",)] == []
 
     # The old drive comes back: everything is there.

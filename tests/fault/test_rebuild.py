@@ -118,7 +118,7 @@ def test_a_stop_is_over_when_more_is_lost(make_cluster):
     without_ceiling(cluster)
     put_aside(cluster, "t4")
     wait_whole(cluster, wanted, but=["t2"])
-    assert any(cluster.logs[target].matching("more is lost") for target in cluster.targets())
+    wait_until(lambda: any(log.matching("more is lost") for log in cluster.logs.values()), 10, "a log says so")
     print("injected: t4 put aside behind a stop; detected: it is over, all slices are made again")
     read_all(cluster, wanted)
 

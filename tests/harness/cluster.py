@@ -107,6 +107,10 @@ class NodeLog:
     def matching(self, pattern):
         return [line for line in self.lines() if re.search(pattern, line)]
 
+    def wait_for(self, pattern, seconds=10):
+        """The lines that match, of which the node writes one soon: what it says may have come about before it says so."""
+        return wait_until(lambda: self.matching(pattern), seconds, f"a line {pattern!r} in {self.path.name}")
+
 
 class Cluster:
     """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd; on a

@@ -531,7 +531,7 @@ def test_a_known_drive_whose_directory_is_gone_is_a_missing_drive(one):
         one.start("t1")
         assert {one.get("data", name).status for name in lies if lies[name] == str(second)} == {503}
         assert {one.get("data", name).status for name in lies if lies[name] == str(first)} == {200}
-        assert one.logs["t1"].matching("drive missing.*--replace-drive")
+        one.logs["t1"].wait_for("drive missing.*--replace-drive")
         one.kill("t1")
         if place == "empty":
             second.rmdir()

@@ -123,7 +123,7 @@ def test_the_end_of_a_job_is_known_at_its_driver_as_soon_as_elsewhere(make_clust
     end = ended(pair, "p1", job)
     assert status(pair, "p2", job) == end
     assert query(pair, "p2", "running_all", kind="copy-bucket").json() == []
-    assert pair.logs["p2"].matching("failpoint hit name=jobs.after_write")
+    pair.logs["p2"].wait_for("failpoint hit name=jobs.after_write")
 
 
 def test_a_job_is_stopped_at_any_proxy_and_stays_so(pair):

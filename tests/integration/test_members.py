@@ -83,7 +83,7 @@ def test_a_target_is_drained_and_leaves_and_nobody_notices(make_cluster):
         assert is_gone(cluster, "t3")
         wait_until_home(cluster)
     assert attribute.data_files(drives) == {}
-    assert cluster.logs["t3"].matching("taken out of the cluster node=.*: the process ends")
+    cluster.logs["t3"].wait_for("taken out of the cluster node=.*: the process ends")
     # It holds nothing, so it may join as any other.
     cluster.start("t3")
     wait_until(lambda: not is_gone(cluster, "t3") and flags(cluster, "t3") == 0, 10, "t3 is in the map again")

@@ -83,7 +83,7 @@ def test_a_target_that_is_shut_down_comes_back_with_its_objects(make_cluster):
     assert cluster.put("data", name, b"kept").status == 200
     Cli(cluster.endpoint).ok("cluster", "shutdown", id_of(cluster, "t2"), "--yes")
     cluster.wait_exit("t2")
-    assert cluster.logs["t2"].matching(r"told to shut down")
+    cluster.logs["t2"].wait_for("told to shut down")
     wait_until(lambda: status_of(cluster, name) == 503, 10, "the proxy knows that it is away")
     assert put(cluster, "p1", "/v1/cluster", stop_message(id_of(cluster, "t2"))).status == 200, "it is so already"
     cluster.start("t2")

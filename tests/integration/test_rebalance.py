@@ -114,7 +114,7 @@ def test_objects_move_with_all_that_belongs_to_them(pair):
 
     version = pair.everything_to("t2")
     assert pair.objects("t1") == {} and pair.objects("t2") == everything
-    ended = pair.ended("t1", version)
+    ended = wait_until(lambda: pair.ended("t1", version), 10, "the walk has ended")
     assert ended["clean"] == "true" and int(ended["objects"]) == len(before["t1"])
     assert int(ended["bytes"]) == sum(said["size"] for said in before["t1"].values())
     assert pair.ended("t2", version) is None, "it had nothing to give away"
@@ -377,7 +377,8 @@ def test_a_mirrored_object_moves_once_and_is_mirrored_again(pair):
     ours = before["t1"][0]
     everything = ours | before["t2"][0]
     assert everything.keys() == bodies.keys()
-    ended = pair.ended("t1", pair.everything_to("t2"))
+    version = pair.everything_to("t2")
+    ended = wait_until(lambda: pair.ended("t1", version), 10, "the walk has ended")
     assert ended["clean"] == "true" and int(ended["objects"]) == len(ours), "each moved once"
     assert int(ended["bytes"]) == sum(said["size"] for said in ours.values())
     assert on_drives("t1") == [{}, {}] and on_drives("t2") == [everything, everything]
