@@ -5,6 +5,7 @@ import struct
 import time
 
 from harness.checksums import crc32c
+from harness.waiting import guarded
 
 
 class _Reader:
@@ -115,7 +116,7 @@ def pieces(drives):
 def objects(drives, bucket=None):
     """{name: what its file says, without its place} of objects, all or those of a bucket; a name must have one file, but for
     the moment in which another one takes its place."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + guarded(2)
     while True:
         found, doubled = {}, []
         for path, raw in data_files(drives).items():
