@@ -9,6 +9,7 @@ from aistore.sdk.archive_config import ArchiveConfig
 from aistore.sdk.errors import AISError, ErrBckNotFound, ErrObjNotFound
 from harness import client
 from harness.sdk import client_of
+from harness.waiting import wait_until
 from harness.wire import BreakingWire
 
 MIB = 1 << 20
@@ -106,10 +107,13 @@ def test_direct_reads_find_the_target_of_every_name(cluster, redirected):
 
     before, redirects = reads(), cluster.metric("p1", "tarn_redirects_total")
     assert [read(redirected.object(name), direct=True) for name in names] == [name.encode() for name in names]
-    after = reads()
     assert cluster.metric("p1", "tarn_redirects_total") == redirects
-    assert sum(after.values()) - sum(before.values()) >= len(names)
-    assert all(after[target] > before[target] for target in before)
+
+    def counted():
+        after = reads()
+        return sum(after.values()) - sum(before.values()) >= len(names) and all(after[target] > before[target] for target in before)
+
+    wait_until(counted, 10, "each is counted")  # which an answer is when it has gone, after the client has it
     with pytest.raises(ErrObjNotFound):
         read(redirected.object("direct-missing"), direct=True)
 
