@@ -25,8 +25,20 @@ def read(cluster, name, base=None):
     return answer.body.decode() if answer.status == 200 else answer.status
 
 
+def wait_known(cluster):
+    """Until all nodes that run have heard of the newest map, which each does in its own time."""
+    newest = stored_map(cluster)["version"]
+
+    def knows(node):
+        return int(client.request("GET", cluster.url_of(node) + "/v1/daemon?what=smap").json()["version"]) >= newest
+
+    nodes = [name for name in (*cluster.proxies, *cluster.targets()) if name in cluster.running]
+    wait_until(lambda: all(knows(node) for node in nodes), 10, f"all know map {newest}")
+
+
 def check_all(cluster, wanted):
     """`wanted`: {name: text, or None for what was deleted}, through each proxy, both ways, and in lists."""
+    wait_known(cluster)
     for base in everywhere(cluster):
         assert {name: read(cluster, name, base) for name in wanted} == {
             name: 404 if text is None else text for name, text in wanted.items()}
@@ -68,6 +80,7 @@ def test_names_of_a_target_that_is_down_are_written_elsewhere_and_nothing_is_los
     assert cluster.delete("data", deleted).status == 200
     created = put_until_taken(cluster, "created", b"new created") and "created"
     # What only the killed target has is not here now; it is not gone.
+    wait_known(cluster)  # or a proxy sends readers to the dead one
     assert read(cluster, rewritten) == f"new {rewritten}"
     assert read(cluster, deleted) == 404
     for base in everywhere(cluster):

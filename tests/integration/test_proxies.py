@@ -99,8 +99,10 @@ def test_jobs_can_be_asked_for_at_any_proxy(pair):
 
 
 def test_both_name_one_primary(pair):
-    maps = [smap(pair, proxy) for proxy in ("p1", "p2")]
     ids = {node["id"] for name, node in pair.nodes.items() if name.startswith("p")}
+    for proxy in ("p1", "p2"):  # each hears by itself of the one that joined last
+        wait_until(lambda: set(smap(pair, proxy)["pmap"]) == ids, 10, f"{proxy} knows both")
+    maps = [smap(pair, proxy) for proxy in ("p1", "p2")]
     assert {each["proxy_si"]["daemon_id"] for each in maps} < ids and len({m["proxy_si"]["daemon_id"] for m in maps}) == 1
     assert set(maps[0]["pmap"]) == ids
 
@@ -146,7 +148,7 @@ def test_a_proxy_that_stays_away_is_taken_out_and_joins_again(make_cluster):
         come("p2")
         wait_until(is_member, 60, "it is a member again")
         wait_until(lambda: client.request("GET", cluster.url("data", "a", cluster.url_of("p2")), expect=False).status == 200, 60, "it serves")
-        assert away in smap(cluster, "p2")["pmap"]
+        wait_until(lambda: away in smap(cluster, "p2")["pmap"], 60, "it knows it itself")
 
 
 def test_a_proxy_can_be_added(make_cluster):
@@ -221,7 +223,8 @@ def test_an_embedded_cluster_moves_to_etcd_without_losing_a_bucket(make_cluster,
         new = max(generations(cluster))
         assert new > old and new[1] > old[1]
         assert call(cluster, "p1", "GET", "/v1/buckets/gone").status == 404
-        assert call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json() == ended
+        # A proxy that has just started reads the records of jobs beside its work.
+        wait_until(lambda: call(cluster, "p1", "GET", "/v1/cluster?what=status_all", {"id": job}).json() == ended, 10, "the job is known")
         cluster.down()
 
 

@@ -63,8 +63,14 @@ def test_what_a_target_that_is_away_takes_with_it_is_named(make_cluster, props):
         told = redundancy(cluster, "short")
         return told["targets_away"] and told["reduced"] > 0 and told["full"] + told["reduced"] == len(wanted) and told
 
-    told = wait_until(counted, 60, "some objects are short")
-    listed = {state: names(cli, "short", state) for state in STATES}
+    def counted_and_listed():
+        """Both of one moment: what the cluster knows of the target that is away changes once more when its lease ends."""
+        before = counted()
+        listed = {state: names(cli, "short", state) for state in STATES}
+        after = counted()
+        return before and after and all(before[state] == after[state] for state in STATES) and (before, listed)
+
+    told, listed = wait_until(counted_and_listed, 60, "some objects are short")
     assert {state: len(its) for state, its in listed.items()} == {state: told[state] for state in STATES}, (told, listed)
     assert listed["full"] + listed["reduced"] != [] and sorted(listed["full"] + listed["reduced"]) == wanted
     assert set(listed["at_risk"]) <= set(listed["reduced"])

@@ -34,7 +34,8 @@ def test_two_copies_let_one_target_stop_and_no_other_beside_it(three):
     fill(cluster, "safe")
     wait_until_home(cluster)
     ids = {name: node["id"] for name, node in cluster.nodes.items()}
-    assert ask(cluster, "t1") == {"safe": True, "nodes": [ids["t1"]], "reasons": [], "notes": []}
+    safe = {"safe": True, "nodes": [ids["t1"]], "reasons": [], "notes": []}
+    wait_until(lambda: ask(cluster, "t1") == safe, 10, "the proxy knows that all names are at home")
     assert tarn.ok("node", "safe-to-stop", ids["t1"]).decode() == f"safe to stop: {ids['t1']}\n"
     both = ask(cluster, "t1", "t2")
     assert not both["safe"] and both["nodes"] == sorted([ids["t1"], ids["t2"]])
@@ -43,7 +44,8 @@ def test_two_copies_let_one_target_stop_and_no_other_beside_it(three):
     cluster.kill("t2")
     cluster.expect_errors(r"t2|target")
     told = ask(cluster, "t1")
-    assert not told["safe"] and ids["t2"] in " ".join(told["reasons"]), told
+    assert not told["safe"], told
+    wait_until(lambda: ids["t2"] in " ".join(ask(cluster, "t1")["reasons"]), 10, "the proxy knows whose fault it is")
     wait_until(lambda: "may be all that has them" in " ".join(ask(cluster, "t1")["reasons"]), 60, "the target is down by the map")
     assert ids["t2"] in " ".join(ask(cluster, "t1")["reasons"])
     refused = tarn("node", "safe-to-stop", ids["t1"])
@@ -83,11 +85,12 @@ def test_copies_on_a_drive_that_is_away_do_not_count(three):
 
 def test_single_copies_are_a_note_and_never_a_reason(three):
     cluster, tarn = three
-    assert ask(cluster, "t1") == {"safe": True, "nodes": [cluster.nodes["t1"]["id"]], "reasons": [], "notes": []}
+    safe = {"safe": True, "nodes": [cluster.nodes["t1"]["id"]], "reasons": [], "notes": []}
+    wait_until(lambda: ask(cluster, "t1") == safe, 60, "all is at home that moved as targets joined")
     fill(cluster, "data")
     wait_until_home(cluster)
-    told = ask(cluster, "t1")
-    assert told["safe"] and len(told["notes"]) == 1
+    told = wait_until(lambda: (said := ask(cluster, "t1"))["safe"] and said, 10, "the proxy knows that all names are at home")
+    assert len(told["notes"]) == 1
     assert told["notes"][0].startswith("bucket data: ") and "on one target only" in told["notes"][0]
     assert "note: bucket data: " in tarn.ok("node", "safe-to-stop", cluster.nodes["t1"]["id"]).decode()
     cluster.kill("t2")
@@ -102,20 +105,21 @@ def test_slices_let_as_many_targets_stop_as_there_is_parity(three):
         fill(cluster, layout, size=30_000)
     wait_until_home(cluster)
     for target in ("t1", "t2", "t3"):
-        assert ask(cluster, target)["reasons"] == []
+        wait_until(lambda: ask(cluster, target)["reasons"] == [], 10, "the proxy knows that all names are at home")
     both = ask(cluster, "t1", "t3")
     assert not both["safe"] and {"striped", "whole"} == {reason.split(":")[0].split()[1] for reason in both["reasons"]}
     cluster.kill("t3")
     cluster.expect_errors(r"t3|target|slice|piece")
     wait_until(lambda: any("striped" in reason for reason in ask(cluster, "t1")["reasons"]), 60, "too few slices would be left")
-    assert cluster.nodes["t3"]["id"] in " ".join(ask(cluster, "t1")["reasons"])
+    wait_until(lambda: cluster.nodes["t3"]["id"] in " ".join(ask(cluster, "t1")["reasons"]), 10, "the proxy knows whose fault it is")
 
 
 def test_proxies_and_wrong_questions(make_cluster):
     cluster = make_cluster(targets=2, proxies=2, meta="etcd")
     ids = {name: node["id"] for name, node in cluster.nodes.items()}
     for proxy in ("p1", "p2"):
-        assert ask(cluster, "t1", proxy=proxy)["safe"] and ask(cluster, "p1", proxy=proxy)["safe"]
+        wait_until(lambda: ask(cluster, "t1", proxy=proxy)["safe"], 60, "all is at home that moved as targets joined")
+        wait_until(lambda: ask(cluster, "p1", proxy=proxy)["safe"], 10, f"{proxy} knows the other one")
         assert ask(cluster, "p1", "p2", proxy=proxy)["reasons"] == ["no other proxy is up"]
     unknown = client.request("GET", f"{cluster.endpoint}/v1/cluster?what=safe_to_stop&node={ids['t1']},tNone", expect=False)
     assert unknown.status == 404 and unknown.json()["tcode"] == "errNodeNotFound" and "'tNone' is not in the cluster map" in unknown.json()["message"]

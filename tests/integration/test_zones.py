@@ -137,6 +137,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
 ])
 def test_a_target_without_a_zone_may_not_join_targets_with_zones(make_cluster, zone, says):
     cluster = make_cluster(targets=2, drives=1, zones=2)
+    wait_until_home(cluster)  # a new cluster publishes maps for a moment
     before = stored_map(cluster)["version"]
     result = refused(cluster, "t9", zone)
     assert says in result.stdout + result.stderr, result
@@ -172,13 +173,14 @@ def test_a_running_cluster_is_given_zones_and_moves_its_data_once(make_cluster, 
             cluster.add_arguments(target, "--zone", zone)
             restart(cluster, target)
             wait_until_home(cluster, 60)
-            assert zones_of(cluster)[target] == zone
+            wait_until(lambda: zones_of(cluster)[target] == zone, 10, "the proxy knows its zone")
             assert files_of(cluster, "two") == placed, f"{target} has a zone, and others have none: nothing moves"
         cluster.add_arguments("t4", "--zone", "b")
         restart(cluster, "t4")
         zones = {"t1": "a", "t2": "a", "t3": "b", "t4": "b"}
         wait_until(lambda: zones_of(cluster) == zones, 60, "all have a zone")
         wait_until_home(cluster, 60)
+        wait_until(lambda: wrong or reads[0] > len(bodies), 60, "enough is read meanwhile")
     finally:
         ends.set()
         reader.join()
