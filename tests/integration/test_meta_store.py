@@ -9,6 +9,7 @@ import time
 import urllib.request
 
 import pytest
+from harness import client
 from harness.etcd import (PASSWORD, allow_user, answers, make_certificates, make_secret, openssl, running_etcd, stop,
                           wait_alive)
 from harness.waiting import assert_within, scaled
@@ -112,7 +113,9 @@ def test_nodes_live_on_an_etcd_with_tls_and_a_user(guarded_etcd, start, tmp_path
     wait_alive("t1 is ready", target, lambda: answers(target_urls["public"] + "/readyz"))
     deadline = time.monotonic() + 5  # more than a lease, and than two tokens
     while time.monotonic() < deadline:
-        assert answers(urls["public"] + "/readyz") and answers(target_urls["public"] + "/readyz")
+        for node in (urls, target_urls):
+            ready = client.request("GET", node["public"] + "/readyz")
+            assert ready.status == 200, ready
         time.sleep(0.2)
 
 

@@ -16,6 +16,7 @@ from harness.cli import Cli
 from harness.cluster import LEASE_SECONDS
 from harness.nodes import call, give_names_to, stored_map, wait_until_home
 from harness.waiting import assert_within, wait_until
+from test_reading import open_data_files
 
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
@@ -147,8 +148,9 @@ def test_a_killed_target_is_read_elsewhere_at_once_and_gets_what_it_missed(three
     for base in [three.url_of("p1", kind) for kind in ("public", "relay")]:
         for name in owned:
             url = three.url("two", name, base)
-            wait_until(lambda: (answer := get(url)) is not None and answer.status == 200, 5, "it is read")
-            assert client.request("GET", url).body == bodies[name]
+            # Of the first good answer: one that the other home gave by chance says nothing of the next.
+            answer = wait_until(lambda: (answer := get(url)) is not None and answer.status == 200 and answer, 5, "it is read")
+            assert answer.body == bodies[name]
     seconds = time.monotonic() - begun
     assert_within(seconds, 3, f"first good reads of all {len(owned)} names of a killed target, twice")
     wait_until(lambda: three.list_page("two").status == 200, 5, "a list is answered")
@@ -204,7 +206,10 @@ def test_a_relayed_reader_does_not_notice_that_its_target_dies(three):
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         connection.send_head("GET", "/two/large", {})
         got = bytearray(connection.socket.recv(1 << 16))
-        three.kill(three.owner("two", "large"))
+        # Where it is read from, which is not the owner when that has had much to do.
+        serving = wait_until(lambda: [target for target in TARGETS if open_data_files(three, target)], 10, "a target reads")
+        assert len(serving) == 1, serving
+        three.kill(*serving)
         head = got.index(b"\r\n\r\n") + 4
         while len(got) < head + len(body):
             piece = connection.socket.recv(1 << 20)
@@ -325,11 +330,14 @@ def test_a_list_shows_what_all_homes_have(three):
     gone = stored_map(three)["version"]
     # A generation above all, as a later write has it: its first number is the version of the map.
     newer = attribute.with_generation(raw, (gone, 1 << 50, 1))
+    begun = time.monotonic()
     sent = call(three, "t1", "PUT", f"/v1/internal/move/copy?map={gone}&bmd=1&unsettled=1",
                 struct.pack("<I", len(newer)) + newer + struct.pack("<I", crc32c(b"before")) + b"before",
                 three.nodes[other]["id"])
     assert sent.status == 200 and sent.json() == {"stored": True}, sent
-    assert files_of(three)[name].keys() == {"t1"}
+    there = files_of(three)[name].keys()
+    # After two seconds its home looks itself who else has it.
+    assert there == {"t1"} or (there == {"t1", other} and time.monotonic() - begun > 2), there
     assert three.names("two") == [name]
     assert files_of(three)[name].keys() == {"t1", other}
     three.kill("t1")

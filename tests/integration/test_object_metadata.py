@@ -148,7 +148,7 @@ def test_a_plain_bucket_has_no_upstream_to_ask(cluster, bucket):
 
 
 def test_check_lock_sees_a_commit(make_cluster):
-    cluster = make_cluster(targets=1, drives=1, fail_points={"t1": "put.before_index=sleep:1500"})
+    cluster = make_cluster(targets=1, drives=1, fail_points={"t1": "put.before_index=sleep:3500"})
     lock = json.dumps({"action": "check-lock"}).encode()
 
     def state():

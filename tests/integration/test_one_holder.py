@@ -60,7 +60,7 @@ def test_a_copy_in_another_container_waits_for_the_end_of_the_lease(make_cluster
              cluster.directory / "cluster.secret", "--set", f"lease.term={SHORT_LEASES['lease.term']}"]
     process, log = start_copy(cluster, "t1", tmp_path, *words, runner=CONTAINER)
     assert process.wait(guarded(30)) == 1 and "runs already" in log.read_text(), log.read_text()
-    assert cluster.put("data", "x", b"still").status == 200
+    wait_until(lambda: cluster.put("data", "x", b"still").status == 200, 10, "the one that runs takes writes")
     cluster.kill("t1")
     shutil.rmtree(tmp_path / "copy")
     process, log = start_copy(cluster, "t1", tmp_path, *words, runner=CONTAINER)

@@ -179,13 +179,14 @@ def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster):
     identity = cluster.nodes["t1"]["id"]
     cluster.stop("t1")
     wait_until(lambda: cluster.get("data", name, follow=False).status == 503, 5, "a silent target gets no clients")
-    assert cluster.metric("p1", "tarn_target_suspect", target=identity) == 1
+    # The gauge follows what requests go by.
+    wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=identity) == 1, 10, "the gauge says so")
     answer = cluster.get("data", name, follow=False)
     assert answer.headers["Retry-After"] == "1" and identity in answer.json()["message"]
     assert cluster.get("data", other, follow=False).status == 302
     cluster.cont("t1")
     wait_until(lambda: cluster.get("data", name).body == b"x", 10, "it is trusted again")
-    assert cluster.metric("p1", "tarn_target_suspect", target=identity) == 0
+    wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=identity) == 0, 10, "the gauge says so")
 
 
 def test_a_killed_target_is_suspected_at_once(make_cluster):

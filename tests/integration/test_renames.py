@@ -6,6 +6,7 @@ import urllib.parse
 
 import pytest
 from harness import client
+from harness.cluster import LONG_LEASES
 
 JSON = {"Content-Type": "application/json"}
 
@@ -76,7 +77,7 @@ def test_what_is_written_during_a_rename_is_not_deleted(cluster, bucket):
 
 
 def test_a_target_that_is_down_keeps_the_source(make_cluster):
-    cluster = make_cluster(targets=2, drives=1)
+    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES)  # or its names go to the other one
     here = cluster.names_owned_by("t1", "data", 1)[0]
     there = cluster.names_owned_by("t2", "data", 1)[0]
     assert cluster.put("data", here, b"content").status == 200

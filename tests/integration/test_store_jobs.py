@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import threading
 import time
 
 import pytest
@@ -111,12 +112,12 @@ def test_a_clean_up_takes_what_is_nobodys_and_nothing_else(make_cluster):
 def test_cleaning_up_all_the_time_harms_no_write(make_cluster, rng, durability):
     cluster = make_cluster(targets=1, drives=2)
     cluster.create_bucket("busy", {"durability": durability})
-    until = time.monotonic() + 4
+    until, enough = time.monotonic() + 4, threading.Event()
     last = [{} for _ in range(4)]
 
     def write(mine, seed):
         names, number = [f"w{seed}-{i}" for i in range(6)], 0
-        while time.monotonic() < until:
+        while not enough.is_set():
             name, number = names[number % 6], number + 1
             if number % 5 == 0:
                 assert cluster.delete("busy", name).status in (200, 404)
@@ -128,13 +129,18 @@ def test_cleaning_up_all_the_time_harms_no_write(make_cluster, rng, durability):
     with concurrent.futures.ThreadPoolExecutor(len(last)) as pool:
         writers = [pool.submit(write, mine, i) for i, mine in enumerate(last)]
         runs = 0
-        while time.monotonic() < until:
-            carried_out(cluster, "cleanup-store")
-            runs += 1
+        try:
+            while time.monotonic() < until or runs < 3 or sum(map(len, last)) < 10:
+                carried_out(cluster, "cleanup-store")
+                runs += 1
+                broken = [writer for writer in writers if writer.done()]
+                assert not broken, broken[0].exception()
+        finally:
+            enough.set()
     for writer in writers:
         writer.result()  # a write that was refused is told as that
     expected = {name: body for mine in last for name, body in mine.items()}
-    assert runs >= 3 and len(expected) > 4
+    assert len(expected) > 4
     cluster.assert_bodies("busy", expected)
     assert sorted(cluster.names("busy")) == sorted(expected)
     cluster.kill("t1")
@@ -172,7 +178,7 @@ def test_the_index_of_a_bucket_is_loaded(make_cluster):
 def test_a_clean_up_is_stopped_and_waits_for_nobody_who_is_away(make_cluster):
     cluster = make_cluster(targets=2, drives=1, fail_points={"t1": "clean_up.directory=sleep:200"})
     (drive,) = cluster.drives("t1")
-    for i in range(15):
+    for i in range(25):
         (drive / f"data/{i + 100:08x}").mkdir()
         (drive / f"data/{i + 100:08x}/{i:016x}").write_bytes(LEFT)
     job = start(cluster, "cleanup").text
