@@ -1,8 +1,10 @@
 """Clients that go on while a test changes the cluster, and say what they saw go wrong."""
 
 import threading
+import time
 
 from harness import client
+from harness.waiting import guarded
 
 
 def everywhere(cluster):
@@ -27,6 +29,10 @@ class Watcher(threading.Thread):
             self.turns += 1
 
     def end(self):
+        """What it saw go wrong. It looks three times at least, however slow the machine is meanwhile."""
+        deadline = time.monotonic() + guarded(10)
+        while self.turns < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.enough.set()
         self.join()
         return self.wrong

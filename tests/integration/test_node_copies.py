@@ -330,14 +330,12 @@ def test_a_list_shows_what_all_homes_have(three):
     gone = stored_map(three)["version"]
     # A generation above all, as a later write has it: its first number is the version of the map.
     newer = attribute.with_generation(raw, (gone, 1 << 50, 1))
-    begun = time.monotonic()
     sent = call(three, "t1", "PUT", f"/v1/internal/move/copy?map={gone}&bmd=1&unsettled=1",
                 struct.pack("<I", len(newer)) + newer + struct.pack("<I", crc32c(b"before")) + b"before",
                 three.nodes[other]["id"])
     assert sent.status == 200 and sent.json() == {"stored": True}, sent
-    there = files_of(three)[name].keys()
-    # After two seconds its home looks itself who else has it.
-    assert there == {"t1"} or (there == {"t1", other} and time.monotonic() - begun > 2), there
+    # It came to no other; but homes look through what they have now and then, and may have given it on by now.
+    assert "t1" in files_of(three)[name] and files_of(three)[name].keys() <= {"t1", other}
     assert three.names("two") == [name]
     assert files_of(three)[name].keys() == {"t1", other}
     three.kill("t1")
