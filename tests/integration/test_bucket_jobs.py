@@ -141,12 +141,23 @@ def test_a_name_that_cannot_be_is_an_error_of_the_job(cluster, bucket, goal):
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def slow(make_cluster):
-    """A cluster whose targets take 50 ms for each object of a copy, and 160 objects."""
-    cluster = make_cluster(targets=2, drives=1, fail_points={name: "copy_bucket.object=sleep:50" for name in ("t1", "t2")})
+def slow_cluster(make_cluster, milliseconds, **options):
+    """A cluster whose targets take so long for each object of a copy, and 160 objects."""
+    points = {name: f"copy_bucket.object=sleep:{milliseconds}" for name in ("t1", "t2")}
+    cluster = make_cluster(targets=2, drives=1, fail_points=points, **options)
     fill(cluster, "data", [f"n-{i}" for i in range(160)])
     return cluster
+
+
+@pytest.fixture
+def slow(make_cluster):
+    return slow_cluster(make_cluster, 50)
+
+
+@pytest.fixture
+def slower(make_cluster):
+    """A copy takes half a minute or more: it does not end before a test ends it."""
+    return slow_cluster(make_cluster, 400)
 
 
 def begin_slow_copy(cluster, **value):
@@ -156,51 +167,50 @@ def begin_slow_copy(cluster, **value):
     return answer.text
 
 
-def test_a_copy_is_watched_and_stopped(slow):
-    job = begin_slow_copy(slow)
-    assert status(slow, job)["end_time"] == 0
+def test_a_copy_is_watched_and_stopped(slower):
+    job = begin_slow_copy(slower)
+    assert status(slower, job)["end_time"] == 0
     # What moved as targets joined may be over only now.
-    wait_until(lambda: query(slow, "running_all").json() == [f"copy-bck[{job}]"], 5, "nothing else runs")
+    wait_until(lambda: query(slower, "running_all").json() == [f"copy-bck[{job}]"], 5, "nothing else runs")
     for message in ({"kind": "copy-bucket"}, {"bck": {"name": "copied", "provider": "ais"}}, {"buckets": [{"name": "data"}]}):
-        assert all(len(found) == 1 for found in query(slow, "qryxstats", show_active=True, **message).json().values()), message
-    assert query(slow, "qryxstats", bck={"name": "else"}).json() == {slow.nodes[t]["id"]: [] for t in ("t1", "t2")}
+        assert all(len(found) == 1 for found in query(slower, "qryxstats", show_active=True, **message).json().values()), message
+    assert query(slower, "qryxstats", bck={"name": "else"}).json() == {slower.nodes[t]["id"]: [] for t in ("t1", "t2")}
 
     # Meanwhile the same copy, and a rename of its buckets, would be in its way.
-    for answer in (to_bucket(slow, "data", "copy-bck", "copied"), to_bucket(slow, "data", "move-bck", "x"),
-                   to_bucket(slow, "copied", "move-bck", "x")):
+    for answer in (to_bucket(slower, "data", "copy-bck", "copied"), to_bucket(slower, "data", "move-bck", "x"),
+                   to_bucket(slower, "copied", "move-bck", "x")):
         assert answer.status == 409 and answer.json()["tcode"] == "ErrLimitedCoexistence", answer
         assert f"copy-bck[{job}]" in answer.json()["message"] and "currently running" in answer.json()["message"]
 
-    assert stop(slow, Kind="copy-bck", ID=job).status == 200
-    end = status(slow, job)
+    assert stop(slower, Kind="copy-bck", ID=job).status == 200
+    end = status(slower, job)
     assert end["aborted"] and end["end_time"] > 0 and end["err"] == ""
-    left = slow.names("copied")
+    left = slower.names("copied")
     assert 0 < len(left) < 160
-    for snap in snaps(slow, job).values():
+    for snap in snaps(slower, job).values():
         assert snap["aborted"] and snap["abort-err"] and snap["is_idle"]
-    answer = query(slow, "qryxstats", id=job, show_active=True)
+    answer = query(slower, "qryxstats", id=job, show_active=True)
     assert answer.status == 404 and answer.json()["message"] == f'"x-[{job}]-only-running" not found'
-    assert stop(slow, ID=job).status == 200, "once more is no error"
-    assert slow.names("copied") == left, "it goes on behind our backs"
-    assert slow.bodies("copied").items() <= slow.bodies("data").items()
+    assert stop(slower, ID=job).status == 200, "once more is no error"
+    assert slower.names("copied") == left, "it goes on behind our backs"
+    assert slower.bodies("copied").items() <= slower.bodies("data").items()
 
 
-def test_of_equal_copies_asked_for_at_one_instant_one_runs(slow):
+def test_of_equal_copies_asked_for_at_one_instant_one_runs(slower):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: to_bucket(slow, "data", "copy-bck", "copied"), range(8)))
+        answers = list(pool.map(lambda _: to_bucket(slower, "data", "copy-bck", "copied"), range(8)))
     assert sorted(answer.status for answer in answers) == [200] + 7 * [409], answers
 
 
 def test_a_job_whose_target_stays_away_ends_with_an_error(make_cluster):
-    cluster = make_cluster(targets=2, drives=1, settings={"job.patience": "2s"},
-                           fail_points={name: "copy_bucket.object=sleep:50" for name in ("t1", "t2")})
-    fill(cluster, "data", [f"n-{i}" for i in range(80)])
+    cluster = slow_cluster(make_cluster, 400, settings={"job.patience": "2s"})
     job = begin_slow_copy(cluster)
     cluster.kill("t2")
     end = ended(cluster, job)
     assert cluster.nodes["t2"]["id"] in end["err"] and "job.patience" in end["err"] and not end["aborted"], end
     assert all(snap["err"] == end["err"] and snap["is_idle"] for snap in snaps(cluster, job).values())
-    cluster.start("t2")
+    cluster.kill("t1")
+    cluster.start("t1", "t2")
     copy(cluster, "data", "copied")
     cluster.assert_bodies("copied", cluster.bodies("data"))
 
@@ -233,10 +243,10 @@ def test_nobody_is_told_that_a_part_of_a_failed_job_is_done(slow):
             assert snap["err"] or not snap["is_idle"] or snap["stats"]["loc-objs"] != "0", seen[-1]
 
 
-def test_a_copy_of_a_bucket_that_is_destroyed_is_no_success(slow):
-    job = begin_slow_copy(slow)
-    assert slow.destroy_bucket("data").status == 200
-    assert "destroyed" in ended(slow, job)["err"]
+def test_a_copy_of_a_bucket_that_is_destroyed_is_no_success(slower):
+    job = begin_slow_copy(slower)
+    assert slower.destroy_bucket("data").status == 200
+    assert "destroyed" in ended(slower, job)["err"]
 
 
 def test_questions_about_nothing(cluster):

@@ -92,7 +92,7 @@ def test_buckets_with_an_upstream_are_evicted_from_unless_it_is_said(upstream, s
 
 
 def test_an_eviction_is_stopped(upstream, server):
-    cluster = upstream(targets=1, fail_points={"t1": "evict.after_delete=sleep:300"})
+    cluster = upstream(targets=1, fail_points={"t1": "evict.after_delete=sleep:600"})
     fetch_all(cluster, server)
     job = jobs.start(cluster, "lru")
     wait_until(lambda: len(cached(cluster)) < len(server.objects), 20, "it has begun")
