@@ -6,11 +6,13 @@ import pty
 import re
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 from harness import jobs
 from harness.cli import HELLO, XXH64_OF_HELLO, Cli, Liar, answer
-from harness.waiting import scaled, wait_until
+from harness.waiting import guarded, scaled, wait_until
 from harness.wire import Wire
 
 
@@ -286,8 +288,8 @@ def test_get_of_many_refuses_what_is_not_clear(cli, cluster, bucket, shards, her
 
 # --- progress ----------------------------------------------------------------------------------------------------
 
-def on_a_terminal(cli, *words):
-    """Runs `tarn` with a terminal as its standard error; what it wrote there."""
+def on_a_terminal(cli, *words, wanted=None, shown=None):
+    """Runs `tarn` with a terminal as its standard error; what it wrote there. Sets the event `shown` when that has `wanted`."""
     master, slave = pty.openpty()
     process = subprocess.Popen([cli.program, *map(str, words)], env=cli.environment | {"TERM": "xterm"},
                                stdout=subprocess.PIPE, stderr=slave)
@@ -296,6 +298,8 @@ def on_a_terminal(cli, *words):
     try:
         while piece := os.read(master, 65536):
             seen += piece
+            if wanted and re.search(wanted, seen.decode(errors="replace")):
+                shown.set()
     except OSError:  # the other side is closed
         pass
     os.close(master)
@@ -307,7 +311,6 @@ def on_a_terminal(cli, *words):
 def slowly(body, pieces, seconds):
     def serve(request):
         answer(200, HELLO, b"", length=len(body) * pieces)(request)
-        import time
         for _ in range(pieces):
             request.wfile.write(body)
             request.wfile.flush()
@@ -315,11 +318,24 @@ def slowly(body, pieces, seconds):
     return serve
 
 
+def half_until(shown, half):
+    """The second half of the body comes when the event is set."""
+    def serve(request):
+        answer(200, HELLO, b"", length=2 * len(half))(request)
+        request.wfile.write(half)
+        request.wfile.flush()
+        shown.wait(guarded(60))
+        request.wfile.write(half)
+    return serve
+
+
 def test_a_terminal_sees_rate_percent_and_time_left(here):
-    with Liar(slowly(b"x" * 100_000, 20, 1.5)) as liar:
-        code, _, seen = on_a_terminal(liar.cli, "get", "b/x.tar", here / "x")
+    picture = r"b/x\.tar +(\d+)%  [\d.]+[KM]iB of 1\.9MiB  [\d.]+[KM]?i?B/s  0:0\d left"
+    shown = threading.Event()
+    with Liar(half_until(shown, b"x" * 1_000_000)) as liar:
+        code, _, seen = on_a_terminal(liar.cli, "get", "b/x.tar", here / "x", wanted=picture, shown=shown)
     assert code == 8  # not the bytes of its checksum
-    lines = re.findall(r"b/x\.tar +(\d+)%  [\d.]+[KM]iB of 1\.9MiB  [\d.]+[KM]?i?B/s  0:0\d left", seen)
+    lines = re.findall(picture, seen)
     assert lines and all(0 <= int(percent) <= 100 for percent in lines)
     assert "tarn get:" in seen.replace("\r", "").splitlines()[-1]
     with Liar(slowly(b"x" * 100_000, 20, 1.5)) as liar:
@@ -337,11 +353,18 @@ def test_a_terminal_sees_a_total_of_many(cluster, cli, bucket, here):
 
 
 def test_elsewhere_lines_are_plain_and_rare(here):
-    with Liar(slowly(b"x" * 100_000, 14, 7)) as liar:
-        result = liar.cli("get", "b/x.tar", here / "x")
-    lines = result.stderr.splitlines()
-    assert len(lines) == 2 and "\x1b" not in result.stderr
-    assert re.fullmatch(r"tarn get: 0 of 1 done +\d+%  .* left", lines[0])
+    shown = threading.Event()
+    with Liar(half_until(shown, b"x" * 700_000)) as liar:
+        began = time.monotonic()
+        getting = liar.cli.start("get", "b/x.tar", here / "x")
+        lines = [getting.stderr.readline().decode()]
+        shown.set()
+        lines += getting.stderr.read().decode().splitlines()
+        assert getting.wait(timeout=guarded(60)) == 8
+        seconds = time.monotonic() - began
+        getting.communicate()
+    assert 2 <= len(lines) <= 1 + seconds // 5 and not any("\x1b" in line for line in lines), (seconds, lines)
+    assert all(re.fullmatch(r"tarn get: 0 of 1 done +\d+%  .* left", line.rstrip()) for line in lines[:-1]), lines
 
 
 def test_interrupted_in_the_midst_of_many_it_leaves_no_torn_file(cluster, cli, bucket, here):
