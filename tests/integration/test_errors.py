@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 import pytest
 from harness import client
+from harness.cluster import LONG_LEASES
 from harness.waiting import wait_until
 
 
@@ -140,7 +141,7 @@ def test_health_readiness_and_metrics_answer_on_every_node(cluster):
 
 
 def test_a_name_whose_target_is_down_is_503_and_never_404(make_cluster):
-    cluster = make_cluster(targets=3, drives=1)
+    cluster = make_cluster(targets=3, drives=1, settings=LONG_LEASES)  # its names are nobody else's meanwhile
     mine = cluster.names_owned_by("t2", "data", 4)
     other = cluster.names_owned_by("t1", "data", 1)[0]
     for name in [*mine, other]:
