@@ -88,7 +88,7 @@ def test_clients_of_a_network_are_redirected_to_its_address(make_cluster, tmp_pa
                                    capture_output=True, text=True, timeout=guarded(60), check=True).stdout.split()
             return {line.split("/v1/")[0] for line in lines} - {cluster.url_of("t1")}
 
-        assert sent_to("127.0.0.2") == {"http://127.0.0.9:2"}
+        wait_until(lambda: sent_to("127.0.0.2") == {"http://127.0.0.9:2"}, 30, "the proxy has heard of it")
         assert sent_to("127.0.0.3") == {"http://127.0.0.8:2"}
         assert sent_to("127.0.0.4") == {"http://127.0.0.1:1"}
         names = [f"n-{number}" for number in range(32)]

@@ -93,7 +93,7 @@ def test_changes_that_follow_each_other_end_with_the_last(three):
         assert end["err"] == "" and (not end["aborted"] or job != jobs[-1]), end
     wait_agree(three, bodies, 2)
     read_all(three, bodies)
-    assert "past" not in stored_map(three)
+    wait_until(lambda: "past" not in stored_map(three), 30, "all former numbers are forgotten")
 
 
 def test_a_job_that_is_stopped_is_gone_on_with_by_the_targets(three):

@@ -245,16 +245,16 @@ def test_a_write_counts_the_whole_as_a_piece(make_cluster):
     cluster.kill("t3")
     body = os.urandom(MIB)
 
-    def put():
+    def put(bucket):
         try:
-            answer = cluster.put("cut", "a", body)
-        except OSError:
+            return cluster.put(bucket, "a", body)
+        except OSError:  # sent to the one that was killed just now
             return None
-        return answer if answer.status == 200 else None
 
-    answer = wait_until(put, 20, "it is written")
+    answer = wait_until(lambda: (made := put("cut")) and made.status == 200 and made, 20, "it is written")
     assert answer.headers.get("Tarn-Durability") == "degraded", answer
-    assert cluster.put("strict", "a", body).status == 503
+    refused = wait_until(lambda: put("strict"), 20, "it is answered")
+    assert refused.status == 503, refused
     cluster.start("t3")
     wait_until_home(cluster)
     wait_until(lambda: sorted(pieces_of(cluster, "a")) == [0, 1, 2, WHOLE], 60, "it has all pieces")

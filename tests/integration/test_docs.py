@@ -11,9 +11,9 @@ import subprocess
 
 import pytest
 
-from harness import client
+from harness import attribute, client
 from harness.cluster import PROGRAMS, REPOSITORY
-from harness.waiting import scaled
+from harness.waiting import scaled, wait_until
 
 FAIL_POINT = re.compile(r'\bFAIL_POINT(_OF)?\("([a-z0-9_.]+)"|\bCO_FAIL_POINT\("([a-z0-9_.]+)"|\bSAFETY\("([a-z0-9_.]+)"')
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -218,6 +218,9 @@ def test_drives_can_be_read_as_their_layout_says(cluster, bucket, tmp_path):
     name = "an-object-to-be-found"
     assert cluster.put(bucket, name, b"its bytes").status == 200
     drives = [drive for target in cluster.targets() for drive in cluster.drives(target)]
+    # Files of buckets that were destroyed before go a moment later.
+    there = {each["name"] for each in client.request("GET", f"{cluster.endpoint}/v1/buckets").json()}
+    wait_until(lambda: {attribute.decode(raw)["bucket"] for raw in attribute.data_files(drives).values()} <= there, 30, "others are gone")
     script = "".join(body for body in fences("docs/on-disk-layout.md", "") if body.startswith(("tarn ", "getfattr ")))
     file = next(path for drive in drives for path in drive.glob("data/*/*") if path.read_bytes() == b"its bytes")
     script = script.replace("/srv/d1 /srv/d2", " ".join(map(str, drives))).replace("/tmp/out", str(tmp_path / "out"))

@@ -249,8 +249,8 @@ def test_what_happens_to_mirrored_objects_without_a_drive_stays_when_it_is_back(
     counted = f"{one.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket=twice"
     wait_until(lambda: client.request("GET", counted).json()["buckets"][0]["by_copies"] == {"2": len(names)}, 30,
                "every object has two copies again, and no more")
-    for name in {*names, "new"} - {deleted}:
-        assert len(copies_of(one, name)) == 2
+    there = {*names, "new"} - {deleted}
+    wait_until(lambda: {len(copies_of(one, name)) for name in there} == {2}, 30, "none is on its way to another drive")
     one.kill("t1")
     one.start("t1")
     check()
@@ -301,11 +301,12 @@ def test_the_command_line_changes_drives(one):
     cli.ok("drive", "attach", node, third)
     shown = json.loads(cli.ok("--json", "drive", "ls"))
     assert {row["drive"]: row["state"] for row in shown} == {str(path): "up" for path in (*one.drives("t1"), third)}
+    # What has moved there since it came moves away first, which the command waits for for two seconds.
     cli.ok("drive", "disable", node, third)
-    assert f"{third} disabled" in " ".join(cli.ok("drive", "ls").decode().split())
+    wait_until(lambda: f"{third} disabled" in " ".join(cli.ok("drive", "ls").decode().split()), 20, "it is out of use")
     cli.ok("drive", "enable", node, third)
     cli.ok("drive", "detach", node, third)
-    assert str(third) not in cli.ok("drive", "ls").decode()
+    wait_until(lambda: str(third) not in cli.ok("drive", "ls").decode(), 20, "it is gone")
     first = one.drives("t1")[0]
     cli.ok("drive", "disable", "--wait", node, first)
     assert f"{first} disabled - disabled by an operator" in " ".join(cli.ok("drive", "ls").decode().split())
