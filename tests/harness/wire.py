@@ -60,11 +60,12 @@ class Wire:
             while piece := one.recv(1 << 16):
                 if not self.may_pass(link, piece, is_back, sent):
                     break
-                other.sendall(piece)
-                sent += len(piece)
+                # Before it goes: who gets the last of it may look at once.
                 with self.lock:
                     self.there += 0 if is_back else len(piece)
                     self.back += len(piece) if is_back else 0
+                other.sendall(piece)
+                sent += len(piece)
         except OSError:
             pass
         for end in (one, other):

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from harness.cli import HELLO, Cli, Liar, answer
-from harness.waiting import scaled, wait_until
+from harness.waiting import guarded, scaled, wait_until
 from harness.wire import Wire
 
 MIB = 1 << 20
@@ -26,7 +26,7 @@ def stop_in_the_midst(cluster, number, words, here):
     """Runs `tarn` and ends it with a signal when HELD bytes have come; how many are in files."""
     with Wire(cluster.relay, hold_after=HELD) as wire:
         getting = Cli(wire.endpoint).start(*words)
-        assert wire.held.wait(scaled(30))
+        assert wire.held.wait(guarded(30))
         wait_until(lambda: bytes_in(here) > HELD - MIB, 20, "what came is written")
         getting.send_signal(number)
         getting.communicate(timeout=scaled(20))
@@ -108,7 +108,7 @@ def test_two_at_once_do_not_write_into_one_file(cluster, cli, bucket, here, big)
     words = ["get", f"{bucket}/big", here / "big"]
     with Wire(cluster.relay, hold_after=HELD) as wire:
         first = Cli(wire.endpoint).start(*words)
-        assert wire.held.wait(scaled(30))
+        assert wire.held.wait(guarded(30))
         wait_until(lambda: partials(here), 10, "a part")
         cli.ok(*words)
         assert (here / "big").read_bytes() == big and len(partials(here)) == 1
