@@ -158,7 +158,7 @@ def test_appends_of_many_objects_at_once(cluster, bucket):
 
 
 def test_abandoned_appends_go_in_time(make_cluster):
-    cluster = make_cluster(targets=1, drives=1, settings={"append.timeout": "2s"})
+    cluster = make_cluster(targets=1, drives=1, settings={"append.timeout": "6s"})  # longer than this test may stand still
     drive = cluster.drives("t1")[0]
 
     def files():
