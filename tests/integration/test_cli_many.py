@@ -374,7 +374,7 @@ def test_interrupted_in_the_midst_of_many_it_leaves_no_torn_file(cluster, cli, b
     getting = cli.start("get", "-j", "4", f"{bucket}/x{{0..11}}", here)
     wait_until(lambda: os.listdir(here), 20, "a file", every=0.001)
     getting.send_signal(signal.SIGINT)
-    getting.communicate(timeout=scaled(20))
+    getting.communicate(timeout=guarded(20))
     assert getting.returncode in (-signal.SIGINT, 0)
     assert all(path.read_bytes() == bodies[path.name] for path in here.iterdir() if not path.name.startswith("."))
     cli.ok("get", f"{bucket}/x{{0..11}}", here)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from harness.cli import HELLO, Cli, Liar, answer
-from harness.waiting import guarded, scaled, wait_until
+from harness.waiting import guarded, wait_until
 from harness.wire import Wire
 
 MIB = 1 << 20
@@ -29,7 +29,7 @@ def stop_in_the_midst(cluster, number, words, here):
         assert wire.held.wait(guarded(30))
         wait_until(lambda: bytes_in(here) > HELD - MIB, 20, "what came is written")
         getting.send_signal(number)
-        getting.communicate(timeout=scaled(20))
+        getting.communicate(timeout=guarded(20))
         assert getting.returncode == -number
     return bytes_in(here)
 
@@ -113,7 +113,7 @@ def test_two_at_once_do_not_write_into_one_file(cluster, cli, bucket, here, big)
         cli.ok(*words)
         assert (here / "big").read_bytes() == big and len(partials(here)) == 1
         wire.release()
-        assert first.wait(timeout=scaled(30)) == 0, first.communicate()
+        assert first.wait(timeout=guarded(30)) == 0, first.communicate()
         first.communicate()
     assert (here / "big").read_bytes() == big and os.listdir(here) == ["big"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness import attribute, client
 from harness.cluster import PROGRAMS, REPOSITORY
-from harness.waiting import scaled, wait_until
+from harness.waiting import guarded, scaled, wait_until
 
 FAIL_POINT = re.compile(r'\bFAIL_POINT(_OF)?\("([a-z0-9_.]+)"|\bCO_FAIL_POINT\("([a-z0-9_.]+)"|\bSAFETY\("([a-z0-9_.]+)"')
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -135,7 +135,7 @@ def help_of(program, words):
             if count and not re.search(rf"^\s+.*\b{commands[count - 1]}\b", text, re.MULTILINE):
                 break  # a word, but no command
             result = subprocess.run([path_of(program), *commands[:count], "--help"], capture_output=True, text=True, cwd=REPOSITORY,
-                                    timeout=scaled(20))
+                                    timeout=guarded(20))
             if count and result.returncode != 0:
                 break
             assert result.returncode == 0, (program, commands, result)
