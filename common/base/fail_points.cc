@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <signal.h>
 #include <string>
 #include <thread>
@@ -28,6 +29,15 @@ class Registry {
  public:
   Registry() {
     if (const char* text = std::getenv("TARN_FAIL_POINTS")) parse(text);
+    if (const char* text = std::getenv("TARN_FAIL_POINTS_DELAY"))
+      longest_delay_ = parse_u64(text).value_or(0);
+  }
+  /// Of this hit, in microseconds: 0 three times of four, or when no delays are wanted.
+  std::uint64_t delay() {
+    if (longest_delay_ == 0) return 0;
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t dice = dice_();
+    return dice % 4 == 0 ? dice / 4 % (longest_delay_ * 1000) : 0;
   }
   void parse(std::string_view text) {
     const std::lock_guard lock(mutex_);
@@ -77,6 +87,8 @@ class Registry {
  private:
   std::mutex mutex_;
   std::map<Id, Setting> settings_;
+  std::uint64_t longest_delay_ = 0;  // milliseconds
+  std::mt19937_64 dice_{static_cast<std::uint64_t>(::getpid())};
 };
 
 Registry& registry() {
@@ -87,6 +99,8 @@ Registry& registry() {
 }  // namespace
 
 Status hit(Id point) {
+  if (const std::uint64_t delay = registry().delay(); delay != 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(delay));
   const std::optional<Setting> due = registry().due(point);
   if (!due) return {};
   const std::string_view action = due->action;
