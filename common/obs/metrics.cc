@@ -31,7 +31,11 @@ void Metrics::before_scrape(std::function<void()> refresh) {
 }
 
 std::string Metrics::text() {
-  for (const auto& refresh : refresh_) refresh();
+  {
+    // Some add to a counter what came since the last time: two at once would add it twice.
+    const std::lock_guard lock(refresh_mutex_);
+    for (const auto& refresh : refresh_) refresh();
+  }
   return prometheus::TextSerializer().Serialize(registry_->Collect());
 }
 

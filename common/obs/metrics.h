@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <prometheus/counter.h>
@@ -27,9 +28,10 @@ class Metrics {
   [[nodiscard]] prometheus::Histogram& histogram(
       const std::string& name, const std::string& help, const Labels& labels,
       const prometheus::Histogram::BucketBoundaries& bounds);
-  /// Called before each text(), to bring gauges up to date.
+  /// Called before each text(), to bring gauges up to date; by one thread at a time. Not while
+  /// text() may run.
   void before_scrape(std::function<void()> refresh);
-  /// Everything in Prometheus' text format 0.0.4.
+  /// Everything in Prometheus' text format 0.0.4. Thread-safe.
   [[nodiscard]] std::string text();
 
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,6 +39,7 @@ class Metrics {
  private:
   std::shared_ptr<prometheus::Registry> registry_;
   std::vector<std::function<void()>> refresh_;
+  std::mutex refresh_mutex_;  ///< held while they run
 };
 
 }  // namespace tarn::obs
