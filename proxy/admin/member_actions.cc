@@ -177,8 +177,10 @@ Task<Status> join_by_admin(const Services& services, http::Request& request) {
   const std::string id = self.is_object() ? self.value("daemon_id", "") : "";
   CO_TRY(const auto state, co_await services.view.fresh());
   const cluster::Node* joined = state->map.find(id);
-  const bool moves =
-      joined != nullptr && joined->role == cluster::Role::target && before->map.find(id) == nullptr;
+  if (joined == nullptr)
+    co_return fail(Errc::unavailable, "node {} at {} is not in the cluster map; try again", id,
+                   node.internal_url);
+  const bool moves = joined->role == cluster::Role::target && before->map.find(id) == nullptr;
   std::string rebalance;
   if (moves) rebalance = co_await note_rebalance(services, state);
   const Status sent = co_await request.exchange.respond(
