@@ -44,16 +44,26 @@ tarn::Status start(tarn::proxy::Proxy& proxy) {
   }
 }
 
+/// Stops the proxy. When tasks of it do not end it is left as it is, and the process ends here:
+/// what the cluster and the next start need is done, and a crash would have the supervisor start a
+/// node again that was told to end.
+void stop(tarn::proxy::Proxy& proxy, int code) {
+  if (proxy.stop()) return;
+  tarn::obs::log("proxy").error("stopped with tasks that did not end: see \"tasks still run\"");
+  std::_Exit(code);
+}
+
 int run(tarn::proxy::Options options) {
   tarn::proxy::Proxy proxy(std::move(options), tarn::system_clock());
   const tarn::Status started = start(proxy);
   if (!started) {
-    proxy.stop();
-    return complain(started.error().message, kFailed);
+    complain(started.error().message, kFailed);
+    stop(proxy, kFailed);
+    return kFailed;
   }
   const char* signal = tarn::wait_for_stop();
   tarn::obs::log("proxy").info("stopping signal={}", signal);
-  proxy.stop();
+  stop(proxy, 0);
   tarn::obs::log("proxy").info("stopped");
   return 0;
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <future>
 #include <iterator>
 #include <sys/file.h>
 #include <system_error>
-#include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/base/node_file.h"
 #include "common/base/run_blocking.h"
@@ -152,7 +154,7 @@ Status Proxy::load_cluster() {
   suspects_.emplace(*view_, client_, *auth_, metrics_);
   suspects_->start(vital_->at(0));
   followers_ = std::make_unique<http::TaskGroup>();
-  followers_->spawn(loop, view_->follow());
+  followers_->spawn(loop, "cluster state", view_->follow());
   obs::log("proxy").info("cluster loaded node={} cluster={} smap={}", id_, view_->state()->uuid,
                          view_->state()->map.version);
   return {};
@@ -211,16 +213,17 @@ Status Proxy::join() {
   membership_.emplace(*store_, *view_, self, clock_, options_.lease);
   TRY_OK(run_blocking(loop, membership_->join()));
   keeper_ = std::make_unique<http::TaskGroup>();
-  keeper_->spawn(loop, membership_->keep());
+  keeper_->spawn(loop, "lease", membership_->keep());
   if (embedded_ == nullptr)
-    keeper_->spawn(loop, cluster::keep_primary(*store_, *view_, *membership_));
-  keeper_->spawn(loop, cluster::obey_dismissal(*view_, *membership_, nullptr));
+    keeper_->spawn(loop, "primary", cluster::keep_primary(*store_, *view_, *membership_));
+  keeper_->spawn(loop, "dismissal", cluster::obey_dismissal(*view_, *membership_, nullptr));
   const auto leader = embedded_ == nullptr ? cluster::Leader::primary : cluster::Leader::this_proxy;
-  keeper_->spawn(loop, cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
-                                           {.out_after = options_.out_after,
-                                            .proxy_out_after = options_.proxy_out_after,
-                                            .tombstone_keep = options_.tombstone_keep},
-                                           absences_));
+  keeper_->spawn(loop, "coordinator",
+                 cluster::coordinate(*store_, *view_, *membership_, clock_, leader,
+                                     {.out_after = options_.out_after,
+                                      .proxy_out_after = options_.proxy_out_after,
+                                      .tombstone_keep = options_.tombstone_keep},
+                                     absences_));
   return {};
 }
 
@@ -262,7 +265,7 @@ void Proxy::open_routes() {
                {id_, membership_->incarnation()},
                [this] { return membership_->lease().valid(); },
                [this](const std::string& proxy) { return view_->state()->live.contains(proxy); }});
-  background_->spawn(loops_->at(0).executor(),
+  background_->spawn(loops_->at(0).executor(), "statistics",
                      http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   http::watch_loops(metrics_, *loops_, *background_);
   http::watch_loops(metrics_, *vital_, *background_);
@@ -270,12 +273,13 @@ void Proxy::open_routes() {
                              *signer_, *auth_, redirects, *jobs_, *background_, *context_,
                              membership_->self().relay_url, put_status_, absences_});
   jobs_->drive_with([this](Job job) { return drive_job(*services_, std::move(job)); });
-  background_->spawn(loops_->at(0).executor(), jobs_->follow());
-  background_->spawn(loops_->at(0).executor(), jobs_->tend());
-  background_->spawn(loops_->at(0).executor(), note_rebalances(*services_));
-  background_->spawn(loops_->at(0).executor(), carry_out_cluster_end(*services_));
-  background_->spawn(loops_->at(0).executor(), finish_destroying(*services_));
-  background_->spawn(loops_->at(0).executor(),
+  background_->spawn(loops_->at(0).executor(), "jobs' records", jobs_->follow());
+  background_->spawn(loops_->at(0).executor(), "jobs", jobs_->tend());
+  background_->spawn(loops_->at(0).executor(), "rebalances", note_rebalances(*services_));
+  background_->spawn(loops_->at(0).executor(), "end of the cluster",
+                     carry_out_cluster_end(*services_));
+  background_->spawn(loops_->at(0).executor(), "ends of buckets", finish_destroying(*services_));
+  background_->spawn(loops_->at(0).executor(), "redundancy",
                      keep_redundancy(*services_, redundancy_, redundancy_interval_));
   const auto open = [](Front& front, std::vector<http::Route> routes) {
     front.router = std::make_unique<http::Router>(std::move(routes));
@@ -320,20 +324,29 @@ Status Proxy::publish() {
   return {};
 }
 
-void Proxy::stop() {
-  if (std::exchange(stopped_, true)) return;
-  // Clients first, both listeners at once: each may take the whole grace.
-  std::vector<std::thread> stopping;
+/// Both listeners at once: each may take the whole grace.
+bool Proxy::stop_clients() {
+  std::vector<std::future<bool>> ends;
   for (Front* front : {&public_, &relay_})
-    if (front->server) stopping.emplace_back([this, front] { front->server->stop(grace_.load()); });
-  for (auto& thread : stopping) thread.join();
-  if (background_) background_->close(kStopSeconds);
-  if (keeper_) keeper_->close(kStopSeconds);
+    if (front->server)
+      ends.push_back(std::async(std::launch::async,
+                                [this, front] { return front->server->stop(grace_.load()); }));
+  bool all_ended = true;
+  for (auto& end : ends) all_ended = end.get() && all_ended;
+  return all_ended;
+}
+
+bool Proxy::stop() {
+  if (std::exchange(stopped_, true)) return all_ended_;
+  const auto note = [this](bool ended) { all_ended_ = all_ended_ && ended; };
+  note(stop_clients());
+  if (background_) note(background_->close(kStopSeconds));
+  if (keeper_) note(keeper_->close(kStopSeconds));
   if (membership_) run_blocking(vital_->at(0).executor(), membership_->leave());
-  if (suspects_) suspects_->stop();
-  if (followers_) followers_->close(kStopSeconds);
+  if (suspects_) note(suspects_->stop());
+  if (followers_) note(followers_->close(kStopSeconds));
   if (embedded_ != nullptr) embedded_->end_watches();
-  if (internal_.server) internal_.server->stop(std::chrono::milliseconds(0));
+  if (internal_.server) note(internal_.server->stop(std::chrono::milliseconds(0)));
   for (http::Loops* loops : {loops_.get(), vital_.get()}) {
     if (loops == nullptr) continue;
     loops->run_on_each([this](http::Loop&) { client_.close_idle(); });
@@ -343,6 +356,9 @@ void Proxy::stop() {
   // As long as it is not gone, a start finds it in the store again.
   if (view_ && cluster::is_ending(view_->state()->map))
     static_cast<void>(forget_cluster(options_.dir));
+  embedded_ = nullptr;
+  store_.reset();  // no task runs any more
+  return all_ended_;
 }
 
 }  // namespace tarn::proxy

@@ -40,8 +40,10 @@ class Proxy {
 
   /// Everything up to node.json. On an error stop() still has to be called.
   [[nodiscard]] Status start();
-  /// Finishes running transfers, for at most shutdown.grace, and ends everything. Idempotent.
-  void stop();
+  /// Finishes running transfers, for at most shutdown.grace, ends everything and closes the store.
+  /// Idempotent. False when tasks have not ended in time, which the log names. Nothing of them runs
+  /// any more, but they hold on to this object: the process has to end without its destructor.
+  bool stop();
 
  private:
   /// A listener that answers 503 until it has a route table: its port must be known before that.
@@ -67,6 +69,7 @@ class Proxy {
   [[nodiscard]] Status readiness() const;
   Status publish();
   static Task<Status> serve(Front& front, http::Exchange& exchange);
+  bool stop_clients();
 
   Options options_;
   Clock& clock_;
@@ -102,6 +105,7 @@ class Proxy {
   RedundancyBoard redundancy_;
   std::atomic<std::chrono::milliseconds> redundancy_interval_{std::chrono::minutes(1)};
   bool stopped_ = false;
+  bool all_ended_ = true;  ///< as far as stop() has come
 };
 
 }  // namespace tarn::proxy

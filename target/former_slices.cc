@@ -36,7 +36,8 @@ void drop_there(TargetNode& node, const asio::any_io_executor& executor, std::st
   if (home == node.id)
     drop_piece_later(node, std::move(order));
   else if (!home.empty())
-    node.aside.spawn(executor, drop_patiently(node, std::move(home), std::move(order)));
+    node.aside.spawn(executor, "drop of a piece",
+                     drop_patiently(node, std::move(home), std::move(order)));
 }
 
 void drop_former(TargetNode& node, const asio::any_io_executor& executor, const ObjectName& name,

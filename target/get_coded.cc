@@ -134,7 +134,7 @@ class Restoring {
   Task<void> end() {
     if (lane_ == nullptr) co_return;
     node_.aside.spawn(
-        co_await asio::this_coro::executor,
+        co_await asio::this_coro::executor, "whole",
         keep_whole(node_, std::move(object_), std::exchange(lane_, nullptr), std::move(*turn_)));
   }
 

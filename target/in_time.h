@@ -21,7 +21,9 @@ class LetGo {
 
   /// unavailable while the target ends.
   Status start(TargetNode& node, Task<Result<T>> work) {
-    if (node.aside.spawn(call_->bell.get_executor(), run(call_, std::move(work)))) return {};
+    if (node.aside.spawn(call_->bell.get_executor(), "call of a drive",
+                         run(call_, std::move(work))))
+      return {};
     return fail(Errc::unavailable, "this target is about to end");
   }
   [[nodiscard]] bool ended() const { return call_->result.has_value(); }

@@ -429,22 +429,22 @@ Status Target::start() {
   http::Loop& vital = vital_loop();
   TRY_OK(run_blocking(vital.executor(), membership_->join()));
   act_on_change(*store_, cluster::ClusterState(), view_->state());
-  keeper_.spawn(vital.executor(), membership_->keep());
-  tasks_.spawn(vital.executor(), view_->follow());
-  tasks_.spawn(loop.executor(),
+  keeper_.spawn(vital.executor(), "lease", membership_->keep());
+  tasks_.spawn(vital.executor(), "cluster state", view_->follow());
+  tasks_.spawn(loop.executor(), "statistics",
                http::every(cluster::NodeStats::kInterval, [this] { stats_->tick(); }));
   for (const auto& drive : store_->drives()) look_after(drive, false);
-  tasks_.spawn(loop.executor(), close_detached(*admin_));
-  tasks_.spawn(loop.executor(), tend_away(*admin_));
+  tasks_.spawn(loop.executor(), "detached drives", close_detached(*admin_));
+  tasks_.spawn(loop.executor(), "drives that are away", tend_away(*admin_));
   // Apart from those, which wait for their drives.
-  tasks_.spawn(loop.executor(), http::every(kProbeEvery, [this] {
+  tasks_.spawn(loop.executor(), "drive watch", http::every(kProbeEvery, [this] {
                  const auto drives = store_->drives();
                  for (const auto& drive : drives) drive->watch();
                  slow_drives_.look(drives);
                }));
-  tasks_.spawn(loop.executor(), keep_mirrors(*node_));
-  tasks_.spawn(loop.executor(), tell_wishes(*node_));
-  tasks_.spawn(loop.executor(), keep_copies(*node_));
+  tasks_.spawn(loop.executor(), "copies on drives", keep_mirrors(*node_));
+  tasks_.spawn(loop.executor(), "resilver wish", tell_wishes(*node_));
+  tasks_.spawn(loop.executor(), "copies on nodes", keep_copies(*node_));
   auto& marked =
       metrics_.gauge("tarn_copies_unsettled",
                      "names of which other homes may lack the newest version that is here");
@@ -455,19 +455,19 @@ Status Target::start() {
   export_upstream(metrics_, *upstream_, *cold_reads_);
   export_space(metrics_, *space_);
   export_downloads(metrics_, downloads_);
-  tasks_.spawn(loop.executor(), drop_abandoned_appends(*node_));
-  tasks_.spawn(loop.executor(), look_after_pieces(*node_));
-  tasks_.spawn(loop.executor(), keep_coded(*node_));
-  tasks_.spawn(loop.executor(), heed_losses(*node_));
-  tasks_.spawn(loop.executor(), give_lost_records(*node_));
-  tasks_.spawn(loop.executor(), keep_pieces_single(*node_));
-  tasks_.spawn(loop.executor(), keep_wishes(*node_));
-  tasks_.spawn(loop.executor(), keep_recoded(*node_));
+  tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
+  tasks_.spawn(loop.executor(), "pieces", look_after_pieces(*node_));
+  tasks_.spawn(loop.executor(), "coded objects", keep_coded(*node_));
+  tasks_.spawn(loop.executor(), "losses", heed_losses(*node_));
+  tasks_.spawn(loop.executor(), "lost records", give_lost_records(*node_));
+  tasks_.spawn(loop.executor(), "double pieces", keep_pieces_single(*node_));
+  tasks_.spawn(loop.executor(), "repair wishes", keep_wishes(*node_));
+  tasks_.spawn(loop.executor(), "other codings", keep_recoded(*node_));
   TombstoneRules tombstones{options_.tombstone_keep, [this] { return admin_->all_in_service(); }};
-  tasks_.spawn(loop.executor(), forget_tombstones(*node_, std::move(tombstones)));
+  tasks_.spawn(loop.executor(), "tombstones", forget_tombstones(*node_, std::move(tombstones)));
   // Not beside the others, if there is another loop.
-  tasks_.spawn(loops_.at(loops_.size() - 1).executor(), move_home(*node_));
-  tasks_.spawn(loop.executor(),
+  tasks_.spawn(loops_.at(loops_.size() - 1).executor(), "rebalance", move_home(*node_));
+  tasks_.spawn(loop.executor(), "dismissal",
                cluster::obey_dismissal(*view_, *membership_, [this] { return erase_all(*node_); }));
   run_blocking(loop.executor(), wait_until_owner());
   TRY_OK(write_node());
@@ -479,9 +479,10 @@ Status Target::start() {
 /// Runs until the drive is detached. `came`: it came after the start.
 void Target::look_after(std::shared_ptr<Drive> drive, bool came) {
   drive->ring_on_health(node_->readiness_changed);
-  tasks_.spawn(loops_.at(0).executor(), watch_drive(*store_, drive));
-  tasks_.spawn(loops_.at(0).executor(), space_->keep(drive));
-  tasks_.spawn(loops_.at(0).executor(), keep_scrubbed(*node_, std::move(drive), came));
+  tasks_.spawn(loops_.at(0).executor(), "probes of " + drive->path(), watch_drive(*store_, drive));
+  tasks_.spawn(loops_.at(0).executor(), "space of " + drive->path(), space_->keep(drive));
+  tasks_.spawn(loops_.at(0).executor(), "scrub of " + drive->path(),
+               keep_scrubbed(*node_, drive, came));
 }
 
 void Target::watch_disks() {

@@ -40,7 +40,7 @@ Task<Result<std::shared_ptr<PieceLane>>> PieceLane::open(TargetNode& node, std::
 void PieceLane::start(asio::any_io_executor executor, std::optional<PieceUpload> upload,
                       std::unique_ptr<NewPiece> piece) {
   Task<Status> work = upload ? carry(std::move(*upload)) : store(std::move(piece));
-  done_ = !node_.aside.spawn(executor, run(shared_from_this(), std::move(work)));
+  done_ = !node_.aside.spawn(executor, "piece", run(shared_from_this(), std::move(work)));
   if (done_) fail_with({Errc::unavailable, "this target is about to end"});
 }
 
@@ -162,7 +162,7 @@ Task<void> PieceLane::abandon(std::shared_ptr<PieceLane> self) {
 void PieceLane::give_up() {
   if (done_ && status_) {
     // All of it is there: it would go by itself, somewhat later.
-    node_.aside.spawn(changed_.get_executor(), abandon(shared_from_this()));
+    node_.aside.spawn(changed_.get_executor(), "drop of a piece", abandon(shared_from_this()));
     return;
   }
   fail_with({Errc::cancelled, "the object is not wanted any more"});

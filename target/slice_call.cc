@@ -38,7 +38,7 @@ Task<void> run(TargetNode& node, std::shared_ptr<SliceCall> call,
 void start(TargetNode& node, std::shared_ptr<SliceCall> call,
            std::shared_ptr<asio::steady_timer> bell) {
   const auto executor = bell->get_executor();
-  if (!node.aside.spawn(executor, run(node, call, std::move(bell))))
+  if (!node.aside.spawn(executor, "slice read", run(node, call, std::move(bell))))
     call->result = fail(Errc::unavailable, "this target is about to end");
 }
 

@@ -78,7 +78,7 @@ void watch_loops(obs::Metrics& metrics, Loops& loops, TaskGroup& group) {
                                   "Times that an event loop was held up over 20 ms.", labels),
                   metrics.counter("tarn_loop_stall_seconds_total",
                                   "Seconds that event loops were held up over 20 ms.", labels)};
-    group.spawn(loops.at(i).executor(), watch(loops.at(i), stalls));
+    group.spawn(loops.at(i).executor(), "loop watch", watch(loops.at(i), stalls));
   }
 }
 

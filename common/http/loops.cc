@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <sys/prctl.h>
 #include <system_error>
 #include <thread>
@@ -105,6 +106,7 @@ void Loops::stop() {
 struct TaskGroup::State {
   struct Entry {
     asio::any_io_executor executor;
+    std::string name;
     std::shared_ptr<asio::cancellation_signal> signal;
   };
   std::mutex mutex;
@@ -119,19 +121,33 @@ struct TaskGroup::State {
     return cancelled;
   }
   void ended(std::uint64_t id, const std::exception_ptr& error) {
-    if (error) {
-      try {
-        std::rethrow_exception(error);
-      } catch (const boost::system::system_error& problem) {
-        if (problem.code() != asio::error::operation_aborted)
-          obs::log("task").error("task failed err={}", problem.what());
-      } catch (const std::exception& problem) {
-        obs::log("task").error("task failed err={}", problem.what());
-      }
-    }
+    const std::string problem = error ? problem_in(error) : "";
     const std::lock_guard lock(mutex);
-    tasks.erase(id);
+    const auto task = tasks.extract(id);
+    if (!problem.empty())
+      obs::log("task").error("task failed task={} err={}", task.mapped().name, problem);
     changed.notify_all();
+  }
+  /// The lock is held.
+  [[nodiscard]] std::string names() const {
+    std::map<std::string_view, std::size_t> counts;
+    for (const auto& [id, task] : tasks) ++counts[task.name];
+    std::string out;
+    for (const auto& [name, count] : counts) {
+      out += fmt::format("{}{}", out.empty() ? "" : ", ", name);
+      if (count > 1) out += fmt::format(" x{}", count);
+    }
+    return out;
+  }
+  /// Empty for a cancellation.
+  static std::string problem_in(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const boost::system::system_error& problem) {
+      return problem.code() == asio::error::operation_aborted ? "" : problem.what();
+    } catch (const std::exception& problem) {
+      return problem.what();
+    }
   }
 };
 
@@ -139,14 +155,14 @@ TaskGroup::TaskGroup() : state_(std::make_shared<State>()) {}
 
 TaskGroup::~TaskGroup() { TARN_CHECK(running() == 0); }
 
-bool TaskGroup::spawn(asio::any_io_executor executor, Task<void> task) {
+bool TaskGroup::spawn(asio::any_io_executor executor, std::string name, Task<void> task) {
   std::uint64_t id = 0;
   auto signal = std::make_shared<asio::cancellation_signal>();
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->closed) return false;
     id = state_->next++;
-    state_->tasks.emplace(id, State::Entry{executor, signal});
+    state_->tasks.emplace(id, State::Entry{executor, std::move(name), signal});
   }
   // Started on its own executor, where close() emits the signal, too. A loop runs what it posts to
   // itself after what others post meanwhile: a signal that came first reached no task.
@@ -168,7 +184,11 @@ bool TaskGroup::close(double seconds) {
     asio::post(entry.executor,
                [signal = entry.signal] { signal->emit(asio::cancellation_type::terminal); });
   const auto limit = std::chrono::duration<double>(seconds);
-  return state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); });
+  if (state_->changed.wait_for(lock, limit, [this] { return state_->tasks.empty(); })) return true;
+  const std::string left = state_->names();
+  lock.unlock();
+  obs::log("task").warn("tasks still run seconds={} tasks={}", seconds, left);
+  return false;
 }
 
 bool TaskGroup::wait(double seconds) {
@@ -182,6 +202,11 @@ bool TaskGroup::wait(double seconds) {
 std::size_t TaskGroup::running() const {
   const std::lock_guard lock(state_->mutex);
   return state_->tasks.size();
+}
+
+std::string TaskGroup::names() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->names();
 }
 
 }  // namespace tarn::http

@@ -70,26 +70,32 @@ class Loops {
   std::vector<std::unique_ptr<Loop>> loops_;
 };
 
-/// Coroutines that somebody waits for: spawn() refuses after close(), close() cancels what runs and
-/// waits until it has ended. Replaces detached. Thread-safe.
+/// Coroutines that end before their owner does: spawn() refuses after close(), close() cancels what
+/// runs and waits until it has ended. Replaces detached. Thread-safe.
 class TaskGroup {
  public:
   TaskGroup();
-  /// Aborts when tasks still run: call close() or wait() first.
+  /// Aborts when tasks still run, as they may use what goes next: call close() or wait() first. A
+  /// process in which these have returned false ends without destructors (std::_Exit).
   ~TaskGroup();
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
   /// Starts `task` on `executor`. False when the group is closed; the task is then not started.
-  /// Its outermost catch is here: what it throws is logged as an error.
-  bool spawn(asio::any_io_executor executor, Task<void> task);
+  /// Its outermost catch is here: what it throws is logged as an error. Logs call it `name`, which
+  /// several tasks may share.
+  bool spawn(asio::any_io_executor executor, std::string name, Task<void> task);
   /// Asks all tasks to stop (Asio's terminal cancellation), refuses new ones, and blocks until none
-  /// is left or `seconds` have passed. Not from a loop. True when none is left.
+  /// is left or `seconds` have passed. Not from a loop. True when none is left; else a warning has
+  /// the names of those that are.
   bool close(double seconds);
   /// Refuses new tasks and blocks until none is left or `seconds` have passed; cancels nothing. Not
   /// from a loop. True when none is left.
   bool wait(double seconds);
   [[nodiscard]] std::size_t running() const;
+  /// Names of the tasks that run, sorted, each with their number if several have it: "list, get
+  /// x3".
+  [[nodiscard]] std::string names() const;
 
  private:
   struct State;

@@ -92,6 +92,7 @@ struct Server::Impl {
   TaskGroup sessions;
   tcp::endpoint bound;
   bool stopped = false;
+  bool has_left = false;  ///< another Impl, with handlers that still run
 
   Status listen(PerLoop& here, const tcp::endpoint& endpoint);
   [[nodiscard]] bool accepts(const PerLoop& here) const;
@@ -168,7 +169,7 @@ Task<void> Server::Impl::accept(PerLoop& here) {
     }
     PerLoop& its = place_of(here, socket.native_handle());
     Socket ours(its.loop.context(), socket.local_endpoint().protocol(), socket.release());
-    sessions.spawn(its.loop.executor(), session(its, std::move(ours)));
+    sessions.spawn(its.loop.executor(), "connection", session(its, std::move(ours)));
   }
 }
 
@@ -214,8 +215,8 @@ Status Server::start() {
     if (it.accepts(*here)) TRY_OK(it.listen(*here, endpoint));
   it.bound = endpoint;
   for (auto& here : it.per_loop) {
-    if (it.accepts(*here)) it.listeners.spawn(here->loop.executor(), it.accept(*here));
-    it.listeners.spawn(here->loop.executor(), it.sweep(*here));
+    if (it.accepts(*here)) it.listeners.spawn(here->loop.executor(), "accept", it.accept(*here));
+    it.listeners.spawn(here->loop.executor(), "sweep", it.sweep(*here));
   }
   return {};
 }
@@ -234,9 +235,9 @@ std::string Server::url(const std::string& own) const {
   return "http://" + authority_text(host, port());
 }
 
-void Server::stop(std::chrono::milliseconds grace) {
+bool Server::stop(std::chrono::milliseconds grace) {
   Impl& it = *impl_;
-  if (std::exchange(it.stopped, true)) return;
+  if (std::exchange(it.stopped, true)) return !it.has_left;
   it.shared.closing = true;
   const auto on_each = [&it](const std::function<void(PerLoop&)>& work) {
     for (auto& here : it.per_loop) run_blocking(here->loop.executor(), on_its_loop(*here, work));
@@ -252,15 +253,17 @@ void Server::stop(std::chrono::milliseconds grace) {
     here.sweeper.cancel();
     for (Connection* connection : here.connections) connection->stop(true);
   });
-  it.listeners.close(5);
-  if (!it.sessions.close(5)) {
-    // A handler hangs on a drive that does not answer: it may not be destroyed under it.
-    obs::log("http").warn("connections still busy at shutdown listener={} count={}",
-                          it.shared.options.name, it.sessions.running());
-    static_cast<void>(impl_.release());  // leaked on purpose, the process is about to end
-    impl_ = std::make_unique<Impl>(it.loops, Options{});
-    impl_->stopped = true;
-  }
+  const bool none_listens = it.listeners.close(5);
+  const bool none_is_served = it.sessions.close(5);
+  if (none_listens && none_is_served) return true;
+  // A handler hangs on a drive that does not answer: it may not be destroyed under it.
+  obs::log("http").warn("connections still busy at shutdown listener={} count={}",
+                        it.shared.options.name, it.sessions.running());
+  static_cast<void>(impl_.release());  // leaked on purpose, the process is about to end
+  impl_ = std::make_unique<Impl>(it.loops, Options{});
+  impl_->stopped = true;
+  impl_->has_left = true;
+  return false;
 }
 
 std::size_t Server::open_connections() const noexcept { return impl_->shared.open.load(); }

@@ -70,8 +70,9 @@ class Server {
   [[nodiscard]] std::string url(const std::string& own = "") const;
   /// Stops accepting, lets running exchanges end for at most `grace` and what was sent arrive,
   /// closes idle connections at once and resets the rest after it. Blocks; not from a loop.
-  /// Idempotent.
-  void stop(std::chrono::milliseconds grace);
+  /// Idempotent. False when handlers still run after all: the process is to end without destructors
+  /// of what they use.
+  bool stop(std::chrono::milliseconds grace);
   /// From now on the waiting times and the least rate of `limits` hold, also for connections that
   /// are open; its other fields are those of the start. Any thread.
   void set_patience(const Limits& limits);

@@ -270,7 +270,8 @@ Task<void> Jobs::run(Job job) {
 
 void Jobs::spawn(asio::any_io_executor executor, Job job) {
   const std::string id = job.id;
-  if (!node_.tasks.spawn(std::move(executor), run(std::move(job)))) release(id);
+  std::string name = fmt::format("{}[{}]", job.kind, id);
+  if (!node_.tasks.spawn(std::move(executor), std::move(name), run(std::move(job)))) release(id);
 }
 
 void Jobs::note_ending(const std::string& id) {

@@ -44,7 +44,7 @@ void Suspects::start(http::Loop& loop) {
   follow_new(*known);
 }
 
-void Suspects::stop() { tasks_.close(10); }
+bool Suspects::stop() { return tasks_.close(10); }
 
 void Suspects::follow_new(const cluster::ClusterState& state) {
   for (const auto& [id, node] : state.map.nodes) {
@@ -56,7 +56,7 @@ void Suspects::follow_new(const cluster::ClusterState& state) {
     metrics_
         .gauge("tarn_target_suspect", "1 for a target that does not answer now.", {{"target", id}})
         .Set(answering_.get()->contains(id) ? 0 : 1);
-    tasks_.spawn(loop_->executor(), follow(id));
+    tasks_.spawn(loop_->executor(), "heartbeats of " + id, follow(id));
   }
 }
 

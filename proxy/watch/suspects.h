@@ -58,8 +58,8 @@ class Suspects {
   /// Begins to follow all targets of the map, also those that join later. The view must have loaded
   /// and must not follow any more when this object goes.
   void start(http::Loop& loop);
-  /// Ends all calls and waits for that. Not from a loop.
-  void stop();
+  /// Ends all calls and waits for that. Not from a loop. False when some have not ended in time.
+  bool stop();
 
   /// Taken once a request, as the cluster's state is.
   [[nodiscard]] std::shared_ptr<const Answering> answering() const { return answering_.get(); }

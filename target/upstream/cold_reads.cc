@@ -120,7 +120,7 @@ Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted
   own.state = wanted.state;
   own.bucket = wanted.bucket;
   own.name = wanted.name;
-  const bool begun = node_.aside.spawn(co_await asio::this_coro::executor,
+  const bool begun = node_.aside.spawn(co_await asio::this_coro::executor, "fill",
                                        fill_object(node_, upstream_, board_, fill, std::move(own)));
   if (!begun) {
     board_.end(wanted.name.key(), *fill);

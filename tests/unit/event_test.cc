@@ -46,7 +46,7 @@ TEST_CASE("event: a ring from another thread wakes all that listen", "[base][eve
   std::atomic<int> heard = 0;
   http::TaskGroup group;
   for (std::size_t i = 0; i < 10; ++i)
-    group.spawn(loops.at(i % 2).executor(), listen(event, listening, heard));
+    group.spawn(loops.at(i % 2).executor(), "listener", listen(event, listening, heard));
   while (listening < 10) std::this_thread::yield();
   event.ring();
   group.wait(90);

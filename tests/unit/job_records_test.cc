@@ -136,8 +136,8 @@ class TestProxy {
                           [](const std::string& proxy) { return is_live(proxy); }});
     jobs->drive_with(std::move(drive));
     put_live();
-    tasks_.spawn(run.executor(), jobs->follow());
-    tasks_.spawn(run.executor(), jobs->tend());
+    tasks_.spawn(run.executor(), "follow", jobs->follow());
+    tasks_.spawn(run.executor(), "tend", jobs->tend());
   }
   ~TestProxy() { CHECK(tasks_.close(10)); }
 

@@ -113,8 +113,8 @@ struct Member {
       : cluster(c), view(c.flaky, c.clock), membership(c.flaky, view, node(id, role), c.clock) {}
   void start() {
     REQUIRE(cluster.run(membership.join()));
-    tasks.spawn(cluster.run.executor(), view.follow());
-    tasks.spawn(cluster.run.executor(), membership.keep());
+    tasks.spawn(cluster.run.executor(), "view", view.follow());
+    tasks.spawn(cluster.run.executor(), "lease", membership.keep());
   }
   ~Member() { CHECK(tasks.close(5)); }
 
@@ -292,7 +292,7 @@ TEST_CASE("A follower sees changes as they happen and tells each to its listener
     told = now.bmd.version;
   });
   http::TaskGroup tasks;
-  tasks.spawn(cluster.run.executor(), view.follow());
+  tasks.spawn(cluster.run.executor(), "view", view.follow());
   CHECK(eventually([&] { return told == 1; }));
   ClusterView other(*cluster.store, cluster.clock);
   REQUIRE(cluster.run(create_bucket(*cluster.store, other, bucket("photos"), {}, cluster.clock)));
@@ -463,7 +463,7 @@ TEST_CASE("A proxy that leads publishes who went down and came back, and settles
   REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   Member proxy(cluster, "p1", Role::proxy);
   proxy.start();
-  proxy.tasks.spawn(cluster.run.executor(),
+  proxy.tasks.spawn(cluster.run.executor(), "task",
                     coordinate(cluster.flaky, proxy.view, proxy.membership, cluster.clock,
                                Leader::this_proxy, {}, proxy.absences));
   const auto now = [&] { return cluster.run(cluster.view.fresh()).value(); };
@@ -508,7 +508,7 @@ TEST_CASE("A node that is decommissioned gives its lease back and comes only whe
   REQUIRE(cluster.run(bootstrap(*cluster.store, "data", cluster.clock)));
   Member leads(cluster, "p1", Role::proxy);
   leads.start();
-  leads.tasks.spawn(cluster.run.executor(),
+  leads.tasks.spawn(cluster.run.executor(), "task",
                     coordinate(cluster.flaky, leads.view, leads.membership, cluster.clock,
                                Leader::this_proxy, {}, leads.absences));
   bool empty = false;
@@ -576,7 +576,7 @@ TEST_CASE("A follower that is stopped while a change arrives ends all the same",
   for (int i = 0; i < 150 && hanging == 0; ++i) {
     ClusterView view(cluster.flaky, cluster.clock);
     http::TaskGroup tasks;
-    tasks.spawn(cluster.run.executor(), view.follow());
+    tasks.spawn(cluster.run.executor(), "view", view.follow());
     std::this_thread::sleep_for(std::chrono::microseconds(random_u64() % 2000));
     if (tasks.close(5)) continue;
     ++hanging;

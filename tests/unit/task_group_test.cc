@@ -1,10 +1,14 @@
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <string>
 #include <thread>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/obs/log.h"
 #include "tests/unit/run_task.h"
 
 using namespace tarn;
@@ -17,7 +21,35 @@ Task<void> wait_for_ever() {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
+/// Does not heed a cancellation.
+Task<void> wait_for(std::atomic<bool>& open) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (!open) {
+    timer.expires_after(std::chrono::milliseconds(1));
+    (void)co_await timer.async_wait(kTuple);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("tasks: those that do not end are named", "[http][tasks]") {
+  TaskRunner run;
+  http::TaskGroup tasks;
+  std::atomic<bool> open = false;
+  REQUIRE(tasks.spawn(run.executor(), "waiter", wait_for_ever()));
+  REQUIRE(tasks.spawn(run.executor(), "stuck", wait_for(open)));
+  REQUIRE(tasks.spawn(run.executor(), "waiter", wait_for_ever()));
+  CHECK(tasks.names() == "stuck, waiter x2");
+  CHECK_FALSE(tasks.close(0.01));
+  CHECK(eventually([&] { return tasks.names() == "stuck"; }));
+  CHECK_FALSE(tasks.close(0.01));
+  CHECK(obs::log_tail("warn")->text.find("tasks still run seconds=0.01 tasks=stuck\n") !=
+        std::string::npos);
+  open = true;
+  CHECK(tasks.close(90));
+  CHECK(tasks.names().empty());
+}
 
 TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "[http][tasks]") {
   TaskRunner run;
@@ -26,14 +58,14 @@ TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "
   std::promise<void> may_go_on;
   // A loop queues the posts of its own handler when the handler has ended.
   asio::post(run.executor(), [&] {
-    REQUIRE(tasks.spawn(run.executor(), wait_for_ever()));
+    REQUIRE(tasks.spawn(run.executor(), "waiter", wait_for_ever()));
     spawned.set_value();
     may_go_on.get_future().wait();
   });
   spawned.get_future().wait();
   auto closed = std::async(std::launch::async, [&] { return tasks.close(60); });
   // The group refuses new tasks from the moment that it signals the old ones.
-  while (tasks.spawn(run.executor(), wait_for_ever())) std::this_thread::yield();
+  while (tasks.spawn(run.executor(), "waiter", wait_for_ever())) std::this_thread::yield();
   may_go_on.set_value();
   CHECK(closed.get());
 }
