@@ -1,6 +1,8 @@
 #pragma once
 
+#include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <boost/asio/async_result.hpp>
@@ -31,6 +33,25 @@ Task<void> suspend_until_called(Start start) {
 inline Task<bool> is_cancelled() {
   const auto state = co_await asio::this_coro::cancellation_state;
   co_return state.cancelled() != asio::cancellation_type::none;
+}
+
+/// Runs `work` with throw_if_cancelled() off, so that it sees a cancellation as errors of what it
+/// awaits, and restores the caller's setting. Asio has one setting for a task and all that it
+/// awaits: without this a task that awaited such work once would not end by a cancellation.
+template <class T>
+Task<T> cancellation_as_value(Task<T> work) {
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  std::optional<T> result;
+  std::exception_ptr problem;
+  try {
+    result.emplace(co_await std::move(work));
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  if (problem) std::rethrow_exception(problem);
+  co_return std::move(*result);
 }
 
 }  // namespace tarn

@@ -15,6 +15,7 @@
 #include <boost/beast/http/parser.hpp>
 
 #include "common/base/encoding.h"
+#include "common/base/resume.h"
 #include "common/http/silence.h"
 
 namespace tarn::http {
@@ -89,6 +90,8 @@ Task<Result<std::shared_ptr<ClientConnection>>> ClientConnection::connect(
     Url url, std::shared_ptr<const TlsContext> tls, steady_clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   auto& context = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
+  // A cancellation is told once, to what waits then; a wait that begins later must ask.
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "{}: cancelled", url.authority());
   auto resolved = co_await resolve(context, url, deadline);
   if (!resolved) co_return fail(resolved.error());
   Error last{Errc::unavailable, fmt::format("{} has no address", url.host)};
@@ -162,10 +165,7 @@ void ClientConnection::on_timer() {
 
 Task<Status> ClientConnection::wait(asio::socket_base::wait_type what) {
   if (expired_) co_return fail(Errc::timeout, "{}: no answer in time", authority_);
-  // A cancellation is told once, to what waits then; a wait that begins later must ask.
-  const auto state = co_await asio::this_coro::cancellation_state;
-  if (state.cancelled() != asio::cancellation_type::none)
-    co_return fail(Errc::cancelled, "{}: cancelled", authority_);
+  if (co_await is_cancelled()) co_return fail(Errc::cancelled, "{}: cancelled", authority_);
   watch();
   since_yield_ = 0;
   const auto [ec] = co_await socket_.async_wait(what, kTuple);

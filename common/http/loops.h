@@ -72,6 +72,11 @@ class Loops {
 
 /// Coroutines that end before their owner does: spawn() refuses after close(), close() cancels what
 /// runs and waits until it has ended. Replaces detached. Thread-safe.
+///
+/// A task ends upon a cancellation in one of two ways. As long as Asio's throw_if_cancelled() is
+/// on, which is so at its begin, its next co_await throws. After throw_if_cancelled(false) it must
+/// ask is_cancelled() (common/base/resume.h) in each of its loops. The setting is one for a task
+/// and all that it awaits: a function that other tasks await restores it (cancellation_as_value()).
 class TaskGroup {
  public:
   TaskGroup();

@@ -6,6 +6,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "common/base/random.h"
+#include "common/base/resume.h"
 #include "common/cluster/store/keys.h"
 #include "common/obs/log.h"
 
@@ -222,6 +223,7 @@ Task<bool> Jobs::is_ours(std::string id) {
   while (true) {
     const Status fetched = co_await fetch(id);
     if (fetched && node_.holds_lease()) break;
+    if (co_await is_cancelled()) co_return false;
     co_await pause(kJobsLookEvery);
   }
   const std::lock_guard lock(mutex_);
@@ -261,6 +263,12 @@ Task<void> Jobs::run(Job job) {
   const std::string id = job.id;
   const std::string kind = job.kind;
   Status result = co_await work(std::move(job));
+  // A proxy that ends cancels its jobs. What they return then says nothing: others go on with them.
+  const auto state = co_await asio::this_coro::cancellation_state;
+  if (state.cancelled() != asio::cancellation_type::none) {
+    release(id);
+    co_return;
+  }
   if (result)
     obs::log("proxy").info("job done kind={} job={}", kind, id);
   else
@@ -298,6 +306,7 @@ Task<void> Jobs::finish(std::string id, Status result) {
   while (true) {
     const auto done = co_await change(id, edit);
     if (done || done.error().code == Errc::not_found) break;
+    if (co_await is_cancelled()) break;
     co_await pause(kJobsLookEvery);
   }
   release(id);

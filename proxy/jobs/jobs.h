@@ -72,8 +72,9 @@ class Jobs {
   /// Does nothing when the job is not driven here any more.
   void update(const std::string& id, const std::function<void(Job&)>& change);
   [[nodiscard]] bool should_stop(const std::string& id) const;
-  /// False when somebody else drives it now, or it is gone: nothing may be begun for it any more.
-  /// Waits as long as the store is away.
+  /// True if this proxy still drives the job. If false, nothing may be begun for it any more:
+  /// another proxy drives it, it is gone, or the caller is cancelled. Waits as long as the store is
+  /// away.
   Task<bool> is_ours(std::string id);
 
   /// Asks a job that runs to stop, whoever drives it. Ok when it has ended. not_found, unavailable.

@@ -325,6 +325,23 @@ Task<void> watches_are_cancelled(Subject& s) {
   for (int i = 0; i < 3; ++i) co_await (s.store.watch(s.prefix, 0, sink) || sleep_for(50ms));
 }
 
+/// Asio has one setting for a task and all that it awaits: a store that changed it would keep its
+/// callers from ending.
+Task<void> callers_end_when_cancelled(Subject& s) {
+  (void)co_await s.store.range({s.prefix + "none", "", 0});
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after range");
+  co_await put(s.store, s.prefix + "a", "");
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after commit");
+  const LeaseId lease = value_of(co_await s.store.grant(5s), "grant");
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after grant");
+  (void)co_await s.store.keep_alive(lease);
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after keep_alive");
+  (void)co_await s.store.time_to_live(lease);
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after time_to_live");
+  (void)co_await s.store.revoke(lease);
+  want(co_await asio::this_coro::throw_if_cancelled(), "not after revoke");
+}
+
 Task<void> old_watches_resynchronise(Subject& s) {
   const Revision first = co_await put(s.store, s.prefix + "k", "1");
   const Revision last = co_await put(s.store, s.prefix + "k", "2");
@@ -369,6 +386,7 @@ const std::vector<Check>& meta_store_checks() {
       {"a watch tells what happens", watches_follow},
       {"a watch sees leases end", watches_see_leases_end},
       {"a watch can be cancelled", watches_are_cancelled},
+      {"who has called can still be cancelled", callers_end_when_cancelled},
       {"a watch from a forgotten revision says so", old_watches_resynchronise},
   };
   return checks;

@@ -9,10 +9,12 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/base/resume.h"
 #include "common/cluster/store/embedded_store.h"
 #include "common/cluster/store/keys.h"
 #include "proxy/jobs/jobs.h"
 #include "proxy/jobs/kept_jobs.h"
+#include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 
 using namespace tarn;
@@ -359,4 +361,48 @@ TEST_CASE("jobs: a driver that breaks fails its job", "[proxy][jobs]") {
   const std::string id = all.run(proxy.jobs->start(a_job())).value();
   CHECK(eventually([&] { return all.state_at(proxy, id) == JobState::failed; }));
   CHECK(all.run(proxy.jobs->look_up(id)).value().error == "broken");
+}
+
+namespace {
+
+/// A store out of which a caller gets nothing once it is cancelled, as one behind a network.
+class FarStore : public test::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  Task<Result<cluster::RangeResult>> range(cluster::RangeRequest request) override {
+    if (co_await is_cancelled()) co_return fail(Errc::cancelled, "range was cancelled");
+    co_return co_await ForwardingStore::range(std::move(request));
+  }
+  Task<Result<cluster::TransactionResult>> commit(cluster::Transaction transaction) override {
+    if (co_await is_cancelled()) co_return fail(Errc::cancelled, "commit was cancelled");
+    co_return co_await ForwardingStore::commit(std::move(transaction));
+  }
+};
+
+/// Cancellations are values in a request.
+Task<void> carry_out_in_request(Jobs& jobs) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  (void)co_await jobs.carry_out(a_job());
+}
+
+}  // namespace
+
+TEST_CASE("jobs: who is cancelled does not wait for the store", "[proxy][jobs]") {
+  Fixture all;
+  FarStore far(*all.store);
+  std::optional<TestProxy> one;
+  std::atomic<bool> begun = false;
+  std::atomic<bool> ours = true;
+  const auto drive = [&](Job job) -> Task<Status> {
+    begun = true;
+    while (!co_await is_cancelled()) co_await pause(std::chrono::milliseconds(2));
+    ours = co_await one->jobs->is_ours(job.id);
+    co_return Status();
+  };
+  one.emplace("p1", far, all.run, drive);
+  http::TaskGroup requests;
+  REQUIRE(requests.spawn(all.run.executor(), "request", carry_out_in_request(*one->jobs)));
+  CHECK(eventually([&] { return begun.load(); }));
+  CHECK(requests.close(90));
+  CHECK_FALSE(ours);
 }

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/base/resume.h"
 #include "common/obs/log.h"
 #include "tests/unit/run_task.h"
 
@@ -31,6 +33,27 @@ Task<void> wait_for(std::atomic<bool>& open) {
   }
 }
 
+Task<int> a_value() { co_return 7; }
+
+/// Awaits something that turns exceptions off, and waits then.
+Task<void> wait_after_values() {
+  (void)co_await cancellation_as_value(a_value());
+  co_await wait_for_ever();
+}
+
+Task<int> throws_of_itself() {
+  throw std::runtime_error("no");
+  co_return 0;
+}
+
+Task<bool> still_throws_when_cancelled() {
+  try {
+    (void)co_await cancellation_as_value(throws_of_itself());
+  } catch (const std::runtime_error&) {
+  }
+  co_return co_await asio::this_coro::throw_if_cancelled();
+}
+
 }  // namespace
 
 TEST_CASE("tasks: those that do not end are named", "[http][tasks]") {
@@ -49,6 +72,16 @@ TEST_CASE("tasks: those that do not end are named", "[http][tasks]") {
   open = true;
   CHECK(tasks.close(90));
   CHECK(tasks.names().empty());
+}
+
+TEST_CASE("tasks: one that awaited what takes a cancellation as a value is stopped",
+          "[http][tasks]") {
+  TaskRunner run;
+  http::TaskGroup tasks;
+  REQUIRE(tasks.spawn(run.executor(), "waiter", wait_after_values()));
+  CHECK(tasks.close(90));
+  CHECK(run(cancellation_as_value(a_value())) == 7);
+  CHECK(run(still_throws_when_cancelled()));
 }
 
 TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "[http][tasks]") {

@@ -215,12 +215,9 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
                                                    Repeat repeat) {
   if (endpoints.empty()) co_return fail(Errc::invalid_argument, "no meta store is configured");
   const Question question{path, std::move(body), std::chrono::steady_clock::now() + kCallMost};
-  Result<std::string> answer;
-  if (repeat == Repeat::never) {
-    answer = co_await change(question);
-  } else {
-    answer = co_await ask_from(preferred.load(), endpoints.size(), question);
-  }
+  auto tries = repeat == Repeat::never ? change(question)
+                                       : ask_from(preferred.load(), endpoints.size(), question);
+  auto answer = co_await cancellation_as_value(std::move(tries));
   if (!answer && may_be_the_endpoint(answer.error().code))
     co_return fail(Errc::unavailable, "{}", answer.error().message);
   co_return answer;
@@ -231,7 +228,6 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
 /// kPatience.
 Task<Result<std::string>> GatewayStore::Impl::ask_from(std::size_t at, std::size_t count,
                                                        const Question& question) {
-  co_await asio::this_coro::throw_if_cancelled(false);
   if (count == 1) co_return co_await call_one(at, question);
   // A cancellation that came before the two are joined would reach neither of them.
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
@@ -272,7 +268,6 @@ Task<Result<std::string>> GatewayStore::Impl::change(const Question& question) {
 
 /// Nobody waits for an endpoint that does not answer others either.
 Task<Result<std::string>> GatewayStore::Impl::change_at(std::size_t at, const Question& question) {
-  co_await asio::this_coro::throw_if_cancelled(false);
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
   auto ended = co_await first_of(call_one(at, question), left(at));
   if (ended.index() == 0) co_return std::move(std::get<0>(ended));

@@ -90,7 +90,9 @@ struct WatchBatch {
 /// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's
 /// JSON gateway, or the embedded store behind the same paths). Semantics are etcd v3's.
 /// Thread-safe. Errors: unavailable (out of reach; a write's outcome is then unknown and must be
-/// read again before it is repeated), not_found (a lease that has ended), corrupt.
+/// read again before it is repeated), not_found (a lease that has ended), corrupt. A call of a
+/// cancelled caller ends soon, by cancelled or as if there was no cancellation. It leaves the
+/// caller's throw_if_cancelled() as it was.
 class MetaStore {
  public:
   virtual ~MetaStore() = default;
