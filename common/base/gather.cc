@@ -1,12 +1,34 @@
 #include "common/base/gather.h"
 
 #include <exception>
+#include <memory>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/post.hpp>
+
+#include "common/base/resume.h"
 
 namespace tarn {
+namespace {
+
+/// Awaits `group`. Asio tells a group of a cancellation only while it is awaited: one that came to
+/// the caller before is told as soon as the group has begun.
+template <class Group, class Condition>
+auto await_group(Group group, Condition condition)
+    -> decltype(group.async_wait(condition, asio::use_awaitable)) {
+  if (!co_await is_cancelled()) co_return co_await group.async_wait(condition, asio::use_awaitable);
+  const auto signal = std::make_shared<asio::cancellation_signal>();
+  asio::post(co_await asio::this_coro::executor,
+             [signal] { signal->emit(asio::cancellation_type::terminal); });
+  co_return co_await group.async_wait(
+      condition, asio::bind_cancellation_slot(signal->slot(), asio::use_awaitable));
+}
+
+}  // namespace
 
 Task<void> gather(std::vector<Task<void>> tasks) {
   if (tasks.empty()) co_return;
@@ -17,8 +39,8 @@ Task<void> gather(std::vector<Task<void>> tasks) {
   for (Task<void>& task : tasks)
     starts.push_back(asio::co_spawn(executor, std::move(task), asio::deferred));
   const auto [order, errors] =
-      co_await asio::experimental::make_parallel_group(std::move(starts))
-          .async_wait(asio::experimental::wait_for_one_error(), asio::use_awaitable);
+      co_await await_group(asio::experimental::make_parallel_group(std::move(starts)),
+                           asio::experimental::wait_for_one_error());
   for (const std::size_t ended : order)
     if (errors[ended]) std::rethrow_exception(errors[ended]);
 }
@@ -28,10 +50,10 @@ namespace detail {
 Task<std::size_t> run_first(Task<void> one, Task<void> other) {
   const auto executor = co_await asio::this_coro::executor;
   const auto [order, one_threw, other_threw] =
-      co_await asio::experimental::make_parallel_group(
-          asio::co_spawn(executor, std::move(one), asio::deferred),
-          asio::co_spawn(executor, std::move(other), asio::deferred))
-          .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+      co_await await_group(asio::experimental::make_parallel_group(
+                               asio::co_spawn(executor, std::move(one), asio::deferred),
+                               asio::co_spawn(executor, std::move(other), asio::deferred)),
+                           asio::experimental::wait_for_one());
   const std::size_t first = order.front();
   if (const auto& error = first == 0 ? one_threw : other_threw) std::rethrow_exception(error);
   co_return first;

@@ -34,8 +34,8 @@ Task<void> keep(Task<T> task, std::optional<Ended<T>>& result) {
 }  // namespace detail
 
 /// Runs all `tasks` at once on the caller's loop and waits until each has ended. Cancelling the
-/// caller cancels them; so does a task that throws, and what it throws is thrown here, when all
-/// have ended.
+/// caller, before this call or in it, cancels them; so does a task that throws, and what it throws
+/// is thrown here, when all have ended.
 Task<void> gather(std::vector<Task<void>> tasks);
 
 /// The same for tasks with results, which are given in the order of the tasks.
@@ -54,8 +54,8 @@ Task<std::vector<T>> gather(std::vector<Task<T>> tasks) {
 }
 
 /// Runs both at once on the caller's loop until one ends, then cancels the other and waits for its
-/// end; the result of the first, by its place. Cancelling the caller cancels both. What the first
-/// throws is thrown here.
+/// end; the result of the first, by its place. Cancelling the caller, before this call or in it,
+/// cancels both. What the first throws is thrown here.
 template <class One, class Other>
 Task<std::variant<Ended<One>, Ended<Other>>> first_of(Task<One> one, Task<Other> other) {
   using First = std::variant<Ended<One>, Ended<Other>>;

@@ -369,6 +369,15 @@ void Connection::observe(const Exchange& exchange, const Status& result) {
     shared_.options.observer(exchange, result, std::chrono::steady_clock::now() - served_since_);
 }
 
+/// Error of an exchange whose handler threw. One that was cancelled with its node is no fault.
+Error error_thrown(const Exchange& exchange, const std::exception& problem) {
+  const auto* of_asio = dynamic_cast<const boost::system::system_error*>(&problem);
+  if (of_asio != nullptr && of_asio->code() == asio::error::operation_aborted)
+    return {Errc::unavailable, "this node is stopping; try again"};
+  obs::log("http").error("handler threw req={} err={}", exchange.request_id(), problem.what());
+  return {Errc::internal, fmt::format("internal error, request {}", exchange.request_id())};
+}
+
 Task<void> Connection::serve(Exchange& exchange) {
   Status result;
   try {
@@ -377,8 +386,7 @@ Task<void> Connection::serve(Exchange& exchange) {
     else
       result = co_await shared_.options.handler(exchange);
   } catch (const std::exception& problem) {
-    obs::log("http").error("handler threw req={} err={}", exchange.request_id(), problem.what());
-    result = fail(Errc::internal, "internal error, request {}", exchange.request_id());
+    result = fail(error_thrown(exchange, problem));
   }
   if (!result && !exchange.response_started() && result.error().code != Errc::disconnected) {
     Error error = result.error();

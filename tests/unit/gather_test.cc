@@ -1,8 +1,10 @@
 #include "common/base/gather.h"
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
@@ -30,7 +32,41 @@ Task<std::string> throws() {
 
 Task<void> nothing() { co_return; }
 
+/// Waits until it is cancelled, which throws nothing here, and begins `work` then.
+Task<void> begin_late(Task<void> work, std::atomic<bool>& waits) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  asio::steady_timer timer(co_await asio::this_coro::executor, 1h);
+  waits = true;
+  (void)co_await timer.async_wait(kTuple);
+  co_await std::move(work);
+}
+
+Task<void> gather_two(int& late) {
+  std::vector<Task<std::string>> tasks;
+  tasks.push_back(after(1h, "a", late));
+  tasks.push_back(after(1h, "b", late));
+  (void)co_await gather(std::move(tasks));
+}
+
+Task<void> first_of_two(int& late) {
+  (void)co_await first_of(after(1h, "a", late), after(1h, "b", late));
+}
+
 }  // namespace
+
+TEST_CASE("gather, first_of: a cancellation from before they began ends their tasks") {
+  test::TaskRunner run;
+  int late = 0;
+  for (const bool all : {true, false}) {
+    http::TaskGroup group;
+    std::atomic<bool> waits = false;
+    group.spawn(run.executor(), "late",
+                begin_late(all ? gather_two(late) : first_of_two(late), waits));
+    while (!waits) std::this_thread::yield();
+    CHECK(group.close(90));
+  }
+  CHECK(late == 0);
+}
 
 TEST_CASE("gather: results stand in the order of the tasks, whichever ends first") {
   test::TaskRunner run;
