@@ -1,6 +1,7 @@
 #include "target/drive/block_writer.h"
 
 #include <array>
+#include <exception>
 
 #include "common/base/buffer_pool.h"
 #include "target/drive/block_reader.h"
@@ -22,10 +23,21 @@ Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPie
                                       PooledBuffer(PooledBuffer::kBlockBytes)};
   io::DriveThreads::Pending<Status> writing;
   Status result;
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await next(buffer);
+    Result<std::size_t> got = std::size_t{0};
+    std::exception_ptr problem;
+    try {
+      got = co_await next(buffer);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    // A cancelled caller waits, too: a drive writes from the other buffer to the file.
+    co_await asio::this_coro::throw_if_cancelled(false);
     if (writing.valid()) result = co_await writing.get();
+    co_await asio::this_coro::throw_if_cancelled(throws);
+    if (problem) std::rethrow_exception(problem);
     if (result) result = co_await file.drive().room(file);
     if (!got && result) result = fail(got.error());
     if (!result) co_return fail(result.error());

@@ -47,7 +47,9 @@ class FailingFileSystem final : public io::FileSystem {
     if (fail_sync) return fail_errno(EIO, "fsync");
     return io::FileSystem::sync(fd);
   }
+  std::function<void()> on_write;
   Status write(int fd, std::span<const std::byte> bytes, std::uint64_t offset) override {
+    if (on_write) on_write();
     if (fail_write) return fail_errno(write_error, "write");
     return io::FileSystem::write(fd, bytes, offset);
   }
