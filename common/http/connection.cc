@@ -17,6 +17,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/event.h"
+#include "common/base/fail_point.h"
 #include "common/base/local_address.h"
 #include "common/http/error_response.h"
 #include "common/http/silence.h"
@@ -492,7 +493,7 @@ Task<void> Connection::run() {
     timed_out_ = false;
     co_await linger(left);
   }
-  if (stopping_) co_await hand_over_sent();
+  if (stopping_ && SAFETY("safety.last_bytes")) co_await hand_over_sent();
   error_code ignored;
   socket_.close(ignored);
 }
