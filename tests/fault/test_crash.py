@@ -97,6 +97,7 @@ def test_lost_index_is_rebuilt_from_the_files(make_stage, seed):
     client = stage.client("judge")
     _, before = stage.check(client, names)
     present = [name for name, (get, _) in before.items() if get.outcome == "done"]
+    stage.wait_tidy(len(present))  # a replaced file that is not yet unlinked would be adopted, too
     stage.kill("t1", "t2")
     lost = sum(lose_index(stage, target) for target in ("t1", "t2"))
     stage.start("t1", "t2")

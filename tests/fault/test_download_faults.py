@@ -75,7 +75,7 @@ def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, stan
     status = ended(cluster, job, 120)
     assert counts(status)["finished"] == 6 and counts(status)["error"] == 0, status
     cluster.assert_bodies("data", bodies)
-    assert len(left_files(cluster)) == len(bodies)
+    wait_until(lambda: len(left_files(cluster)) == len(bodies), 60, "nothing half is left")
 
 
 @pytest.mark.gate("A3, of a download")

@@ -30,18 +30,22 @@ pytestmark = needs_ext4
 def fill(mountpoint):
     """Takes the last block of a file system, as somebody else's file might. Returns the path of the file."""
     path = mountpoint / "ballast-of-the-test"
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
-    size = 4 * MIB
-    while size >= 4096:
-        try:
-            os.posix_fallocate(fd, os.fstat(fd).st_size, size)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            size //= 2
-    os.close(fd)
-    free = os.statvfs(mountpoint)
-    assert free.f_bavail * free.f_frsize < 64 * 1024
+
+    def is_full():
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+        size = 4 * MIB
+        while size >= 4096:
+            try:
+                os.posix_fallocate(fd, os.fstat(fd).st_size, size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                size //= 2
+        os.close(fd)
+        free = os.statvfs(mountpoint)
+        return free.f_bavail * free.f_frsize < 64 * 1024
+
+    wait_until(is_full, 10, f"{mountpoint} is full, with what others gave back meanwhile")
     return path
 
 
