@@ -6,6 +6,7 @@ import socket
 import time
 
 from corpus_driver import Exchange
+from harness.waiting import guarded
 
 HEADER_BYTES = 16 * 1024
 FIELDS = 100
@@ -52,13 +53,14 @@ def limits():
     return [Limit(name, wire, frozenset(statuses), closes) for name, wire, statuses, closes in table]
 
 
-def flood(address, wire, timeout=5.0):
-    """Sends bytes for as long as the server takes them; how many it took and what came back."""
-    with Exchange(address, wire, timeout) as exchange:
+def flood(address, wire, closes, timeout=5.0):
+    """Sends bytes for as long as the server takes them; how many it took and what came back. `closes`: the end of the
+    connection is waited for, too."""
+    with Exchange(address, wire, guarded(timeout)) as exchange:
         quiet_since = None
         while exchange.goes_on():
             heard = exchange.step(0.05, most=16384)
-            if exchange.seen().answers and not heard:  # an answer, and the connection stays open: no need to wait
+            if exchange.seen().answers and not heard and not closes:  # the connection stays open: no need to wait
                 quiet_since = quiet_since or time.monotonic()
                 if time.monotonic() - quiet_since > 1.0:
                     break

@@ -108,7 +108,7 @@ def test_requests_beyond_the_limits_are_refused_and_cost_little(cluster, kind):
     peak = cluster.memory_peak(node)
     wrong, beyond = [], 0
     for limit in limits.limits():
-        seen = limits.flood(address_of(cluster, kind), limit.wire)
+        seen = limits.flood(address_of(cluster, kind), limit.wire, limit.closes)
         beyond += limit.closes
         if not seen.answers or seen.statuses[0] not in limit.statuses or len(seen.answers) != 1:
             wrong.append(f"{limit.name}: {seen.statuses}, want {sorted(limit.statuses)}")
