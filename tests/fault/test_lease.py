@@ -8,7 +8,7 @@ import time
 import pytest
 from disks import seeded
 from harness import client as http
-from harness.cluster import SHORT_LEASE_SECONDS, SHORT_LEASES
+from harness.cluster import LEASE_SECONDS, SHORT_LEASE_SECONDS, SHORT_LEASES
 from harness.etcd import base64_of
 from harness.waiting import scaled, wait_until
 
@@ -51,8 +51,8 @@ def test_no_acknowledgement_after_the_lease_has_ended(make_stage, seed):
 def test_a_body_that_outlasts_the_lease_is_not_stored(make_stage, seed):
     """The lease ends while a body arrives: refused, nothing stays, and all heals by itself."""
     rng = seeded(seed, "body")
-    length, pause = rng.choice((100, 70_000, 2_000_000)), SHORT_LEASE_SECONDS + rng.uniform(0.3, 1.5)
-    stage = make_stage(apart=True, targets=1, drives=1, settings=SHORT_LEASES)
+    length, pause = rng.choice((100, 70_000, 2_000_000)), LEASE_SECONDS + rng.uniform(0.3, 1.5)
+    stage = make_stage(apart=True, targets=1, drives=1)
     cluster = stage.cluster
     redirect = cluster.put("data", "n", b"n" * length, follow=False)
     with http.RawConnection(redirect.headers["Location"], timeout=30) as connection:

@@ -104,7 +104,8 @@ def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
     stage.kill(target)  # and with it what its process remembers
     forget_pages(path)
     stage.start(target)
-    drive.rule(f"delay read {path.name} always ms=1500")
+    # Long enough for a PUT on a busy machine, too short for a drive that hangs.
+    drive.rule(f"delay read {path.name} always ms=4000")
     job = ask_until(cluster, "it is to be cut", "PATCH", "/v1/buckets/cut?provider=ais", action="set-bprops", value=coding("striped", 1, 1)).text
     wait_until(lambda: drive.stats().get("delay.read", 0) > 0, 10, "it is being read")
     written = cluster.put("cut", "a", new)

@@ -32,27 +32,34 @@ def read_at_last(cluster, bucket, name):
 
 
 @pytest.mark.gate("A1, of a fill")
-def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, tmp_path, rng):
-    body = rng.randbytes(6 * MIB)
-    server = WebServer(tmp_path / "web", rate="2m")
-    server.write("big.tar", body)
-    with server:
+def test_another_target_fetches_what_a_dead_owner_was_fetching(make_cluster, rng):
+    body, goes_on = rng.randbytes(6 * MIB), threading.Event()
+    server = FlawedServer()
+    server.objects["big.tar"], server.flaws["big.tar"] = body, stand_still(goes_on)
+    try:
         cluster = upstream_cluster(make_cluster, server, settings=SHORT_LEASES)
-        make_bucket(cluster, "ht://web", server.url)
-        owner = cluster.owner("ht://web", "big.tar")
+        make_bucket(cluster, "s3://data", server.url)
+        owner = cluster.owner("s3://data", "big.tar")
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            readers = [pool.submit(read_at_last, cluster, "ht://web", "big.tar") for _ in range(6)]
-            wait_until(lambda: fills_running(cluster, owner) == 1, 20, "the fill has begun")
+            readers = [pool.submit(read_at_last, cluster, "s3://data", "big.tar") for _ in range(6)]
+            wait_until(lambda: fills_running(cluster, owner) == 1 and server.gets("big.tar"), 20, "the fill has begun")
             cluster.kill(owner)
+            goes_on.set()
             for reader in readers:
                 assert reader.result() == body
-        heir = cluster.owner("ht://web", "big.tar")
+        heir = cluster.owner("s3://data", "big.tar")
         assert heir != owner
         cluster.start(owner)
-        assert read_at_last(cluster, "ht://web", "big.tar") == body
-        left = [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*")
-                if path.is_file()]
-        assert len(left) == 1, f"what the dead target had begun is still there: {left}"
+        assert read_at_last(cluster, "s3://data", "big.tar") == body
+
+        def left():
+            return [path for node in cluster.targets() for drive in cluster.drives(node) for path in (drive / "data").rglob("*")
+                    if path.is_file()]
+
+        wait_until(lambda: len(left()) == 1, 60, "what the dead target had begun is gone")
+    finally:
+        goes_on.set()
+        server.stop()
 
 
 @pytest.mark.gate("A1, of a fill")
