@@ -15,7 +15,7 @@ from harness import attribute, etcd
 from harness.cli import Cli
 from harness.cluster import LEASE_SECONDS
 from harness.nodes import stored_map, wait_until_home
-from harness.waiting import scaled, wait_until
+from harness.waiting import assert_within, scaled, wait_until
 from history import now_ns
 from load import Client, Crowd
 from workload import ERRORS, Work
@@ -264,6 +264,9 @@ def test_clients_go_on_when_proxies_are_killed(make_stage, seed):
             victim = "p1" if number == 0 else rng.choice(("p1", "p2"))
             time.sleep(rng.uniform(0.1, 0.6))
             stage.kill(victim)
+            gone = now_ns()
+            wait_until(lambda: any(op.ret > gone and op.outcome in ("unknown", "failed") for op in stage.recorder.ops()), 20,
+                       f"a client had to do with {victim}")
             if number == 0:
                 moved = http.request("PUT", given.headers["Location"], b"r" * 100)
                 assert moved.status == 200, moved
@@ -271,6 +274,8 @@ def test_clients_go_on_when_proxies_are_killed(make_stage, seed):
             # The other one may be next: this one has to be of use by then.
             wait_until(lambda: http.request("GET", cluster.url("given", "redirected", cluster.url_of(victim))).status == 200, 10,
                        f"{victim} redirects")
+            wait_until(lambda: bucket_call(cluster, victim, "GET", "given", "list").status == 200, 10, f"{victim} hears all targets")
+        wait_until(lambda: len(stage.recorder.ops()) > 50, 60, "there was a load")
     finally:
         crowd.stop()
     ops = stage.recorder.ops()
@@ -278,7 +283,8 @@ def test_clients_go_on_when_proxies_are_killed(make_stage, seed):
     print(f"injected: {kills} kills; detected: {len(ops)} calls, {cut} had no answer at first, the slowest with its retries took "
           f"{work.slowest:.2f} s")
     assert not work.failures, work.failures[:5]
-    assert len(ops) > 50 and cut > 0 and work.slowest <= scaled(1)
+    assert len(ops) > 50 and cut > 0
+    assert_within(work.slowest, 1, "the slowest call with its retries")
     assert cluster.get("given", "redirected").body == b"r" * 100
     stage.wait_served()
     judge(stage)
