@@ -27,7 +27,7 @@ from commands import copy_sparse, run, tool
 from crash_images import CrashImages
 from fuse_daemons import Daemon, FaultFs
 from harness.waiting import wait_until
-from latency import forget_pages
+from latency import forget_pages, is_in_memory
 
 MIB = 1024 * 1024
 PREFIX = "tarn-fault-"
@@ -294,8 +294,8 @@ class LoopDisk:
         with open(self.image, "r+b") as image:
             byte = os.pread(image.fileno(), 1, place)[0]
             os.pwrite(image.fileno(), bytes([byte ^ 1 << bit]), place)
-        self.forget(path)
         forget_pages(self._backing())  # what is below the loop device, where that is another file
+        wait_until(lambda: self.forget(path) or not is_in_memory(path, offset), 10, f"memory has forgotten {path} at {offset}", every=0.001)
 
     forget = staticmethod(forget_pages)
 

@@ -1,9 +1,18 @@
 """How long answers take, on a machine that may be busy with other things."""
 
+import ctypes
+import mmap
 import os
 import time
 
 import pytest
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_FAILED = ctypes.c_void_p(-1).value
 
 # Of a test that asks whether machine_is_busy.
 measures_time = pytest.mark.alone("its bounds are stricter where nobody else uses the machine")
@@ -47,3 +56,21 @@ def forget_pages(path):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(fd)
+
+
+def is_in_memory(path, offset):
+    """Whether memory holds the page of a byte of a file: one that is being read or sent is not forgotten."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        page = _libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset // mmap.PAGESIZE * mmap.PAGESIZE)
+    finally:
+        os.close(fd)
+    if page == _FAILED:
+        raise OSError(ctypes.get_errno(), f"{path}: mmap at {offset}")
+    try:
+        found = ctypes.create_string_buffer(1)
+        if _libc.mincore(page, mmap.PAGESIZE, found) != 0:
+            raise OSError(ctypes.get_errno(), f"{path}: mincore at {offset}")
+        return bool(found.raw[0] & 1)
+    finally:
+        _libc.munmap(page, mmap.PAGESIZE)
