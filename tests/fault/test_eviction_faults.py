@@ -184,11 +184,17 @@ def test_a_write_that_finds_no_room_has_it_made(make_tier):
     tier = make_tier(settings={"space.high_watermark": 95}, count=60)
     cluster = tier.cluster
     tier.read_all(tier.bodies, readers=1)
+
+    def at_rest():
+        running = [cluster.metric("t1", f"tarn_{name}") for name in ("upstream_fills_running", "evictions_running")]
+        return running == [0, 0] and used(tier.disk) <= 0.95
+
+    wait_until(at_rest, 30, "nothing that was read asks for room any more")
     before = evicted(cluster)
     large = client.request("PUT", cluster.url("data", "large"), bytes(200 * MIB), expect=False)
     assert large.status == 507, large
     assert evicted(cluster) == before
-    more = {f"more-{i}": tier.rng.randbytes(4 * MIB) for i in range(8)}
+    more = {f"more-{i}": tier.rng.randbytes(4 * MIB) for i in range(12)}
     for name, body in more.items():
         assert cluster.put("data", name, body).status == 200, name
     tier.own |= more
