@@ -36,6 +36,7 @@ def test_nothing_outlives_its_bucket(cluster, seed):
         writers = [threading.Thread(target=write, args=(i,)) for i in range(4)]
         for writer in writers:
             writer.start()
+        wait_until(lambda: sum(status == 200 for *_, status in list(results)) > 10, 60, "writers are under way")
         time.sleep(rng.uniform(0.02, 0.15))
         assert cluster.destroy_bucket(bucket).status == 200
         gone = time.monotonic()

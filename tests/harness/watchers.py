@@ -4,7 +4,7 @@ import threading
 import time
 
 from harness import client
-from harness.waiting import guarded
+from harness.waiting import guarded, wait_until
 
 
 def everywhere(cluster):
@@ -16,7 +16,7 @@ class Watcher(threading.Thread):
     """Does `look(turn)` again and again until it is told to end; what it says, unless that is nothing, was wrong."""
 
     def __init__(self, look):
-        super().__init__()
+        super().__init__(daemon=True)
         self.look, self.wrong, self.turns, self.enough = look, [], 0, threading.Event()
 
     def run(self):
@@ -74,6 +74,7 @@ class Everybody:
     def __enter__(self):
         for watcher in self.watchers:
             watcher.start()
+        wait_until(lambda: all(watcher.turns for watcher in self.watchers), 60, "everybody has begun")
         return self
 
     def __exit__(self, kind, *_):
