@@ -1,5 +1,6 @@
 """Buckets with copies, seen from outside: how many copies there are, and whether anybody who reads notices what happens."""
 
+import json
 import os
 import random
 import time
@@ -30,6 +31,18 @@ def wait_full(cluster, objects, bucket="m", seconds=30):
         wait_until(full, seconds, "all copies are there")
     except AssertionError:
         raise AssertionError(f"wanted {objects} full, last seen {seen}") from None
+
+
+def wait_noted(cluster, seconds=60):
+    """Until each target has noted, on all of its drives, of which buckets every name has its copies on drives. Before that an object
+    might lie on a drive that goes and nowhere else, for all that its target knows: lists are refused, and nothing is said to be absent."""
+
+    def noted(drive):
+        ledger = drive / ".tarn/mirror.json"
+        return ledger.exists() and json.loads(ledger.read_text())["complete"]
+
+    wait_until(lambda: all(noted(drive) for target in cluster.targets() for drive in cluster.drives(target)), seconds,
+               "a pass over the copies on drives has ended", every=0.1)
 
 
 def wait_settled(cluster, seconds=20):

@@ -10,7 +10,7 @@ import time
 import checker
 import disks
 import pytest
-from copies import ON_NODES
+from copies import ON_NODES, wait_noted
 from disks import seeded
 from harness import client
 from harness.coded import props as coded_props
@@ -275,6 +275,7 @@ def test_a_yanked_drive_is_noticed_and_loses_nothing_that_has_a_copy(make_stage,
     for name in names:
         assert judge.put("m", name, 20_000).status == 200
         assert judge.put("data", name, 5000).status == 200
+    wait_noted(cluster)
     busy, idle = stage.disks["t1"][:2]
 
     def up(disk):

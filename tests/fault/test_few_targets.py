@@ -8,7 +8,7 @@ import time
 
 import disks
 import pytest
-from copies import redundancy
+from copies import redundancy, wait_noted
 from disks import seeded
 from harness import attribute, client
 from harness.coded import KIB, LIMIT, MIB, WHOLE, get, props
@@ -83,6 +83,7 @@ def test_any_m_drives_of_few_targets_may_die(make_stage, seed, where):
         assert len(drives_of_record(cluster, name)) == (3 if count == 1 else 4), "two at each of two targets"
     wait_survives(cluster, m)
     assert ledger(cluster)["survives_nodes"] == 0, "half of the slices are more than m"
+    wait_noted(cluster)
 
     cluster.expect_errors(DEAD_DRIVE)
     die = rng.sample(stage.disks["t1"], 2) if where != "of both" else [rng.choice(stage.disks[t]) for t in ("t1", "t2")]
