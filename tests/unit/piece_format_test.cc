@@ -42,7 +42,8 @@ TEST_CASE("piece calls: what is asked for arrives as it was meant", "[target][pi
   CHECK(read->key == kKey);
   CHECK(read->range == ec::FileRange{512, 100});
   CHECK(!read->unless_slow);
-  CHECK(piece_read_of(over_the_wire(to_query(PieceRead{.key = kKey, .unless_slow = true}, kAsOf)))
+  CHECK(piece_read_of(over_the_wire(to_query(
+                          PieceRead{.key = kKey, .range = {}, .unless_slow = true}, kAsOf)))
             ->unless_slow);
   const auto drop = piece_drop_of(over_the_wire(to_query(PieceDrop{kKey, {3, 2, 1}}, kAsOf)));
   CHECK(drop->key == kKey);
