@@ -1,6 +1,7 @@
 """Helm, built from its Go module, and what it renders of the chart."""
 
 import os
+import re
 import subprocess
 
 import yaml
@@ -66,3 +67,36 @@ def pod_of(each):
 
 def containers_of(spec):
     return [*spec.get("initContainers", []), *spec["containers"]]
+
+
+def violations(metadata, spec):
+    """Rules of Pod Security "restricted", and the chart's own, that a pod breaks."""
+    found = [f"{key} is set" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)]
+    security = spec.get("securityContext", {})
+    if security.get("runAsNonRoot") is not True or security.get("runAsUser", 0) < 10000:
+        found.append("may be root, or a user of the machine")
+    if security.get("seccompProfile") != {"type": "RuntimeDefault"}:
+        found.append("no seccomp profile")
+    if spec.get("automountServiceAccountToken") is not False:
+        found.append("has a token of the API")
+    if spec.get("enableServiceLinks") is not False:
+        found.append("Services become variables, some of which the programs read")
+    found += [f"volume {volume['name']} is of the machine" for volume in spec.get("volumes", []) if "hostPath" in volume]
+    for container in containers_of(spec):
+        its = container.get("securityContext", {})
+        wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
+        found += [f"{container['name']}: {key} is {its.get(key)}" for key, value in wanted.items() if its.get(key) != value]
+        found += [f"{container['name']}: {key}" for key in its if key not in wanted]
+        found += [f"{container['name']}: port {port['hostPort']} of the machine" for port in container.get("ports", []) if "hostPort" in port]
+        if not container.get("resources", {}).get("requests"):
+            found.append(f"{container['name']}: requests nothing")
+        if not re.fullmatch(r"\S+:\S+", container["image"]):
+            found.append(f"{container['name']}: image without a tag")
+    return found
+
+
+def check_restricted(objects, allowed=()):
+    pods = [(each, pod_of(each)) for each in objects if pod_of(each)]
+    assert len(pods) >= 3
+    broken = {f"{name_of(each)}: {rule}" for each, pod in pods for rule in violations(*pod)}
+    assert broken == set(allowed)

@@ -1,10 +1,11 @@
-"""Fixtures of tests of the command line, and of buckets with an upstream."""
+"""Fixtures of tests of the command line, of buckets with an upstream, and of the Helm chart."""
 
 import functools
 
 import pytest
 from harness import upstreams
 from harness.cli import Cli
+from harness.helm import Helm
 from harness.upstreams import FlawedServer, S3Server, WebServer
 
 
@@ -43,3 +44,8 @@ def upstream_cluster(make_cluster):
 def web(tmp_path_factory):
     with WebServer(tmp_path_factory.mktemp("web")) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory):
+    return Helm(tmp_path_factory.mktemp("helm"))

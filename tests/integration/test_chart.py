@@ -1,22 +1,19 @@
 """The Helm chart: what it renders is valid, restricted and stable, and runs as it was rendered."""
 
 import copy
-import http.server
 import json
 import os
 import re
 import shlex
 import shutil
-import ssl
 import subprocess
-import threading
 
 import kubernetes_validate
 import pytest
 import yaml
 from harness import client
 from harness.cluster import PROGRAMS, REPOSITORY
-from harness.helm import CHART, NEWEST_KUBERNETES, PROFILES, Helm, containers_of, find, name_of, pod_of
+from harness.helm import CHART, NEWEST_KUBERNETES, PROFILES, check_restricted, containers_of, find, name_of, pod_of, violations
 from harness.pods import Site
 from harness.waiting import guarded, wait_until
 
@@ -46,11 +43,6 @@ EVERYTHING = {
 }
 
 
-@pytest.fixture(scope="module")
-def helm(tmp_path_factory):
-    return Helm(tmp_path_factory.mktemp("helm"))
-
-
 @pytest.fixture
 def everything(tmp_path):
     file = tmp_path / "everything.yaml"
@@ -59,39 +51,6 @@ def everything(tmp_path):
 
 
 # --- what is rendered --------------------------------------------------------------------------------------------
-
-def violations(metadata, spec):
-    """Rules of Pod Security "restricted", and the chart's own, that a pod breaks."""
-    found = [f"{key} is set" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)]
-    security = spec.get("securityContext", {})
-    if security.get("runAsNonRoot") is not True or security.get("runAsUser", 0) < 10000:
-        found.append("may be root, or a user of the machine")
-    if security.get("seccompProfile") != {"type": "RuntimeDefault"}:
-        found.append("no seccomp profile")
-    if spec.get("automountServiceAccountToken") is not False:
-        found.append("has a token of the API")
-    if spec.get("enableServiceLinks") is not False:
-        found.append("Services become variables, some of which the programs read")
-    found += [f"volume {volume['name']} is of the machine" for volume in spec.get("volumes", []) if "hostPath" in volume]
-    for container in containers_of(spec):
-        its = container.get("securityContext", {})
-        wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
-        found += [f"{container['name']}: {key} is {its.get(key)}" for key, value in wanted.items() if its.get(key) != value]
-        found += [f"{container['name']}: {key}" for key in its if key not in wanted]
-        found += [f"{container['name']}: port {port['hostPort']} of the machine" for port in container.get("ports", []) if "hostPort" in port]
-        if not container.get("resources", {}).get("requests"):
-            found.append(f"{container['name']}: requests nothing")
-        if not re.fullmatch(r"\S+:\S+", container["image"]):
-            found.append(f"{container['name']}: image without a tag")
-    return found
-
-
-def check_restricted(objects, allowed=()):
-    pods = [(each, pod_of(each)) for each in objects if pod_of(each)]
-    assert len(pods) >= 3
-    broken = {f"{name_of(each)}: {rule}" for each, pod in pods for rule in violations(*pod)}
-    assert broken == set(allowed)
-
 
 @pytest.mark.parametrize("profile", EVERY_PROFILE)
 def test_lint_finds_nothing(helm, profile):
@@ -454,135 +413,6 @@ def test_only_a_test_that_is_asked_for_may_delete_a_pod(helm):
         {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["tarn-target-4"], "verbs": ["get", "delete"]}]
     _, spec = pod_of(find(objects, "Pod", "-test-gone"))
     assert spec["serviceAccountName"] == find(objects, "RoleBinding", "-test-gone")["subjects"][0]["name"]
-
-
-# --- zones of targets -----------------------------------------------------------------------------------------------
-
-ZONES = ["--set", "targets.zone.mode=node"]
-
-
-def test_targets_have_no_zone_and_no_rights_unless_they_are_wanted(helm):
-    objects = helm.objects()
-    assert [each["kind"] for each in objects if each["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")] == []
-    _, spec = pod_of(find(objects, "StatefulSet", "-target"))
-    assert spec["containers"][0]["command"] == ["tarn-target"] and "serviceAccountName" not in spec
-    assert [container["name"] for container in spec["initContainers"]] == ["secrets"]
-
-
-def test_values_of_a_release_of_before_need_no_zone(helm):
-    """helm upgrade --reuse-values brings values that do not have it."""
-    plain = ["--set", "secret.existingSecret=kept"]
-    assert helm.text(*plain, "--set-json", "targets.zone=null") == helm.text(*plain)
-    _, spec = pod_of(find(helm.objects("--set-json", 'targets.zone={"mode":"node","nodeLabel":null}'), "StatefulSet", "-target"))
-    assert "topology.kubernetes.io/zone" in spec["initContainers"][1]["command"]
-
-
-def test_only_the_container_that_reads_the_zone_has_a_token(helm):
-    objects = helm.objects(*ZONES)
-    check_restricted(objects)
-    _, spec = pod_of(find(objects, "StatefulSet", "-target"))
-    assert [container["name"] for container in spec["initContainers"]] == ["secrets", "zone"]
-    with_token = [container["name"] for container in containers_of(spec)
-                  if "api" in {mount["name"] for mount in container.get("volumeMounts", [])}]
-    assert with_token == ["zone"]
-    for each in objects:
-        if pod_of(each) and name_of(each) != "StatefulSet/tarn-target":
-            assert "serviceAccountToken" not in json.dumps(pod_of(each)[1]) and "serviceAccountName" not in pod_of(each)[1], name_of(each)
-    role, binding = find(objects, "ClusterRole", "-zones"), find(objects, "ClusterRoleBinding", "-zones")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": spec["serviceAccountName"], "namespace": "demo"}]
-    assert find(objects, "ServiceAccount", "-target")["metadata"]["name"] == spec["serviceAccountName"] == "tarn-target"
-    # An account of the operator's own gets the right.
-    own = helm.objects(*ZONES, "--set", "serviceAccountName=storage")
-    assert find(own, "ClusterRoleBinding", "-zones")["subjects"][0]["name"] == "storage"
-    assert [each for each in own if each["kind"] == "ServiceAccount"] == []
-    assert pod_of(find(own, "StatefulSet", "-target"))[1]["serviceAccountName"] == "storage"
-
-
-@pytest.mark.parametrize("mode", ["podDNS", "nodePort"])
-def test_targets_start_with_the_zone_that_was_read(helm, tmp_path, mode):
-    container = pod_of(find(helm.objects(*ZONES, "--set", f"{MODE}mode={mode}"), "StatefulSet", "-target"))[1]["containers"][0]
-    (tmp_path / "zone").write_text("eu-1a\n")
-    shell = container["command"][2].replace("exec tarn-target", "exec printf '%s\\n'").replace("/run/tarn", str(tmp_path))
-    result = subprocess.run(["sh", "-c", shell, "tarn-target", "--dir", "/d"], capture_output=True, text=True,
-                            env={"PATH": "/usr/bin:/bin", "POD_NAME": "tarn-target-11", "HOST_IP": "10.1.2.3"}, timeout=guarded(20))
-    address = ["--advertise", "http://10.1.2.3:31011"] if mode == "nodePort" else []
-    assert result.stdout.splitlines() == ["--dir", "/d", *address, "--zone", "eu-1a"], result
-
-
-class ApiServer(http.server.BaseHTTPRequestHandler):
-    """The call of zone.sh as the API server of Kubernetes answers it, which needs a cluster; over TLS, with a token."""
-
-    labels = {"kubernetes.io/hostname": "m1", "topology.kubernetes.io/zone": "eu-1a", "topology.kubernetes.io/region": "eu-1"}
-    metadata = {"name": "m1", "labels": labels, "annotations": {"labels": '"topology.kubernetes.io/zone":"no", "labels":{"a":"b"}'},
-                "managedFields": [{"fieldsV1": {"f:metadata": {"f:labels": {"f:topology.kubernetes.io/zone": {}}}}}]}
-
-    def do_GET(self):
-        if self.headers["Authorization"] != "Bearer right":
-            status, answer = 401, {"kind": "Status", "message": "Unauthorized"}
-        elif self.path != "/api/v1/nodes/m1":
-            status, answer = 404, {"kind": "Status", "message": 'nodes "m2" not found'}
-        else:
-            status, answer = 200, {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": self.metadata}
-        body = json.dumps(answer, indent=2).encode() if "indent" in self.server.style else json.dumps(answer, separators=(",", ":")).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words):
-        pass
-
-
-@pytest.fixture
-def api_server(tmp_path):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=api",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "ca.crt"],
-                   check=True, capture_output=True, timeout=guarded(20))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), ApiServer)
-    server.style = ""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.crt", tmp_path / "key.pem")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.mark.parametrize("machine, label, token, says", [
-    ("m1", "topology.kubernetes.io/zone", "right", None),
-    ("m1", "topology.kubernetes.io/rack", "right", "no zone for targets on machine m1: it has no label topology.kubernetes.io/rack"),
-    ("m1", "a", "right", "it has no label a "),
-    ("m2", "topology.kubernetes.io/zone", "right", "the API server answers 404: nodes"),
-    ("m1", "topology.kubernetes.io/zone", "wrong", "the API server answers 401: Unauthorized"),
-])
-@pytest.mark.parametrize("style", ["", "indent"])
-def test_the_zone_of_a_machine_is_read(api_server, tmp_path, style, machine, label, token, says):
-    api_server.style = style
-    (tmp_path / "token").write_text(token)
-    script = tmp_path / "zone.sh"
-    script.write_text((CHART / "files/zone.sh").read_text().replace("/run/api", str(tmp_path)))
-    result = subprocess.run(["sh", script, machine, label, tmp_path / "zone"], capture_output=True, text=True, timeout=guarded(60),
-                            env={"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
-                                 "KUBERNETES_SERVICE_PORT": str(api_server.server_address[1])})
-    if says is None:
-        assert result.returncode == 0 and (tmp_path / "zone").read_text() == "eu-1a\n", result
-    else:
-        assert result.returncode == 1 and says in result.stderr and not (tmp_path / "zone").exists(), result
-
-
-def test_an_api_server_that_is_away_is_said(tmp_path):
-    for name in ("token", "ca.crt"):
-        (tmp_path / name).write_text("x")
-    script = tmp_path / "zone.sh"
-    script.write_text((CHART / "files/zone.sh").read_text().replace("/run/api", str(tmp_path)))
-    result = subprocess.run(["sh", script, "m1", "zone", tmp_path / "zone"], capture_output=True, text=True, timeout=guarded(60),
-                            env={"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"})
-    assert result.returncode == 1 and "the API server does not answer: curl: " in result.stderr, result
 
 
 # --- a cluster of rendered pods -------------------------------------------------------------------------------------
