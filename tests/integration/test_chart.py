@@ -493,8 +493,8 @@ def test_helm_commands_of_the_document_render(helm):
         if "--timeout" in words:
             del words[words.index("--timeout"):words.index("--timeout") + 2]
         words[words.index("helm/tarn")] = str(CHART)
-        if "DRIVES.yaml" in words:  # a file of the reader's own
-            del words[words.index("DRIVES.yaml") - 1:words.index("DRIVES.yaml") + 1]
+        for file in {"DRIVES.yaml", "VOLUMES.yaml"} & set(words):  # of the reader's own
+            del words[words.index(file) - 1:words.index(file) + 1]
         words = [str(REPOSITORY / word) if word.startswith("helm/") else word for word in words]
         result = helm.run("template", *words, "--kube-version", NEWEST_KUBERNETES)
         assert result.returncode == 0 and "kind: StatefulSet" in result.stdout, (command, result.stderr)
