@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 WORK = REPOSITORY / "build" / "kubernetes"
 PROGRAMS, IMAGES, STATE = WORK / "bin", WORK / "images", WORK / "cluster"
 VERSION = "v1.34.4"
+TAG, NEXT_TAG = "0.1.0", "0.1.1"  # of images of Tarn, both of these programs
 GATEWAY = "10.250.0.254"
 SERVICES = "10.96.0.0/16"
 API = f"https://{GATEWAY}:6443"
@@ -136,11 +137,11 @@ def build_images(programs):
         export_image("pause:1")
     if not (IMAGES / "reader.tar").exists():
         build_reader(context)
-    for version in ("0", "1", "2"):
-        (IMAGES / f"tarn-{version}.tar").unlink(missing_ok=True)
-    build_tarn_image("1", REPOSITORY, programs)
-    buildah("tag", "localhost/tarn:1", "localhost/tarn:2")  # another version, for upgrades
-    export_tarn_image("2")
+    for archive in IMAGES.glob("tarn-*.tar"):
+        archive.unlink()
+    build_tarn_image(TAG, REPOSITORY, programs)
+    buildah("tag", f"localhost/tarn:{TAG}", f"localhost/tarn:{NEXT_TAG}")  # another version, for upgrades
+    export_tarn_image(NEXT_TAG)
 
 
 def build_tarn_image(version, tree, programs):
@@ -170,8 +171,9 @@ def namespaces():
 # --- the cluster -------------------------------------------------------------------------------------------------------
 
 class Cluster:
-    def __init__(self, nodes):
-        self.nodes = nodes
+    def __init__(self, nodes, spare=0):
+        """`spare`: so many nodes more may be added while it runs."""
+        self.nodes, self.all = nodes, nodes + spare
 
     # --- start ---
 
@@ -184,14 +186,24 @@ class Cluster:
         self._make_keys()
         for name in ("admin", "manager", "scheduler", "proxy"):
             self._configure(name)
-        for number in range(1, self.nodes + 1):
+        for number in range(1, self.all + 1):
             self._configure(f"kubelet{number}")
         self._write_tokens()
         self._start_control_plane()
         for number in range(1, self.nodes + 1):
             self._start_node(number)
-        wait_for(lambda: self.kubectl("get", "nodes", "--no-headers", check=False).count(" Ready") == self.nodes, 180, "all nodes are ready")
+        self._wait_nodes()
         wait_for(lambda: self.kubectl("-n", "default", "get", "serviceaccount", "default", "-o", "name", check=False), 60, "the first account")
+
+    def _wait_nodes(self):
+        wait_for(lambda: self.kubectl("get", "nodes", "--no-headers", check=False).count(" Ready") == self.nodes, 180, "all nodes are ready")
+
+    def add_node(self):
+        """Starts a spare node, and returns its number."""
+        self.nodes += 1
+        self._start_node(self.nodes)
+        self._wait_nodes()
+        return self.nodes
 
     def _make_network(self):
         for name in (CONTROL, CLIENT):
@@ -238,6 +250,10 @@ current-context: test
     def _write_tokens(self):
         (STATE / "pki/tokens").write_text("".join(f'{token},{user},{user},"{group}"\n' for user, (token, group) in self.tokens.items()))
 
+    def start_server(self, name, *command):
+        """A program beside the API server, which ends with the cluster: its command line has a path below STATE."""
+        self._start(f"server-{name}", *command)
+
     def _start(self, name, *command, namespace=CONTROL):
         with open(STATE / "log" / name, "wb") as log:
             process = subprocess.Popen(["ip", "netns", "exec", namespace, *map(str, command)], stdout=log, stderr=log,
@@ -281,7 +297,7 @@ current-context: test
         run("ip", "-n", namespace, "route", "add", "default", "via", GATEWAY)
         run("ip", "netns", "exec", namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1")
         run("ip", "-n", CONTROL, "route", "add", f"10.244.{number}.0/24", "via", f"10.250.0.{number}")
-        for other in range(1, self.nodes + 1):
+        for other in range(1, self.all + 1):
             if other != number:
                 run("ip", "-n", namespace, "route", "add", f"10.244.{other}.0/24", "via", f"10.250.0.{other}")
         # nsenter, not `ip netns exec`, which mounts /sys anew and hides the cgroups.
@@ -301,7 +317,7 @@ current-context: test
                     if str(STATE).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
                         os.kill(pid, number)
 
-        for pattern in ("pid/manager", "pid/scheduler", "pid/dns", "n*/pid/kubelet", "n*/pid/kube-proxy"):
+        for pattern in ("pid/manager", "pid/scheduler", "pid/dns", "pid/server-*", "n*/pid/kubelet", "n*/pid/kube-proxy"):
             end(pattern)
         time.sleep(1)
         for socket in RUN.glob("n*/containerd.sock"):
@@ -351,7 +367,7 @@ current-context: test
         run("ip", "-n", CONTROL, "link", "set", f"v{number}", "up")
 
     def volume(self, number, name):
-        """A directory of a node, for a local volume."""
+        """A directory of a node, which has it below /mnt."""
         folder = STATE / "volumes" / f"n{number}" / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder

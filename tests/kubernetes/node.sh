@@ -6,7 +6,7 @@ number=$1 cluster=$2 programs=$3 images=$4 gateway=$5
 node=$cluster/n$number
 run=/run/tarn-kubernetes/n$number
 mount --make-rshared /
-mkdir -p "$node"/{log,pid,cni,sysctl,pod-logs,container-logs} "$run"
+mkdir -p "$node"/{log,pid,cni,sysctl,pod-logs,container-logs} "$cluster/volumes/n$number" "$run"
 
 # kubelet sets these. It gets files of its own, so that the machine keeps its settings.
 for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
@@ -20,6 +20,9 @@ mount --bind "$node/resolv.conf" "$(readlink -f /etc/resolv.conf)"
 # Logs of its own, see podLogsDir: a kubelet deletes those of all pods that are not its own.
 mkdir -p /var/log/containers
 mount --bind "$node/container-logs" /var/log/containers
+
+# Drives of its own under the paths that all machines have.
+mount --bind "$cluster/volumes/n$number" /mnt
 
 # A cgroup for each kubelet: one that shares it deletes the pods of the other.
 for hierarchy in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do
