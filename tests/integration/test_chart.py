@@ -1,6 +1,7 @@
 """The Helm chart: what it renders is valid, restricted and stable, and runs as it was rendered."""
 
 import copy
+import importlib.util
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from harness.helm import CHART, NEWEST_KUBERNETES, PROFILES, check_restricted, c
 from harness.pods import Site
 from harness.waiting import guarded, wait_until
 
+KUBERNETES = REPOSITORY / "tests" / "kubernetes"
 OLDEST_KUBERNETES = "1.28.0"  # kubeVersion of Chart.yaml
 EVERY_PROFILE = [None, *PROFILES]
 VALUES = (CHART / "values.yaml").read_text()
@@ -498,6 +500,35 @@ def test_helm_commands_of_the_document_render(helm):
         words = [str(REPOSITORY / word) if word.startswith("helm/") else word for word in words]
         result = helm.run("template", *words, "--kube-version", NEWEST_KUBERNETES)
         assert result.returncode == 0 and "kind: StatefulSet" in result.stdout, (command, result.stderr)
+
+
+def load_tables():
+    """tests/kubernetes/document.py as a module."""
+    spec = importlib.util.spec_from_file_location("kubernetes_document", KUBERNETES / "document.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_command_of_the_document_is_run_on_a_kubernetes_or_has_a_reason():
+    """tests/kubernetes runs them; its tables must know each."""
+    document = load_tables()
+    commands = document.parse()
+    assert len(commands) > 40 and document.compare() == []
+    steps = "".join(path.read_text() for path in KUBERNETES.glob("*_steps.py"))
+    named = {step for rows in document.RUN_BY.values() for step in rows.values()}
+    assert [step for step in named if not re.search(rf"^def {step}\(", steps, re.MULTILINE)] == []
+
+
+def test_a_command_that_no_table_knows_is_found(tmp_path, monkeypatch):
+    document = load_tables()
+    text = document.DOCUMENT.read_text()
+    other = tmp_path / "kubernetes.md"
+    monkeypatch.setattr(document, "DOCUMENT", other)
+    other.write_text(text.replace("```sh\nkubectl delete node", "```sh\nkubectl drain worker-3\nkubectl delete node"))
+    assert document.compare() == ["Replace a machine: 'kubectl drain worker-3' stands in 0 tables of tests/kubernetes/document.py"]
+    other.write_text(text.replace("\ntarn redundancy\n```", "\n```"))
+    assert document.compare() == ["Replace a drive: 0 commands begin with 'tarn redundancy'"]
 
 
 def test_the_document_names_objects_that_are_rendered(helm):
