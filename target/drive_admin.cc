@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 constexpr auto kUploadWait = 10s;
 constexpr auto kCloseWait = 5s;
 constexpr auto kDriveAdminLook = 100ms;
+constexpr auto kTurnWait = 10s;  // DriveAdmin says so
 constexpr double kRestSeconds = 1;
 constexpr double kRestSecondsLost = 0.1;  // of what does not come to rest for hours, maybe
 
@@ -123,6 +124,18 @@ Task<Status> DriveAdmin::wait_for_uploads(Drive& drive) {
   co_return Status();
 }
 
+Task<Result<DriveAdmin::Turn>> DriveAdmin::take_turn() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto deadline = std::chrono::steady_clock::now() + kTurnWait;
+  while (true) {
+    Turn turn(busy_);
+    if (turn.got()) co_return turn;
+    if (std::chrono::steady_clock::now() > deadline) co_return fail(turn.got().error());
+    timer.expires_after(kDriveAdminLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 /// A drive that was detached just now is closed when its last reader is done.
 Task<Status> DriveAdmin::wait_until_closed(std::string path) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
@@ -221,8 +234,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
 }
 
 Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves) {
-  const Turn turn(busy_);
-  CO_TRY_OK(turn.got());
+  CO_TRY(const Turn turn, co_await take_turn());
   if (const auto known = store_.drive_at(path); known != nullptr) {
     if (known->vacating() && !known->disabled()) co_return co_await stay(*known);
     co_return fail(Errc::invalid_argument, "mountpath {} is in use already", path);
@@ -269,8 +281,7 @@ Task<Status> DriveAdmin::enters(std::shared_ptr<Drive> drive, const cluster::Clu
 }
 
 Task<Status> DriveAdmin::detach(std::string path, bool give_up) {
-  const Turn turn(busy_);
-  CO_TRY_OK(turn.got());
+  CO_TRY(const Turn turn, co_await take_turn());
   const auto drive = store_.drive_at(path);
   if (drive == nullptr && !store_.missing().contains(path)) co_return fail(no_such(path));
   if (drive == nullptr && !give_up)
@@ -348,8 +359,7 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
 }
 
 Task<Status> DriveAdmin::disable(std::string path, bool force) {
-  const Turn turn(busy_);
-  CO_TRY_OK(turn.got());
+  CO_TRY(const Turn turn, co_await take_turn());
   CO_TRY(const auto drive, find(path));
   if (drive->disabled()) co_return Status();
   if (!force && !others_serve(path))
@@ -387,8 +397,7 @@ Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
 }
 
 Task<Status> DriveAdmin::enable(std::string path, bool moves) {
-  const Turn turn(busy_);
-  CO_TRY_OK(turn.got());
+  CO_TRY(const Turn turn, co_await take_turn());
   auto drive = store_.drive_at(path);
   DriveList next = list();
   const bool was_away = drive == nullptr && next.disabled.contains(path);

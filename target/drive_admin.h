@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/async.h"
@@ -24,10 +25,10 @@
 
 namespace tarn::target {
 
-/// Changes the set of drives while the target runs: one change at a time (conflict for a second
-/// one), each kept over restarts before it is acted upon. Requests under way are not disturbed.
-/// Methods run on event loops; everything that blocks runs on a thread of its own. All arguments
-/// outlive it.
+/// Changes the set of drives while the target runs: one change at a time (a second one waits, and
+/// is a conflict after 10 s), each kept over restarts before it is acted upon. Requests under way
+/// are not disturbed. Methods run on event loops; everything that blocks runs on a thread of its
+/// own. All arguments outlive it.
 class DriveAdmin {
  public:
   /// `in_service` is called, on the caller's loop, for each drive that came into the set, to look
@@ -85,22 +86,26 @@ class DriveAdmin {
   /// The right to change the set of drives, until its end.
   class Turn {
    public:
-    explicit Turn(std::atomic<bool>& busy) : busy_(busy), has_(!busy.exchange(true)) {}
+    explicit Turn(std::atomic<bool>& busy) : busy_(busy.exchange(true) ? nullptr : &busy) {}
     ~Turn() {
-      if (has_) busy_ = false;
+      if (busy_ != nullptr) *busy_ = false;
     }
+    Turn(Turn&& other) noexcept : busy_(std::exchange(other.busy_, nullptr)) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    Turn& operator=(Turn&&) = delete;
     [[nodiscard]] Status got() const {
-      if (has_) return {};
+      if (busy_ != nullptr) return {};
       return fail(Errc::conflict,
                   "the drives of this target are being changed already: wait for that");
     }
 
    private:
-    std::atomic<bool>& busy_;
-    bool has_;
+    std::atomic<bool>* busy_;  ///< null: another one has the right
   };
+  /// Of an operator's order: waits while another change is made, which the target may make by
+  /// itself.
+  Task<Result<Turn>> take_turn();
   /// Objects on a drive that no other drive has, and pieces of objects.
   struct Held {
     std::uint64_t objects = 0;

@@ -1,5 +1,6 @@
 """Drives that come and go while their target runs."""
 
+import concurrent.futures
 import json
 import threading
 
@@ -45,6 +46,16 @@ def fill(cluster, count=20):
     found = {f"o{i}": drive_of(cluster, f"o{i}") for i in range(count)}
     assert len(set(found.values())) == 2, found
     return found
+
+
+def test_orders_at_the_same_time_wait_for_each_other(one):
+    """As an order does that comes while the target itself changes its drives: it empties one, or takes one back."""
+    first, _ = one.drives("t1")
+    for action in ("disable-mp", "enable-mp") * 3:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: change(one, action, first, "?dntres=true"), range(8)))
+        assert {answer.status for answer in answers} == {200}, answers
+    assert paths(one)["disabled"] == []
 
 
 def test_a_disabled_drive_answers_503_and_takes_nothing_until_it_is_enabled(one):
