@@ -166,7 +166,9 @@ bool TaskGroup::spawn(asio::any_io_executor executor, std::string name, Task<voi
   }
   // Started on its own executor, where close() emits the signal, too. A loop runs what it posts to
   // itself after what others post meanwhile: a signal that came first reached no task.
-  asio::post(executor, [state = state_, id, signal, executor, task = std::move(task)]() mutable {
+  const auto loop = executor;
+  asio::post(loop, [state = state_, id, signal, executor = std::move(executor),
+                    task = std::move(task)]() mutable {
     auto ended = [state, id, signal](const std::exception_ptr& error) { state->ended(id, error); };
     asio::co_spawn(executor, std::move(task),
                    asio::bind_cancellation_slot(signal->slot(), std::move(ended)));

@@ -259,8 +259,8 @@ bool Server::stop(std::chrono::milliseconds grace) {
   // A handler hangs on a drive that does not answer: it may not be destroyed under it.
   obs::log("http").warn("connections still busy at shutdown listener={} count={}",
                         it.shared.options.name, it.sessions.running());
-  static_cast<void>(impl_.release());  // leaked on purpose, the process is about to end
-  impl_ = std::make_unique<Impl>(it.loops, Options{});
+  Impl* const left = impl_.release();  // leaked on purpose, the process is about to end
+  impl_ = std::make_unique<Impl>(left->loops, Options{});
   impl_->stopped = true;
   impl_->has_left = true;
   return false;
