@@ -40,7 +40,8 @@ Task<Result<std::shared_ptr<PieceLane>>> PieceLane::open(TargetNode& node, std::
 void PieceLane::start(asio::any_io_executor executor, std::optional<PieceUpload> upload,
                       std::unique_ptr<NewPiece> piece) {
   Task<Status> work = upload ? carry(std::move(*upload)) : store(std::move(piece));
-  done_ = !node_.aside.spawn(executor, "piece", run(shared_from_this(), std::move(work)));
+  done_ =
+      !node_.aside.spawn(std::move(executor), "piece", run(shared_from_this(), std::move(work)));
   if (done_) fail_with({Errc::unavailable, "this target is about to end"});
 }
 
