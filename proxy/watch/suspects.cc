@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/random.h"
+#include "common/base/resume.h"
 #include "common/obs/log.h"
 
 namespace tarn::proxy {
@@ -70,6 +71,7 @@ Task<void> Suspects::follow(std::string id) {
   // A target that starts again may have other addresses: look them up each time.
   for (std::string url = url_of(id); !url.empty(); url = url_of(id)) {
     const Status ended = co_await listen(id, url);
+    if (co_await is_cancelled()) break;  // this proxy ends, the target is not to blame
     set_answering(id, false, ended ? "the stream ended" : ended.error().message);
     co_await pause_before_reconnect();
   }
