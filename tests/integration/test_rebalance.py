@@ -195,11 +195,15 @@ def test_as_many_move_at_a_time_as_workers_are_allowed_now(make_cluster):
     wait_until(lambda: moved() >= before + 4, 20, "four more have moved")
     assert max(seen) == 4
     assert pair.patch_limits("t1", workers=1)["workers"] == 1
-    wait_until(lambda: look() <= 1 and max(seen[-20:]) == 1, 20, "those that had begun have ended")
-    seen.clear()
-    before = moved()
-    wait_until(lambda: moved() >= before + 2, 20, "two more have moved")
-    assert max(seen) == 1
+
+    def one_at_a_time():
+        """Two more have moved, one after the other. A worker that had begun another one before it heard ends that first."""
+        seen.clear()
+        before = moved()
+        wait_until(lambda: moved() >= before + 2, 20, "two more have moved")
+        return max(seen) == 1
+
+    wait_until(one_at_a_time, 20, "those that had begun have ended")
     pair.patch_limits("t1", bandwidth=0, workers=0)
     wait_until_home(cluster)
     assert pair.objects("t1") == {} and len(pair.objects("t2")) == len(names)
