@@ -379,6 +379,15 @@ class FarStore : public test::ForwardingStore {
   }
 };
 
+/// Asks whether the job is the proxy's when it is cancelled, and succeeds.
+Task<Status> ask_late(std::optional<TestProxy>& proxy, std::string id, std::atomic<bool>& begun,
+                      std::atomic<bool>& ours) {
+  begun = true;
+  while (!co_await is_cancelled()) co_await pause(std::chrono::milliseconds(2));
+  ours = co_await proxy->jobs->is_ours(std::move(id));
+  co_return Status();
+}
+
 /// Cancellations are values in a request.
 Task<void> carry_out_in_request(Jobs& jobs) {
   co_await asio::this_coro::throw_if_cancelled(false);
@@ -393,12 +402,7 @@ TEST_CASE("jobs: who is cancelled does not wait for the store", "[proxy][jobs]")
   std::optional<TestProxy> one;
   std::atomic<bool> begun = false;
   std::atomic<bool> ours = true;
-  const auto drive = [&](Job job) -> Task<Status> {
-    begun = true;
-    while (!co_await is_cancelled()) co_await pause(std::chrono::milliseconds(2));
-    ours = co_await one->jobs->is_ours(job.id);
-    co_return Status();
-  };
+  const auto drive = [&](const Job& job) { return ask_late(one, job.id, begun, ours); };
   one.emplace("p1", far, all.run, drive);
   http::TaskGroup requests;
   REQUIRE(requests.spawn(all.run.executor(), "request", carry_out_in_request(*one->jobs)));
