@@ -31,7 +31,9 @@ EVERYTHING = {
     "proxies": {"autoscaling": {"enabled": True}, "publicUrl": "http://tarn.example.com", "settings": {"log.level": "debug", "job.patience": "20m"},
                 "service": {"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"], "loadBalancerClass": "example.com/lb",
                             "externalTrafficPolicy": "Local"},
-                "relay": {"type": "NodePort", "nodePort": 30081}, "podLabels": {"b": "2", "a": "1"}, "podAnnotations": {"d": "4", "c": "3"},
+                "relay": {"type": "NodePort", "nodePort": 30081},
+                "ingress": {"enabled": True, "className": "nginx", "host": "tarn.example.com", "service": "redirect", "tlsSecret": "tarn-tls",
+                            "annotations": {"f": "6", "e": "5"}}, "podLabels": {"b": "2", "a": "1"}, "podAnnotations": {"d": "4", "c": "3"},
                 "nodeSelector": {"disk": "nvme", "area": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}], "priorityClassName": "high"},
     "targets": {"settings": {"target.weight": 2, "space.high_watermark": 80, "rebalance.enabled": False, "scrub.bandwidth": "100MiB",
                              "upstream.endpoints": "http://store:9000,https://other.example.com"}, "upstreamSecret": "s3",
@@ -94,7 +96,7 @@ def test_objects_of_all_options_satisfy_their_schemas_and_the_policy(helm, every
         check_schema(each, NEWEST_KUBERNETES)
     check_restricted(objects)
     kinds = {each["kind"] for each in objects}
-    assert {"HorizontalPodAutoscaler", "Job", "ServiceMonitor", "PrometheusRule", "NetworkPolicy"} <= kinds
+    assert {"HorizontalPodAutoscaler", "Job", "ServiceMonitor", "PrometheusRule", "NetworkPolicy", "Ingress"} <= kinds
     assert "Secret" not in kinds and not [each for each in objects if name_of(each) == "StatefulSet/tarn-etcd"]
 
 
@@ -196,6 +198,8 @@ def test_reordered_values_render_the_same(helm, profile, tmp_path):
     (["--set", "security.runAsUser=0"], "minimum"),
     (["--set", "targets.antiAffinity=hard"], "value must be one of"),
     (["--set", "test.deletePod=true,targets.replicas=1"], "test.deletePod needs two targets"),
+    (["--set", "proxies.ingress.service=both"], "value must be one of"),
+    (["--set", "proxies.ingress.host=http://tarn.example.com"], "does not match"),
     (["--set", "targets.zone.mode=label"], "value must be one of"),
     (["--set", "targets.zone.nodeLabel=a b"], "does not match pattern"),
     (["--set", "targets.publicAddress.mode=loadBalancer"], "/targets/publicAddress/url"),
@@ -395,6 +399,18 @@ def test_targets_with_node_ports_advertise_their_own(helm, family, address, expe
     service = find(helm.objects(*words), "Service", "-target-11")
     assert service["spec"]["ports"][0]["nodePort"] == 31011
     assert service["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "tarn-target-11"
+
+
+@pytest.mark.parametrize("service", ["relay", "redirect"])
+def test_an_ingress_leads_to_a_port_of_a_service(helm, service):
+    objects = helm.objects("--set", f"proxies.ingress.enabled=true,proxies.ingress.service={service}")
+    (rule,) = find(objects, "Ingress", "-proxy")["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    to = path["backend"]["service"]
+    ports = {port["name"]: port["targetPort"] for port in find(objects, "Service", to["name"])["spec"]["ports"]}
+    assert path["path"] == "/" and "host" not in rule and ports == {to["port"]["name"]: service}
+    for words in ([], ["--set-json", "proxies.ingress=null"]):  # by default, and with values of a release of before
+        assert not [each for each in helm.objects(*words) if each["kind"] == "Ingress"], words
 
 
 def test_each_target_has_a_load_balancer_of_its_own(helm):
