@@ -91,8 +91,8 @@ def add_drives(site):
         site.rolled_out()
         site.settle()
         require({pod: site.id_of(pod) for pod in before} == before, "targets have other ids than before")
-        shown = site.tarn("drive", "ls")
-        require(shown.count(" /drives/d2 ") == NODES and "out of use" not in shown, shown)
+        shown = json.loads(site.tarn("drive", "ls", "--json"))
+        require([row["drive"] for row in shown].count("/drives/d2") == NODES and {row["state"] for row in shown} == {"up"}, shown)
 
 
 def reinstall(site):
