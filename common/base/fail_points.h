@@ -13,8 +13,8 @@ namespace tarn::fail_point {
 /// sleep:MILLISECONDS, and HIT the number of the one hit that is meant, or the path of a file: the
 /// first hit while there is one. Thread-safe.
 ///
-/// TARN_FAIL_POINTS_DELAY=MILLISECONDS makes one hit in four, of any point, wait up to that long:
-/// the order of what happens at the same time is another one then, as on a busy machine.
+/// TARN_FAIL_POINTS_DELAY=MILLISECONDS makes one hit in four, of any point, wait up to that long.
+/// Concurrent steps then come in other orders, as on a busy machine.
 void set(std::string_view settings);
 
 }  // namespace tarn::fail_point

@@ -80,7 +80,7 @@ Task<LeaseId> grant(MetaStore& store, std::chrono::seconds ttl) {
   co_return value_of(std::move(lease), "grant");
 }
 
-/// What a watch brings until `count` events have come, at most for a minute.
+/// Watches until `count` events have come, at most for a minute; returns them.
 Task<std::vector<WatchEvent>> events(MetaStore& store, std::string prefix, Revision from,
                                      std::size_t count) {
   std::vector<WatchEvent> seen;
@@ -386,7 +386,7 @@ const std::vector<Check>& meta_store_checks() {
       {"a watch tells what happens", watches_follow},
       {"a watch sees leases end", watches_see_leases_end},
       {"a watch can be cancelled", watches_are_cancelled},
-      {"who has called can still be cancelled", callers_end_when_cancelled},
+      {"a caller can still be cancelled", callers_end_when_cancelled},
       {"a watch from a forgotten revision says so", old_watches_resynchronise},
   };
   return checks;

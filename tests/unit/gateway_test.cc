@@ -333,7 +333,7 @@ TEST_CASE("Gateway: an endpoint that is cut off costs a second, and a change its
   const auto first = fastest(3500ms, [&] {
     store.emplace(gateway.client, std::vector{silent.url(), other.url(), gateway.server.url()},
                   gateway.signing());
-    // Sent to one only; who asks others meanwhile finds out that it is cut off.
+    // Sent to one only. A call that asks others meanwhile finds out that this one is cut off.
     Transaction put;
     put.puts.push_back({"a", "x", 0});
     auto change =

@@ -396,7 +396,7 @@ Task<void> carry_out_in_request(Jobs& jobs) {
 
 }  // namespace
 
-TEST_CASE("jobs: who is cancelled does not wait for the store", "[proxy][jobs]") {
+TEST_CASE("jobs: a cancelled caller does not wait for the store", "[proxy][jobs]") {
   Fixture all;
   FarStore far(*all.store);
   std::optional<TestProxy> one;
