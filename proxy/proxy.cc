@@ -151,7 +151,7 @@ Status Proxy::load_cluster() {
   const auto loop = vital_->at(0).executor();
   view_.emplace(*store_, clock_, options_.lease.poll_every());
   TRY_OK(run_blocking(loop, cluster::patiently([this] { return enter_cluster(); })));
-  suspects_.emplace(*view_, client_, *auth_, metrics_);
+  suspects_.emplace(*view_, client_, *auth_, metrics_, options_.suspect_after);
   suspects_->start(vital_->at(0));
   followers_ = std::make_unique<http::TaskGroup>();
   followers_->spawn(loop, "cluster state", view_->follow());

@@ -27,6 +27,7 @@ struct Options {
   std::uint64_t redirect_put_status = 307;
   std::string default_bucket = "data";
   cluster::LeaseTerm lease;
+  std::chrono::milliseconds suspect_after{2'000};                 ///< of silence of a target
   std::chrono::milliseconds out_after{std::chrono::minutes(15)};  ///< of targets
   std::chrono::milliseconds proxy_out_after{std::chrono::minutes(15)};
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};

@@ -14,7 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view kSuspectsPath = "/v1/internal/heartbeat";
-constexpr milliseconds kSilenceMax{2'000};
 constexpr milliseconds kReconnect{50};
 constexpr std::size_t kSuspectsLineBytesMax = 64U << 10U;  // some 30 for each drive
 
@@ -27,8 +26,8 @@ Task<void> pause_before_reconnect() {
 }  // namespace
 
 Suspects::Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
-                   obs::Metrics& metrics)
-    : view_(view), client_(client), auth_(auth), metrics_(metrics) {}
+                   obs::Metrics& metrics, milliseconds silence_max)
+    : view_(view), client_(client), auth_(auth), metrics_(metrics), silence_max_(silence_max) {}
 
 Suspects::~Suspects() = default;
 
@@ -86,7 +85,7 @@ Task<Status> Suspects::listen(std::string id, std::string url) {
   request.target = kSuspectsPath;
   request.fields.push_back(
       {std::string(security::NodeAuth::kHeader), auth_.sign("GET", kSuspectsPath)});
-  const http::CallLimits limits{.connect = kSilenceMax, .stall = kSilenceMax};
+  const http::CallLimits limits{.connect = silence_max_, .stall = silence_max_};
   CO_TRY(http::ClientStream stream,
          co_await client_.open(std::move(address), std::move(request), std::nullopt, limits));
   CO_TRY(const http::ClientResponse head, co_await stream.read_head());

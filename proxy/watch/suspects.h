@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,14 +46,14 @@ struct Answering {
 /// (LoadReport).
 ///
 /// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
-/// when no line came for 2 s (a stopped process, a cut network), while it says that it is not
-/// ready, and, if it was in the map when we started, before its first line. One that joins later
-/// was ready when it joined. It is trusted again with the next line that says ready. Thread-safe
-/// between start() and stop().
+/// when no line came for `suspect.after` (a stopped process, a cut network), while it says that it
+/// is not ready, and, if it was in the map when we started, before its first line. One that joins
+/// later was ready when it joined. It is trusted again with the next line that says ready.
+/// Thread-safe between start() and stop().
 class Suspects {
  public:
   Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,
-           obs::Metrics& metrics);
+           obs::Metrics& metrics, std::chrono::milliseconds silence_max);
   ~Suspects();
 
   /// Begins to follow all targets of the map, also those that join later. The view must have loaded
@@ -76,6 +77,7 @@ class Suspects {
   http::Client& client_;
   const security::NodeAuth& auth_;
   obs::Metrics& metrics_;
+  const std::chrono::milliseconds silence_max_;
   http::Loop* loop_ = nullptr;
   http::TaskGroup tasks_;
   Snapshot<Answering> answering_;

@@ -172,7 +172,7 @@ def test_requests_and_redirects_are_counted(cluster, bucket):
 
 def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster):
     """SIGSTOP leaves its sockets open: only its silence tells."""
-    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES)
+    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES | {"suspect.after": "2s"})
     name = cluster.names_owned_by("t1", "data", 1)[0]
     other = cluster.names_owned_by("t2", "data", 1)[0]
     assert cluster.put("data", name, b"x").status == 200
