@@ -110,6 +110,22 @@ def test_a_node_whose_entry_is_anothers_takes_no_writes(make_cluster):
     assert json.loads(stored(cluster, key)[0])["holder"] == own
 
 
+def test_a_node_that_was_cut_off_says_that_another_one_has_its_place(make_cluster):
+    """That it cannot reach the meta store was said before. It is not all that there is to say."""
+    cluster = make_cluster(meta="etcd", targets=1, drives=1, settings=SHORT_LEASES)
+    key = live_key(cluster, "t1")
+    record = json.loads(stored(cluster, key)[0])
+    record["holder"] = "another0another0 1 1 elsewhere elsewhere"
+    cluster.kill("etcd1")
+    cluster.logs["t1"].wait_for("lease not renewed", 20)
+    cluster.stop("t1")
+    cluster.start("etcd1")
+    wait_until(lambda: not kv(cluster, "range", {"key": base64_of(key)}).get("kvs"), 20, "its lease has ended")
+    kv(cluster, "put", {"key": base64_of(key), "value": base64.b64encode(json.dumps(record).encode()).decode()})
+    cluster.cont("t1")
+    cluster.logs["t1"].wait_for("lease not renewed .*runs already, as process 1 on elsewhere", 20)
+
+
 def test_a_start_behind_a_kill_need_not_wait_for_the_lease(make_cluster):
     cluster = make_cluster(meta="etcd", targets=1, drives=1, settings={"lease.term": "60s"})
     assert cluster.put("data", "x", b"kept").status == 200

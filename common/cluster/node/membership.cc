@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -91,7 +92,7 @@ struct Membership::Impl : std::enable_shared_from_this<Membership::Impl> {
   LeaseId counts = 0;        // the lease of which the view has the revision at which it was taken
   bool registering = false;  // or giving the lease back: one renewal at a time does
   BootTime answered{};       // when the last of the renewals was sent that were answered
-  bool warned = false;
+  std::set<Errc> warned;     // kinds of failure that the log has since the last renewal
 
   std::mutex mutex;  // guards the next
   Error refusal;     // of come_back()
@@ -243,8 +244,9 @@ Task<bool> Membership::Impl::renew() {
   }
   if (entry.lease() == 0) done = co_await take_lease();
   if (done) {
-    if (std::exchange(warned, false))
+    if (!warned.empty())
       obs::log("cluster").info("lease renewed again node={}", membership.self_.id);
+    warned.clear();
     co_return true;
   }
   if (sent < answered) co_return true;  // others have overtaken it
@@ -294,7 +296,8 @@ void Membership::Impl::note_failure(const Error& error) {
     refusal = error;
     returning = false;
   }
-  if (!std::exchange(warned, true))
+  // A node that was cut off may find another process in its place.
+  if (warned.insert(error.code).second)
     obs::log("cluster").warn("lease not renewed node={} err={}", membership.self_.id,
                              error.message);
 }
