@@ -177,6 +177,12 @@ class Machine:
         self.start()
         self.wait_up()
 
+    def cut_network(self):
+        call("ip", "-n", PREFIX, "link", "set", f"{PREFIX}{self.name}", "down")
+
+    def join_network(self):
+        call("ip", "-n", PREFIX, "link", "set", f"{PREFIX}{self.name}", "up")
+
     def cut_power(self):
         """All processes at once. What was not synced stays in the page cache of this machine: no loss of writes is shown."""
         kill_inside(self.space)
