@@ -28,7 +28,8 @@ PRIVILEGED_PROFILE = "hostpath"
 # Values that are off by default, all at once.
 EVERYTHING = {
     "buckets": [{"name": "safe", "copies": 2, "properties": {"checksum.type": "sha256"}}, {"name": "coded", "ec": "2+1", "layout": "striped"}],
-    "proxies": {"autoscaling": {"enabled": True}, "publicUrl": "http://tarn.example.com", "settings": {"log.level": "debug", "job.patience": "20m"},
+    "proxies": {"autoscaling": {"enabled": True}, "trafficDistribution": "PreferSameZone", "spreadOverZones": True,
+                "publicUrl": "http://tarn.example.com", "settings": {"log.level": "debug", "job.patience": "20m"},
                 "service": {"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"], "loadBalancerClass": "example.com/lb",
                             "externalTrafficPolicy": "Local"},
                 "relay": {"type": "NodePort", "nodePort": 30081},
@@ -199,6 +200,7 @@ def test_reordered_values_render_the_same(helm, profile, tmp_path):
     (["--set", "targets.antiAffinity=hard"], "value must be one of"),
     (["--set", "test.deletePod=true,targets.replicas=1"], "test.deletePod needs two targets"),
     (["--set", "proxies.ingress.service=both"], "value must be one of"),
+    (["--set", "proxies.trafficDistribution=PreferClose"], "value must be one of"),
     (["--set", "proxies.ingress.host=http://tarn.example.com"], "does not match"),
     (["--set", "targets.zone.mode=label"], "value must be one of"),
     (["--set", "targets.zone.nodeLabel=a b"], "does not match pattern"),
@@ -399,6 +401,31 @@ def test_targets_with_node_ports_advertise_their_own(helm, family, address, expe
     service = find(helm.objects(*words), "Service", "-target-11")
     assert service["spec"]["ports"][0]["nodePort"] == 31011
     assert service["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "tarn-target-11"
+
+
+@pytest.mark.parametrize("kubernetes, value, expected", [
+    (NEWEST_KUBERNETES, None, "PreferSameNode"), ("1.34.0", None, "PreferSameNode"), ("v1.34.1-gke.7", "PreferSameZone", "PreferSameZone"),
+    ("1.33.9", None, "PreferClose"), ("1.31.0", "PreferSameZone", "PreferClose"), ("1.30.9", None, None), (OLDEST_KUBERNETES, None, None),
+    (NEWEST_KUBERNETES, "", None), ("1.33.9", "", None),
+    (NEWEST_KUBERNETES, "null", "PreferSameNode"),  # as with values of a release of before
+])
+def test_services_choose_a_proxy_as_far_as_the_cluster_knows_how(helm, kubernetes, value, expected):
+    words = [] if value is None else ["--set", f"proxies.trafficDistribution={value}"]
+    objects = helm.objects(*words, kubernetes=kubernetes)
+    for ending in ("-proxy", "-relay"):
+        assert find(objects, "Service", ending)["spec"].get("trafficDistribution") == expected
+    others = [each for each in objects if each["kind"] == "Service" and not each["metadata"]["name"].endswith(("-proxy", "-relay"))]
+    assert others and not [each for each in others if "trafficDistribution" in each["spec"]]
+    for each in objects:
+        check_schema(each, kubernetes.lstrip("v"))
+
+
+def test_proxies_of_an_upgrade_are_spread_among_themselves(helm, everything):
+    """Those that are replaced leave gaps. Pods of a StatefulSet come after those that they replace."""
+    objects = helm.objects(*everything)
+    for kind, ending, keys in (("Deployment", "-proxy", ["pod-template-hash"]), ("StatefulSet", "-target", None)):
+        constraints = pod_of(find(objects, kind, ending))[1]["topologySpreadConstraints"]
+        assert [each.get("matchLabelKeys") for each in constraints] == [keys] * 2
 
 
 @pytest.mark.parametrize("service", ["relay", "redirect"])

@@ -238,11 +238,16 @@ securityContext:
 {{/* Placement of pods. Call with (list $ COMPONENT VALUES). */}}
 {{- define "tarn.scheduling" -}}
 {{- $selector := include "tarn.selector" . -}}
+{{- $component := index . 1 -}}
 {{- with index . 2 -}}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
+    {{- if eq $component "proxy" }}
+    # In an upgrade those of before, which leave, do not count.
+    matchLabelKeys: [pod-template-hash]
+    {{- end }}
     labelSelector:
       matchLabels:
         {{- $selector | nindent 8 }}
@@ -250,6 +255,9 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: topology.kubernetes.io/zone
     whenUnsatisfiable: DoNotSchedule
+    {{- if eq $component "proxy" }}
+    matchLabelKeys: [pod-template-hash]
+    {{- end }}
     labelSelector:
       matchLabels:
         {{- $selector | nindent 8 }}
@@ -374,6 +382,17 @@ readinessProbe:
   periodSeconds: 2
   timeoutSeconds: 5
   failureThreshold: 2
+{{- end }}
+
+{{/* How Services choose a proxy, where the cluster knows that. Values of releases of before have none (--reuse-values). */}}
+{{- define "tarn.trafficDistribution" -}}
+{{- $wanted := dig "trafficDistribution" "PreferSameNode" .Values.proxies -}}
+{{- $version := .Capabilities.KubeVersion.Version -}}
+{{- if and $wanted (semverCompare ">=1.34-0" $version) -}}
+{{ $wanted }}
+{{- else if and $wanted (semverCompare ">=1.31-0" $version) -}}
+PreferClose
+{{- end -}}
 {{- end }}
 
 {{/* Spec of a Service for clients outside. Call with its values. */}}
