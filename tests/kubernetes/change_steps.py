@@ -41,10 +41,12 @@ def upgrade(site):
         require(told, f"tarn-target-0 was not told that it may stop: {hook}")
         say(f"  tarn-target-0: {told[-1]}")
         require(site.images_of_tarn() == {f"localhost/tarn:{NEXT_TAG}"}, f"pods have {site.images_of_tarn()}")
+        site.require_proxy_everywhere()
         site.document("Upgrade", "helm rollback")
         site.rolled_out()
         site.settle()
         require(site.images_of_tarn() == {f"localhost/tarn:{TAG}"}, f"pods have {site.images_of_tarn()}")
+        site.require_proxy_everywhere()
 
 
 def scale(site):
@@ -115,7 +117,7 @@ def replace_machine(site):
     """The machine of a target dies for good. One that was not there before takes its place."""
     pod = f"tarn-target-{NODES - 1}"
     machine, lost = site.machine_of(pod), site.id_of(pod)
-    with site.load("replace a machine", tries=6, without=machine):
+    with site.load("replace a machine", without=machine):
         new = site.cluster.add_node()
         site.cluster.cut(int(machine[1:]))
         wait_for(lambda: "NotReady" in site.cluster.kubectl("get", "node", machine, "--no-headers"), 120, "the machine is missed")

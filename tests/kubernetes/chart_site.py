@@ -182,10 +182,17 @@ class Site:
 
     def wait_proxies(self):
         """Those that died are out of the map, and as many as there shall be are up."""
-        wait_for(lambda: [node["state"] for node in self.members("proxy")] == ["up"] * 2, 240, "dead proxies leave the map", every=2)
+        wait_for(lambda: [node["state"] for node in self.members("proxy")] == ["up"] * NODES, 240, "dead proxies leave the map", every=2)
 
     def proxies(self):
         return self.kubectl("get", "pods", "-l", "app.kubernetes.io/component=proxy", "-o", "name").split()
+
+    def require_proxy_everywhere(self):
+        """The Service has a ready proxy on each machine, for the clients of that one."""
+        slices = json.loads(self.kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=tarn-proxy", "-o", "json"))["items"]
+        ready = [endpoint for each in slices for endpoint in each["endpoints"] if endpoint["conditions"]["ready"]]
+        near = sorted((endpoint["nodeName"], [node["name"] for node in endpoint.get("hints", {}).get("forNodes", [])]) for endpoint in ready)
+        require(near == [(f"n{number}", [f"n{number}"]) for number in range(1, NODES + 1)], f"proxies of machines, and of whose clients: {near}")
 
     def images_of_tarn(self):
         """Those of the pods of proxies and targets."""

@@ -63,8 +63,7 @@ def kill_proxy(site):
 
 
 def cut_node(site):
-    # The Service goes on to choose the proxy of that node until Kubernetes misses the node, which takes longer than a try.
-    with site.load("cut a node off, and join it again", tries=6):
+    with site.load("cut a node off, and join it again"):
         site.cluster.cut(3)
         wait_for(lambda: "NotReady" in site.cluster.kubectl("get", "node", "n3", "--no-headers"), 120, "the node is missed")
         time.sleep(10)

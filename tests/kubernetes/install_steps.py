@@ -25,8 +25,8 @@ SMALL = {
 # The release that all further steps are about.
 STORE = {
     "buckets": [{"name": "safe", "copies": 2}],
-    # A proxy that died leaves the cluster map by itself, here sooner than after 15 minutes.
-    "proxies": {"settings": {"proxy.out_after": "30s"}, "service": {"type": "NodePort", "nodePort": PROXY_PORT}},
+    # A proxy a machine, as of this chart's profile. One that died leaves the cluster map by itself, here sooner than after 15 minutes.
+    "proxies": {"replicas": NODES, "settings": {"proxy.out_after": "30s"}, "service": {"type": "NodePort", "nodePort": PROXY_PORT}},
     "targets": {"antiAffinity": "preferred"}}  # there may be one more than machines
 
 
@@ -107,10 +107,12 @@ def install(site):
     require("helm -n store test tarn" in notes, notes)
     site.rolled_out()
     site.settle()
-    require(sorted(node["role"] for node in site.members()) == ["proxy"] * 2 + ["target"] * NODES, "not all nodes are members")
+    require(sorted(node["role"] for node in site.members()) == ["proxy"] * NODES + ["target"] * NODES, "not all nodes are members")
     require("safe" in site.tarn("bucket", "ls"), "the bucket is not there")
     places = site.kubectl("get", "pods", "-l", "app.kubernetes.io/component=target", "-o", "jsonpath={.items[*].spec.nodeName}").split()
     require(len(set(places)) == NODES, f"targets are on {places}")
+    if site.chart == CHART:
+        site.require_proxy_everywhere()
 
 
 def test_inside(site):
