@@ -2,9 +2,11 @@
 
 load.py BUCKET TRIES URL...   URLs of the proxies' Service at each machine
 
-A call that fails is tried again, each time at another machine, TRIES times in all. A read that fails then counts, and so
+A call that fails is tried again, TRIES times in all, each time at the next machine but the one that failed it: for 2 s
+proxies redirect to a machine that died, and by turns it could be asked after that. A read that fails then counts, and so
 does one of other bytes. Writes that fail are not counted as stored; all others are read at the end."""
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -12,6 +14,7 @@ import signal
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 PATIENCE = 8  # seconds of one try: longer than a lease, so that the next one is sent elsewhere
@@ -21,18 +24,26 @@ SIZE = 20_000
 
 class Load:
     def __init__(self, bucket, tries, urls):
-        self.bucket, self.tries, self.urls, self.calls = bucket, int(tries), urls, 0
+        self.bucket, self.tries, self.urls, self.calls = bucket, int(tries), collections.deque(urls), 0
+        self.asked = None  # the machine that the last request went to
         self.stored, self.failures, self.retries, self.longest, self.ends = {}, [], 0, 0.0, False
         signal.signal(signal.SIGTERM, self._end)
 
     def _end(self, *_):
         self.ends = True
 
-    def _call(self, method, name, body=None):
+    def _turn(self, failed):
+        """The URL whose turn it is, of another machine than the one that failed."""
+        self.urls.rotate(-1)
+        if urllib.parse.urlsplit(self.urls[0]).hostname == failed:
+            self.urls.rotate(-1)
+        return self.urls[0]
+
+    def _call(self, failed, method, name, body=None):
         self.calls += 1
-        base = self.urls[self.calls % len(self.urls)]
-        url = f"{base}/v1/objects/{self.bucket}/{name}?provider=ais"
+        url = f"{self._turn(failed)}/v1/objects/{self.bucket}/{name}?provider=ais"
         for _ in range(5):  # redirects, also of a PUT
+            self.asked = urllib.parse.urlsplit(url).hostname
             request = urllib.request.Request(url, data=body, method=method)
             try:
                 with urllib.request.build_opener(Unredirected).open(request, timeout=PATIENCE) as answer:
@@ -44,14 +55,15 @@ class Load:
         raise OSError("too many redirects")
 
     def call(self, *words):
-        begun = time.monotonic()
+        begun, failed = time.monotonic(), None
         try:
             for _ in range(self.tries - 1):
                 with contextlib.suppress(OSError):  # also urllib's errors
-                    return self._call(*words)
+                    return self._call(failed, *words)
+                failed = self.asked
                 self.retries += 1
                 time.sleep(1)
-            return self._call(*words)
+            return self._call(failed, *words)
         finally:
             self.longest = max(self.longest, time.monotonic() - begun)
 
