@@ -33,7 +33,8 @@ def _build(package, version, folder):
         "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(cache)}
     environment.setdefault("GOGC", "400")  # of the compiler: fewer collections for more memory, up to a gigabyte
     environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
-    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", f"{package}@{version}"]
+    # Without inlining (-l) they compile in 0.7 of the processor time, and are fast enough.
+    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", "-gcflags=all=-l -dwarf=false", f"{package}@{version}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
     assert done.returncode == 0, f"go install {package}@{version}:\n{done.stderr}"
     if all(path_of(name).exists() for name in PROGRAMS):
