@@ -300,6 +300,17 @@ def test_rules_and_dashboard_use_metrics_that_exist(helm, everything):
     assert used - documented_metrics() == set()
 
 
+def test_operators_can_read_what_each_alert_means(helm, everything):
+    rules = find(helm.objects(*everything), "PrometheusRule", "tarn")["spec"]["groups"][0]["rules"]
+    rows = re.findall(r"^\| `(Tarn\w+)` \| (.*?) \| .+ \| .+ \|$", (REPOSITORY / "docs/operations.md").read_text(), re.MULTILINE)
+    assert [rule["alert"] for rule in rules] == [alert for alert, _ in rows]
+    for rule, (alert, when) in zip(rules, rows):
+        lasts = {"1m": "for a minute", "2m": "for 2 minutes", "15m": "for 15 minutes"}.get(rule.get("for"))
+        assert when.endswith(lasts) if lasts else " for " not in when, alert
+        named = re.findall(r"`(tarn_\w+)", when)
+        assert set(named) <= set(re.findall(r"\btarn_\w+", rule["expr"])), alert
+
+
 # --- programs take what is rendered ---------------------------------------------------------------------------------
 
 def help_of(*command):
