@@ -29,10 +29,10 @@ void Options::bind(Settings& settings) {
   settings.duration("lease.term", lease.term, std::chrono::seconds(1), std::chrono::seconds(60),
                     "how long a node that is not heard of keeps its place; it renews four times "
                     "in that time");
-  settings.duration("suspect.after", suspect_after, 2 * cluster::kHeartbeatEvery,
-                    std::chrono::seconds(60),
-                    "how long a target may be silent, which says each second that it lives, before "
-                    "readers are sent elsewhere; one that was killed is known at once");
+  settings.duration(
+      "suspect.after", suspect_after, 2 * cluster::kHeartbeatEvery, std::chrono::seconds(60),
+      "how long no heartbeat of a target may arrive (it sends one each second) before "
+      "readers are sent elsewhere; one that was killed is known at once");
   settings.duration(
       "target.out_after", out_after, std::chrono::seconds(1), std::chrono::hours(24 * 365),
       "how long a target may be down before what it holds is to be made again elsewhere");
