@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 import urllib.parse
 
 import pytest
@@ -170,15 +171,18 @@ def test_requests_and_redirects_are_counted(cluster, bucket):
         assert cluster.metric("p1", "tarn_target_suspect", target=cluster.nodes[name]["id"]) == 0
 
 
-def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster):
+@pytest.mark.parametrize("after, least, most", [("2s", 0, 5), ("6s", 3, 9)])
+def test_a_stopped_target_is_suspected_and_trusted_again(make_cluster, after, least, most):
     """SIGSTOP leaves its sockets open: only its silence tells."""
-    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES | {"suspect.after": "2s"})
+    cluster = make_cluster(targets=2, drives=1, settings=LONG_LEASES | {"suspect.after": after})
     name = cluster.names_owned_by("t1", "data", 1)[0]
     other = cluster.names_owned_by("t2", "data", 1)[0]
     assert cluster.put("data", name, b"x").status == 200
     identity = cluster.nodes["t1"]["id"]
+    stopped = time.monotonic()
     cluster.stop("t1")
-    wait_until(lambda: cluster.get("data", name, follow=False).status == 503, 5, "a silent target gets no clients")
+    wait_until(lambda: cluster.get("data", name, follow=False).status == 503, most, "a silent target gets no clients")
+    assert time.monotonic() - stopped > least, "it was suspected before the time that was set"
     # The gauge follows what requests go by.
     wait_until(lambda: cluster.metric("p1", "tarn_target_suspect", target=identity) == 1, 10, "the gauge says so")
     answer = cluster.get("data", name, follow=False)
