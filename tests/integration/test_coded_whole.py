@@ -55,9 +55,12 @@ def read(cluster, name, bucket="cut"):
     return answer.body if answer.status == 200 else None
 
 
-def restart(cluster, *nodes):
-    cluster.kill(*nodes)
-    cluster.start(*nodes)
+def restart(cluster, node):
+    """Until the proxy hears that the target is back, it sends readers to others, who have slices."""
+    cluster.logs["p1"].mark()
+    cluster.kill(node)
+    cluster.start(node)
+    cluster.logs["p1"].wait_for(f"target answers node={cluster.nodes[node]['id']}")
     wait_until_home(cluster)
 
 
@@ -121,13 +124,9 @@ def test_a_damaged_whole_is_never_served_and_made_again(four):
     ((_, path),) = files_of(four, "a", WHOLE)
     flip(path, 4 * MIB + 5)
     restart(four, home)
-
-    def is_met():
-        """Until the proxy hears that the target is back, it sends readers to others, who have slices."""
-        assert (read(four, "a") or body) == body
-        return four.logs[home].matching("whole given up by a reader object=a")
-
-    wait_until(is_met, 10, "a reader meets the damage")
+    got = wait_until(lambda: read(four, "a"), 10, "it is read")
+    assert got == body
+    four.logs[home].wait_for("whole given up by a reader object=a")  # the damage was met
 
     def is_mended():
         try:
