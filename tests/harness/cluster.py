@@ -24,8 +24,8 @@ LEASE_SECONDS = 4
 SHORT_LEASE_SECONDS = 1
 SHORT_LEASES = {"lease.term": f"{SHORT_LEASE_SECONDS}s"}
 LONG_LEASES = {"lease.term": "60s"}
-# Most tests have no clients left when they end a target. In the gate one that the machine holds up for a while is not
-# taken for dead: tests of that set it themselves.
+# Most tests have no clients left when they end a target. In the gate, a target that a busy machine holds up is not taken
+# for dead so soon: tests of that set suspect.after themselves.
 DEFAULTS = {"shutdown.notice": "0s"} | ({"suspect.after": "10s"} if IN_GATE else {})
 
 ERROR_LINE = re.compile(r"^\S+Z (error|critical) ")
