@@ -42,7 +42,7 @@ class Helm:
 
     def objects(self, *words, **options):
         """All objects that the chart renders, also those of hooks and of the test."""
-        return [each for each in yaml.safe_load_all(self.text(*words, **options)) if each]
+        return [each for each in yaml.load_all(self.text(*words, **options), yaml.CSafeLoader) if each]
 
 
 def name_of(each):

@@ -1,6 +1,7 @@
 """The Helm chart: what it renders is valid, restricted and stable, and runs as it was rendered."""
 
 import copy
+import functools
 import json
 import os
 import re
@@ -58,6 +59,10 @@ def test_lint_finds_nothing(helm, profile):
     files = ["-f", CHART / f"values-{profile}.yaml"] if profile else []
     result = helm.run("lint", CHART, "--strict", "--kube-version", NEWEST_KUBERNETES, *files)
     assert result.returncode == 0 and "WARNING" not in result.stdout + result.stderr, result.stdout
+
+
+# A file of all definitions is a megabyte, and is asked for with each object.
+kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
 
 
 def check_schema(each, kubernetes):
