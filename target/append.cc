@@ -6,6 +6,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/handlers.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"

@@ -3,7 +3,6 @@
 #include "common/base/fail_point.h"
 #include "target/bring_home.h"
 #include "target/commit_again.h"
-#include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 

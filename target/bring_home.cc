@@ -8,7 +8,6 @@
 #include "target/move_copy.h"
 #include "target/node_call.h"
 #include "target/node_copies.h"
-#include "target/peer_copy.h"
 
 namespace tarn::target {
 namespace {

@@ -4,12 +4,13 @@
 // copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was copied is
 // found to be there.
 
-#include "common/api/bucket_copy.h"
+#include "target/bucket_copy.h"
 
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
+#include "common/api/bucket_copy.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
@@ -19,6 +20,7 @@
 #include "target/job_stream.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/put_tombstone.h"
 #include "target/retry.h"
 
 namespace tarn::target {
@@ -236,11 +238,6 @@ Task<Status> copy_bucket(TargetNode& node, http::Request& request) {
       co_return fail(Errc::bucket_not_found, "a bucket of the copy was destroyed meanwhile");
   CopyRun run(node, order, co_await asio::this_coro::executor);
   co_return co_await stream_job(node, request, order.job, run);
-}
-
-Task<Status> stop_job(TargetNode& node, http::Request& request) {
-  node.copies.stop(std::string(request.query().get("job")));
-  co_return co_await request.exchange.respond(http::Response(200));
 }
 
 }  // namespace tarn::target

@@ -1,5 +1,7 @@
 // What the owner of coded objects says of how many of their slices are there.
 
+#include "target/coded_counts.h"
+
 #include <algorithm>
 #include <map>
 #include <set>

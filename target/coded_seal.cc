@@ -7,8 +7,6 @@
 #include "common/base/gather.h"
 #include "target/coded_write.h"
 #include "target/former_slices.h"
-#include "target/incoming.h"
-#include "target/node_copies.h"
 #include "target/slice_remake.h"
 
 namespace tarn::target {
@@ -116,22 +114,6 @@ void CodedWrite::drop_unsure(const asio::any_io_executor& executor, Generation u
   for (auto& [home, index] : unsure_)
     drop_there(node_, executor, std::move(home), {key_of(index), up_to});
   unsure_.clear();
-}
-
-Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNames::Write& write,
-                         const NewBytes& bytes, const std::optional<io::ObjectRecord>& last,
-                         io::ObjectAttribute& attribute) {
-  // Before anybody is given the record (docs/decisions/019, rule N); what the one before names
-  // stays until this one is complete (rule D).
-  if (!SAFETY("safety.seal_first")) {
-    const Outbound outbound{attribute, &bytes.file, &bytes.blocks, nullptr};
-    CO_TRY_OK(co_await give_to_homes(node, name, write, cluster::Durability::full, outbound));
-  }
-  if (last && last->coding && !SAFETY("safety.drop_after_commit"))
-    drop_former(node, co_await asio::this_coro::executor, name, *last->coding, attribute.record);
-  CO_TRY(attribute.record.coding, co_await bytes.coded->seal(attribute));
-  if (bytes.coded->degraded()) bytes.file.set_degraded();
-  co_return Status();
 }
 
 }  // namespace tarn::target

@@ -16,8 +16,6 @@
 
 namespace tarn::target {
 
-struct NewBytes;
-
 /// A new version of a coded object on its way: bytes come in, slices go to their homes while they
 /// come, and nothing of it counts before a record names them (docs/decisions/019, "A write"). For
 /// one coroutine; its end gives up what was not sealed.
@@ -106,12 +104,6 @@ class CodedWrite {
   bool degraded_ = false;          // as the last plan would have it
 };
 
-/// Seals the slices of `bytes` for the version that `attribute` says, whose record has been given
-/// to nobody yet, and puts their coding into it. `last`: the version before, or nothing. Under the
-/// name's lock. Errors as CodedWrite::seal().
-Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNames::Write& write,
-                         const NewBytes& bytes, const std::optional<io::ObjectRecord>& last,
-                         io::ObjectAttribute& attribute);
 /// CodedWrite::begin() as the bucket of `wanted`, which is coded, wants it.
 Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const ObjectRequest& wanted,
                                                       std::optional<std::uint64_t> length);

@@ -4,7 +4,6 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/drive/block_writer.h"
-#include "target/incoming.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

@@ -3,6 +3,7 @@
 
 #include "common/obs/log.h"
 #include "target/drive/record_fields.h"
+#include "target/handlers.h"
 #include "target/newest.h"
 #include "target/peer_copy.h"
 

@@ -5,11 +5,11 @@
 
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
+#include "target/bodies.h"
 #include "target/coded_read.h"
 #include "target/coded_repair.h"
 #include "target/drive/piece_ids.h"
 #include "target/in_time.h"
-#include "target/incoming.h"
 #include "target/piece_home.h"
 #include "target/sender.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/event.h"
 #include "common/cluster/state/rhythm.h"
 #include "common/http/loop_watch.h"
-#include "target/node.h"
+#include "target/handlers.h"
 
 namespace tarn::target {
 namespace {

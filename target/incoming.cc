@@ -7,9 +7,9 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
-#include "common/base/memory_limit.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "target/away_drive.h"
+#include "target/bodies.h"
 #include "target/coded_write.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
@@ -20,20 +20,6 @@
 
 namespace tarn::target {
 namespace {
-
-/// Reads until `into` is full or the body ends, and shows `see` each piece while it is hot.
-template <class See>
-Task<Result<std::size_t>> incoming_fill(http::Exchange& exchange, std::span<std::byte> into,
-                                        const See& see) {
-  std::size_t have = 0;
-  while (have < into.size()) {
-    CO_TRY(const std::size_t got, co_await exchange.read_some(into.subspan(have)));
-    if (got == 0) break;
-    see(into.subspan(have, got));
-    have += got;
-  }
-  co_return have;
-}
 
 /// Of a mirrored name what can be seen, and of one whose drive is away what the others have.
 Task<Result<std::vector<Located>>> seen_by_writer(TargetNode& node, ObjectName name) {
@@ -52,17 +38,6 @@ bool has_write_conditions(const http::RequestHead* head) {
   return head != nullptr &&
          (!head->field("If-Match").empty() || !head->field("If-None-Match").empty() ||
           !head->field("If-Unmodified-Since").empty());
-}
-
-/// Bodies under way may hold a quarter of the memory that this process may fill: the rest is for
-/// the index, the kernel's part of connections, and pages.
-Status check_memory() {
-  static const std::uint64_t allowed = memory_limit() / 4;
-  const std::uint64_t held = PooledBuffer::bytes_in_use();
-  if (held + 2 * PooledBuffer::kSmallBytes <= allowed) return {};
-  return fail(Errc::unavailable,
-              "bodies that are under way hold {} bytes of memory, and may hold {}; try again", held,
-              allowed);
 }
 
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim) {
@@ -96,7 +71,7 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
   Status result;
   for (std::size_t turn = 0;; turn ^= 1U) {
     const auto buffer = buffers[turn].span();
-    const auto got = co_await incoming_fill(exchange, buffer, see);
+    const auto got = co_await read_full(exchange, buffer, see);
     if (writing.valid()) {
       auto done = co_await writing.get();
       if (done && got && written) written(digests.size() - *got);
@@ -107,10 +82,6 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
     if (!result || *got == 0) co_return result;
     writing = file.drive().write(file, buffer.first(*got), digests.size() - *got);
   }
-}
-
-Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into) {
-  co_return co_await incoming_fill(exchange, into, [](std::span<const std::byte>) {});
 }
 
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
@@ -176,6 +147,25 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
 }
 
 namespace {
+
+/// Seals the slices of `bytes` for the version of `attribute`, whose record no other node has yet,
+/// and puts their coding into it. `last`: the version before, or nothing. Under the name's lock.
+/// Errors as CodedWrite::seal().
+Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNames::Write& write,
+                         const NewBytes& bytes, const std::optional<io::ObjectRecord>& last,
+                         io::ObjectAttribute& attribute) {
+  // Before anybody is given the record (docs/decisions/019, rule N); what the one before names
+  // stays until this one is complete (rule D).
+  if (!SAFETY("safety.seal_first")) {
+    const Outbound outbound{attribute, &bytes.file, &bytes.blocks, nullptr};
+    CO_TRY_OK(co_await give_to_homes(node, name, write, cluster::Durability::full, outbound));
+  }
+  if (last && last->coding && !SAFETY("safety.drop_after_commit"))
+    drop_former(node, co_await asio::this_coro::executor, name, *last->coding, attribute.record);
+  CO_TRY(attribute.record.coding, co_await bytes.coded->seal(attribute));
+  if (bytes.coded->degraded()) bytes.file.set_degraded();
+  co_return Status();
+}
 
 /// The file of a coded object is empty: where a drive fails with it, others have the slices, and
 /// another drive takes the record.

@@ -27,9 +27,6 @@ Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& dig
                           BodyChecksums& announced, Xxh64Stream* part = nullptr,
                           const std::function<void(std::uint64_t)>& written = nullptr);
 
-/// Reads from the body until `into` is full or the body ends; how many bytes.
-Task<Result<std::size_t>> read_full(http::Exchange& exchange, std::span<std::byte> into);
-
 /// Copies an object's verified bytes behind what is in `file`: of a coded one they are decoded.
 /// `from`, what `name` has here, must be held by a shared_ptr. cancelled when `stop` says so.
 /// `also`, unless null, sees the bytes, too.
@@ -74,8 +71,6 @@ Status check_write_allowed(const http::RequestHead& head, const Newest& newest,
 Task<Status> check_before_body(TargetNode& node, const http::RequestHead& head,
                                const ObjectRequest& wanted);
 
-/// unavailable when bodies under way hold as much memory as they may.
-Status check_memory();
 /// The last look before an acknowledgement: a write whose lease ended on the way has an unknown
 /// outcome.
 Status check_lease_before_reply(const OwnedNames::Write& write);

@@ -75,4 +75,7 @@ Task<Status> stream_job(TargetNode& node, http::Request& request, std::string id
   co_return results.back();
 }
 
+/// Ends a streamed job of any kind: `job=ID` in the query, on the internal listener.
+Task<Status> stop_job(TargetNode& node, http::Request& request);
+
 }  // namespace tarn::target

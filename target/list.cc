@@ -8,8 +8,8 @@
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/cluster/state/bucket_changes.h"
+#include "target/handlers.h"
 #include "target/list_page.h"
-#include "target/node.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

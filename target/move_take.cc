@@ -2,6 +2,8 @@
 // stored in the order of a PUT (publish.cc); its generation stays, and under the name's lock it is
 // looked at once more whether anything as new is there by now.
 
+#include "target/move_take.h"
+
 #include <array>
 
 #include <nlohmann/json.hpp>
@@ -10,9 +12,9 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/bodies.h"
 #include "target/copy_room.h"
 #include "target/drive/block_writer.h"
-#include "target/incoming.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
 #include "target/node_copies.h"

@@ -65,6 +65,9 @@ Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
 /// Whether nobody can have anything newer than `object` (null: nothing) without being asked.
 [[nodiscard]] bool is_newest(const cluster::ClusterState& state, const OpenObject* object);
 
+/// Answers ask_home() of another target.
+Task<Status> look_up(TargetNode& node, http::Request& request);  // internal
+
 inline constexpr const char* kLookUpPath = "/v1/internal/look-up";
 
 }  // namespace tarn::target

@@ -112,77 +112,14 @@ struct ObjectRequest {
 /// A name with as many copies as its bucket wants now: that may have changed while a body arrived.
 [[nodiscard]] ObjectName as_of_now(const TargetNode& node, ObjectName name);
 
-/// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
-/// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (no lease and the client
-/// insists on a fresh answer). The caller looks at `elsewhere`.
-Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request);
-/// The same without waiting, as it almost always can be done. False: admit_read_later() must do the
-/// rest.
-Result<bool> admit_read_now(TargetNode& node, http::Request& request, ObjectRequest& out);
-Task<Status> admit_read_later(TargetNode& node, http::Request& request, ObjectRequest& out);
-/// For all that changes something: only as a proxy sent it, and only with a lease. A name that is
-/// being handed over to us is waited for, for a while. The caller looks at `elsewhere`; where that
-/// is null, `write` has begun.
-Task<Result<ObjectRequest>> admit_write(TargetNode& node, http::Request& request);
+/// Begins a write of a name of ours; `out` stays empty when it is another's. unavailable when there
+/// is no lease, or an older owner has not handed the name over after some seconds.
+Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out);
 /// A write of our own making. unavailable when the name is not ours, or not yet.
 Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname);
 /// The name as a request would have it that nobody sent. bucket_not_found when its bucket is gone.
 [[nodiscard]] Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name);
 /// What a request says about an object that does not exist, or not here.
 [[nodiscard]] Error object_missing(const ObjectRequest& wanted);
-/// Tombstones `present` and unlinks its files, durably; the tombstone's generation. `custom`: what
-/// the tombstone notes. The caller holds the name's lock.
-Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wanted,
-                                       std::vector<Located> present, const OwnedNames::Write& write,
-                                       api::CustomMetadata custom);
-/// The same, of a plain delete.
-Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
-                            std::vector<Located> present, const OwnedNames::Write& write);
-
-// The handlers, one file each.
-Task<Status> get_object(TargetNode& node, http::Request& request);        // get.cc
-Task<Status> head_object(TargetNode& node, http::Request& request);       // head.cc
-Task<Status> put_object(TargetNode& node, http::Request& request);        // put.cc
-Task<Status> delete_object(TargetNode& node, http::Request& request);     // delete.cc
-Task<Status> patch_object(TargetNode& node, http::Request& request);      // patch.cc
-Task<Status> post_object(TargetNode& node, http::Request& request);       // post.cc
-Task<Status> list_objects(TargetNode& node, http::Request& request);      // list.cc, internal
-Task<Status> summarize_bucket(TargetNode& node, http::Request& request);  // summary.cc, internal
-Task<Status> copy_bucket(TargetNode& node, http::Request& request);  // bucket_copy.cc, internal
-Task<Status> take_batch(TargetNode& node, http::Request& request);   // object_batch.cc, internal
-/// Ends a streamed job (job_stream.h) of any kind: `job=ID` in the query.
-Task<Status> stop_job(TargetNode& node, http::Request& request);      // bucket_copy.cc, internal
-Task<Status> heartbeat(TargetNode& node, http::Request& request);     // heartbeat.cc, internal
-Task<Status> count_slices(TargetNode& node, http::Request& request);  // coded_counts.cc, internal
-Task<Status> look_up(TargetNode& node, http::Request& request);       // look_up.cc, internal
-Task<Status> answer_offer(TargetNode& node, http::Request& request);  // move_take.cc, internal
-Task<Status> take_copy(TargetNode& node, http::Request& request);     // move_take.cc, internal
-// piece_requests.cc, internal
-Task<Status> write_piece(TargetNode& node, http::Request& request);
-Task<Status> seal_written_piece(TargetNode& node, http::Request& request);
-Task<Status> abandon_piece(TargetNode& node, http::Request& request);
-Task<Status> read_piece(TargetNode& node, http::Request& request);
-Task<Status> drop_piece(TargetNode& node, http::Request& request);
-Task<Status> tell_pieces(TargetNode& node, http::Request& request);
-Task<Status> judge_pieces(TargetNode& node, http::Request& request);
-Task<Status> hear_of_bad_piece(TargetNode& node, http::Request& request);
-// What comes as a PUT or POST and is something of its own; `wanted` is admitted for writing.
-Task<Status> append_object(TargetNode& node, http::Request& request,
-                           const ObjectRequest& wanted);  // append.cc: append and flush
-Task<Status> copy_object(TargetNode& node, http::Request& request,
-                         const ObjectRequest& wanted);  // copy.cc
-Task<Status> rename_object(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
-                           std::string new_name);  // rename.cc
-
-/// Drops appends that nobody has gone on with for `append_timeout`; runs until it is cancelled
-/// (append.cc).
-Task<void> drop_abandoned_appends(TargetNode& node);
-
-/// The route tables of the two listeners (routes.cc).
-[[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);
-[[nodiscard]] std::vector<http::Route> internal_routes(TargetNode& node);
-
-/// Why this target cannot serve now; ok when it can.
-[[nodiscard]] Status readiness(const TargetNode& node);
 
 }  // namespace tarn::target

@@ -1,5 +1,8 @@
 #include "target/node_call.h"
 
+#include <algorithm>
+#include <chrono>
+#include <span>
 #include <utility>
 
 #include "common/api/status.h"
@@ -30,6 +33,26 @@ Task<Result<http::ClientResponse>> ask_target(TargetNode& node, std::string id,
 Error error_of_answer(const std::string& id, unsigned status, std::string_view body) {
   return {api::errc_of_answer(status, body),
           fmt::format("target t[{}]: {}", id, api::error_message_of(body))};
+}
+
+http::CallLimits transfer_limits(std::uint64_t size) {
+  constexpr std::chrono::seconds kAlways{60};
+  constexpr std::chrono::seconds kMax{600};
+  constexpr std::uint64_t kBytesPerSecond = 16U << 20U;
+  return {.stall = std::min(kMax, kAlways + std::chrono::seconds(size / kBytesPerSecond))};
+}
+
+Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max) {
+  std::string text(bytes_max, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const auto got =
+        co_await stream.read_some(std::as_writable_bytes(std::span(text)).subspan(have));
+    if (!got || *got == 0) break;
+    have += *got;
+  }
+  text.resize(have);
+  co_return text;
 }
 
 }  // namespace tarn::target

@@ -25,7 +25,6 @@
 #include "target/move_format.h"
 #include "target/newest.h"
 #include "target/node_call.h"
-#include "target/peer_copy.h"
 #include "target/store/mirror_plan.h"
 
 namespace tarn::target {

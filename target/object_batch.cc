@@ -3,6 +3,8 @@
 // bucket does. What cannot be done now, such as a name that has got another owner, goes back to the
 // proxy, which sends it again, to whom it belongs then.
 
+#include "target/object_batch.h"
+
 #include <algorithm>
 #include <map>
 
@@ -18,6 +20,7 @@
 #include "target/job_stream.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
+#include "target/put_tombstone.h"
 
 namespace tarn::target {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,10 +11,13 @@
 
 #include "common/base/clock.h"
 #include "target/drive/digests.h"
-#include "target/piece_format.h"
+#include "target/drive/index.h"
 #include "target/store/pieces_here.h"
 
 namespace tarn::target {
+
+/// Names an attempt to write a piece; random, never used twice.
+enum class PieceToken : std::uint64_t {};
 
 /// A piece whose bytes have all come, and that is nothing yet.
 struct WrittenPiece {
@@ -63,6 +67,12 @@ class OpenPieces {
   };
   std::mutex mutex_;
   std::map<PieceToken, Entry> pieces_;
+};
+
+/// The piece is not needed up to a generation.
+struct PieceDrop {
+  PieceKey key;
+  Generation up_to;
 };
 
 /// Pieces that nobody needs up to a generation, until that is done: a while later, so that those

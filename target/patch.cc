@@ -3,9 +3,11 @@
 
 #include "common/api/action.h"
 #include "common/obs/log.h"
+#include "target/admission.h"
 #include "target/bring_home.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
+#include "target/handlers.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/node_copies.h"

@@ -16,9 +16,9 @@
 #include "common/cluster/state/client_addresses.h"
 #include "target/away_drive.h"
 #include "target/newest.h"
+#include "target/node_call.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
-#include "target/object_fields.h"
 
 namespace tarn::target {
 namespace {
@@ -202,26 +202,6 @@ api::CustomMetadata custom_of(const http::ClientResponse& head) {
 }
 
 }  // namespace
-
-http::CallLimits transfer_limits(std::uint64_t size) {
-  constexpr std::chrono::seconds kAlways{60};
-  constexpr std::chrono::seconds kMax{600};
-  constexpr std::uint64_t kBytesPerSecond = 16U << 20U;
-  return {.stall = std::min(kMax, kAlways + std::chrono::seconds(size / kBytesPerSecond))};
-}
-
-Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max) {
-  std::string text(bytes_max, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const auto got =
-        co_await stream.read_some(std::as_writable_bytes(std::span(text)).subspan(have));
-    if (!got || *got == 0) break;
-    have += *got;
-  }
-  text.resize(have);
-  co_return text;
-}
 
 Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address) {
   Destination to;

@@ -35,13 +35,6 @@ Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,
                      OpenObject& from, const Destination& to, CopyTerms terms = {});
 
-/// How long the other target may say nothing while it takes `size` bytes: it syncs what it got
-/// before it answers, to a drive that others may keep busy. Never longer than the relay waits for a
-/// copy.
-[[nodiscard]] http::CallLimits transfer_limits(std::uint64_t size);
-/// The body of an answer behind its head, as far as it comes, at most `bytes_max` of it.
-Task<std::string> read_text(http::ClientStream& stream, std::size_t bytes_max);
-
 /// Whether the object is there now: in this target's index, or as its owner answers. Errors where
 /// that cannot be known, bucket_not_found when the bucket is gone.
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,

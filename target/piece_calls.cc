@@ -6,7 +6,6 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "target/node_call.h"
-#include "target/peer_copy.h"
 #include "target/piece_home.h"
 #include "target/piece_judge.h"
 

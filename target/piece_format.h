@@ -13,6 +13,7 @@
 #include "common/io/object_attribute.h"
 #include "ec/layout.h"
 #include "target/drive/index.h"
+#include "target/open_pieces.h"
 
 namespace tarn::target {
 
@@ -41,8 +42,6 @@ inline constexpr const char* kPieceHavePath = "/v1/internal/pieces/have";
 inline constexpr const char* kPieceAskPath = "/v1/internal/pieces/ask";
 inline constexpr const char* kPieceBadPath = "/v1/internal/pieces/bad";
 
-/// Names an attempt to write a piece; random, never used twice.
-enum class PieceToken : std::uint64_t {};
 [[nodiscard]] PieceToken new_piece_token();
 
 /// By which state of the cluster the caller acts: who is behind it fetches that first.
@@ -92,10 +91,6 @@ struct PieceRead {
 [[nodiscard]] api::Query to_query(const PieceRead& read, const AsOf& as_of);
 [[nodiscard]] Result<PieceRead> piece_read_of(const api::Query& query);
 
-struct PieceDrop {
-  PieceKey key;
-  Generation up_to;
-};
 [[nodiscard]] api::Query to_query(const PieceDrop& drop, const AsOf& as_of);
 [[nodiscard]] Result<PieceDrop> piece_drop_of(const api::Query& query);
 

@@ -8,6 +8,7 @@
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/piece_calls.h"
+#include "target/put_tombstone.h"
 
 namespace tarn::target {
 namespace {

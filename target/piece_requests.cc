@@ -1,10 +1,12 @@
 // Pieces of coded objects that come from, and go to, other targets (piece_format.h).
 
+#include "target/piece_requests.h"
+
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
+#include "target/bodies.h"
 #include "target/drive/block_writer.h"
-#include "target/incoming.h"
 #include "target/piece_home.h"
 #include "target/piece_judge.h"
 #include "target/rebuild_pace.h"

@@ -1,6 +1,8 @@
 // A POST at the target: AIStore's actions on one object.
 
 #include "common/api/action.h"
+#include "target/admission.h"
+#include "target/handlers.h"
 #include "target/incoming.h"
 #include "target/send_on.h"
 

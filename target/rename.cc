@@ -5,9 +5,11 @@
 #include "common/base/fail_point.h"
 #include "common/cluster/state/path_meaning.h"
 #include "common/obs/log.h"
+#include "target/handlers.h"
 #include "target/newest.h"
 #include "target/node_copies.h"
 #include "target/peer_copy.h"
+#include "target/put_tombstone.h"
 
 namespace tarn::target {
 namespace {

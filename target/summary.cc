@@ -10,6 +10,7 @@
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/obs/proc_files.h"
+#include "target/handlers.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

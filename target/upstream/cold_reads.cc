@@ -9,6 +9,7 @@
 #include "target/newest.h"
 #include "target/node.h"
 #include "target/object_fields.h"
+#include "target/put_tombstone.h"
 #include "target/upstream/filling.h"
 
 namespace tarn::target {

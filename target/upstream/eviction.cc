@@ -13,6 +13,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/newest.h"
+#include "target/put_tombstone.h"
 
 namespace tarn::target {
 namespace {

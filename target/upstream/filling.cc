@@ -8,6 +8,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
+#include "target/bodies.h"
 #include "target/incoming.h"
 #include "target/newest.h"
 #include "target/upstream/body.h"

@@ -5,6 +5,7 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/drive/record_fields.h"
+#include "target/put_tombstone.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/filling.h"
 #include "target/upstream/upload.h"

@@ -1,0 +1,72 @@
+#include "target/node.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/mirror_props.h"
+
+namespace tarn::target {
+namespace {
+
+/// How long a write waits for an older owner before its client is told to come again.
+constexpr std::chrono::milliseconds kHandOverMax{3'000};
+constexpr std::chrono::milliseconds kHandOverLook{10};
+
+}  // namespace
+
+ObjectName name_in(const cluster::BucketRecord& bucket, std::string object) {
+  return {bucket.id, bucket.placement_name(object), std::move(object),
+          api::copies_of(bucket.props)};
+}
+
+ObjectName as_of_now(const TargetNode& node, ObjectName name) {
+  const auto state = node.view.state();
+  if (const auto* bucket = state->bmd.find(name.bucket))
+    name.copies = api::copies_of(bucket->props);
+  return name;
+}
+
+Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name) {
+  ObjectRequest out;
+  out.state = node.view.state();
+  const auto* bucket = out.state->bmd.find(name.bucket);
+  if (bucket == nullptr) return fail(Errc::bucket_not_found, "the bucket is gone");
+  out.bucket = *bucket;
+  out.name = std::move(name);
+  return out;
+}
+
+Error object_missing(const ObjectRequest& wanted) {
+  // Its name may have another owner by now, who has taken it.
+  if (wanted.stale_seconds > 0)
+    return {Errc::unavailable, wanted.display() +
+                                   " is not here, but this target has no lease now and "
+                                   "cannot tell that it does not exist"};
+  return {Errc::object_not_found,
+          wanted.display() + " does not exist; PUT makes it (curl -L -T FILE URL, or tarn put)"};
+}
+
+Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out) {
+  using Verdict = OwnedNames::Verdict;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto patience = std::chrono::steady_clock::now() + kHandOverMax;
+  while (true) {
+    if (!node.membership.lease().valid())
+      co_return fail(Errc::unavailable, "this target has no lease now and takes no writes");
+    const Verdict verdict = node.owned.begin(uname, out);
+    if (verdict == Verdict::yes || verdict == Verdict::not_owner) co_return Status();
+    if (std::chrono::steady_clock::now() >= patience)
+      co_return fail(Errc::unavailable,
+                     "the name is being handed over to this target by its former owner; try again");
+    timer.expires_after(kHandOverLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname) {
+  OwnedNames::Write write;
+  CO_TRY_OK(co_await wait_for_turn(node, uname, write));
+  if (!write) co_return fail(Errc::unavailable, "the name has just got another owner; try again");
+  co_return std::move(write);
+}
+
+}  // namespace tarn::target

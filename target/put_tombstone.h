@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "common/api/custom_metadata.h"
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// Tombstones `present` and unlinks its files, durably; the tombstone's generation. `custom`: what
+/// the tombstone notes. The caller holds the name's lock.
+Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wanted,
+                                       std::vector<Located> present, const OwnedNames::Write& write,
+                                       api::CustomMetadata custom);
+/// The same, of a plain delete.
+Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
+                            std::vector<Located> present, const OwnedNames::Write& write);
+
+}  // namespace tarn::target

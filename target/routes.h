@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "target/node.h"
+
+namespace tarn::target {
+
+/// The route tables of the two listeners.
+[[nodiscard]] std::vector<http::Route> public_routes(TargetNode& node);
+[[nodiscard]] std::vector<http::Route> internal_routes(TargetNode& node);
+
+}  // namespace tarn::target
