@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

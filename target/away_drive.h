@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

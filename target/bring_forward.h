@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

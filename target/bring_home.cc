@@ -6,7 +6,7 @@
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/move_copy.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

@@ -17,7 +17,7 @@
 #include "target/away_drive.h"
 #include "target/copy_again.h"
 #include "target/drive_scrub.h"
-#include "target/job_stream.h"
+#include "target/node/job_stream.h"
 #include "target/node_copies.h"
 #include "target/resilver.h"
 #include "target/uncounted_copies.h"

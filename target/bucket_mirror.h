@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/api/copy_counts.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/hash.h"
 #include "ec/decoder.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/slice_set.h"
 
 namespace tarn::target {

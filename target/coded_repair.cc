@@ -13,10 +13,10 @@
 #include "target/commit_again.h"
 #include "target/drive/piece_ids.h"
 #include "target/former_slices.h"
-#include "target/move_pace.h"
 #include "target/newest.h"
+#include "target/node/move_pace.h"
+#include "target/node/rebuild_pace.h"
 #include "target/piece_calls.h"
-#include "target/rebuild_pace.h"
 #include "target/recode.h"
 
 namespace tarn::target {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_lane.h"
 #include "target/repair_plan.h"
 #include "target/restores.h"

@@ -11,8 +11,8 @@
 #include "common/base/gather.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
-#include "target/bodies.h"
 #include "target/drive/piece_ids.h"
+#include "target/node/bodies.h"
 
 namespace tarn::target {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/cluster/place/slice_plan.h"
 #include "ec/encoder.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_lane.h"
 
 namespace tarn::target {

@@ -6,11 +6,11 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
-#include "target/bad_pieces.h"
 #include "target/drive/block_reader.h"
 #include "target/drive_scrub.h"
 #include "target/move_copy.h"
-#include "target/node_call.h"
+#include "target/node/bad_pieces.h"
+#include "target/node/node_call.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

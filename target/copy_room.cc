@@ -9,7 +9,7 @@
 #include "common/base/gather.h"
 #include "target/away_drive.h"
 #include "target/drive/space_rules.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 
 namespace tarn::target {
 namespace {

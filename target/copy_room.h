@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

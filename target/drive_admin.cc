@@ -11,7 +11,7 @@
 #include "common/cluster/state/cluster_file.h"
 #include "common/obs/log.h"
 #include "target/drive/cluster_history.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 namespace {

@@ -18,7 +18,7 @@
 #include "common/io/drive_threads.h"
 #include "common/io/mount_watch.h"
 #include "target/drive_list.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/open_drives.h"
 #include "target/return_budget.h"
 #include "target/store/object_store.h"

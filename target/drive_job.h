@@ -11,7 +11,7 @@
 #include "common/api/bucket_copy.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/job_stream.h"
+#include "target/node/job_stream.h"
 
 namespace tarn::target {
 

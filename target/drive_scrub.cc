@@ -9,10 +9,10 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/all_files.h"
-#include "target/bad_pieces.h"
 #include "target/copy_again.h"
 #include "target/drive/read_through.h"
-#include "target/move_pace.h"
+#include "target/node/bad_pieces.h"
+#include "target/node/move_pace.h"
 
 namespace tarn::target {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "common/obs/metrics.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 
@@ -25,8 +25,8 @@ void note_bad_file(TargetNode& node, const Drive& drive, const ObjectName& name,
 Task<Status> tell_scrub(TargetNode& node, http::Request& request);
 /// POST /v1/internal/scrub {"job":ID}: has each drive in service read all it has from now on, or go
 /// on with that, if it had begun for this job. The answer is lines of api::CopyProgress until it is
-/// done (target/job_stream.h). Who stops it, or goes away, leaves the rest to the scrub that goes
-/// on by itself.
+/// done (target/node/job_stream.h). Who stops it, or goes away, leaves the rest to the scrub that
+/// goes on by itself.
 Task<Status> start_scrub(TargetNode& node, http::Request& request);
 
 /// Gauges: how long ago all of a drive had been read, and what was found bad.

@@ -2,7 +2,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

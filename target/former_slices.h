@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_format.h"
 
 namespace tarn::target {

@@ -12,13 +12,13 @@
 #include "target/away_drive.h"
 #include "target/get_coded.h"
 #include "target/handlers.h"
-#include "target/in_time.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/node/in_time.h"
+#include "target/node/sender.h"
 #include "target/node_copies.h"
 #include "target/object_fields.h"
 #include "target/send_on.h"
-#include "target/sender.h"
 
 namespace tarn::target {
 namespace {

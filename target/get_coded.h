@@ -2,7 +2,7 @@
 
 #include "common/http/exchange.h"
 #include "common/http/message.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -9,7 +9,7 @@
 #include "target/body_checksums.h"
 #include "target/drive/digests.h"
 #include "target/newest.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

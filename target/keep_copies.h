@@ -1,6 +1,6 @@
 #pragma once
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

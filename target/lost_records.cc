@@ -14,10 +14,10 @@
 #include "common/obs/log.h"
 #include "target/away_drive.h"
 #include "target/move_copy.h"
-#include "target/move_pace.h"
-#include "target/node_call.h"
+#include "target/node/move_pace.h"
+#include "target/node/node_call.h"
+#include "target/node/rebuild_pace.h"
 #include "target/node_copies.h"
-#include "target/rebuild_pace.h"
 #include "target/recode.h"
 
 namespace tarn::target {

@@ -58,7 +58,7 @@
 #include "target/lost_records.h"
 #include "target/mountpaths.h"
 #include "target/move_home.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/open_drives.h"
 #include "target/options.h"
 #include "target/piece_home.h"

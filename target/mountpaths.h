@@ -4,7 +4,7 @@
 
 #include "common/http/router.h"
 #include "target/drive_admin.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -10,7 +10,7 @@
 #include "common/base/fail_point.h"
 #include "target/drive/block_reader.h"
 #include "target/move_format.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

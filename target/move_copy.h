@@ -8,7 +8,7 @@
 
 #include "target/drive/toll.h"
 #include "target/move_offer.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

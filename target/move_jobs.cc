@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/obs/log.h"
-#include "target/job_stream.h"
+#include "target/node/job_stream.h"
 #include "target/rebalance.h"
 #include "target/resilver.h"
 

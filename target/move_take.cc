@@ -12,11 +12,11 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/bodies.h"
 #include "target/copy_room.h"
 #include "target/drive/block_writer.h"
 #include "target/move_copy.h"
 #include "target/move_format.h"
+#include "target/node/bodies.h"
 #include "target/node_copies.h"
 #include "target/recode.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/base/gather.h"
-#include "target/retry.h"
+#include "target/node/retry.h"
 
 namespace tarn::target {
 namespace {

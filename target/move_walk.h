@@ -8,8 +8,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/move_progress.h"
-#include "target/move_pace.h"
-#include "target/node.h"
+#include "target/node/move_pace.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

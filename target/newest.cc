@@ -14,7 +14,7 @@
 #include "target/away_drive.h"
 #include "target/bring_home.h"
 #include "target/move_format.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/node_copies.h"
 
 namespace tarn::target {

@@ -24,7 +24,7 @@
 #include "target/move_copy.h"
 #include "target/move_format.h"
 #include "target/newest.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/store/mirror_plan.h"
 
 namespace tarn::target {

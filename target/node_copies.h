@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

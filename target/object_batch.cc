@@ -17,8 +17,8 @@
 #include "common/obs/log.h"
 #include "target/copy_named.h"
 #include "target/incoming.h"
-#include "target/job_stream.h"
 #include "target/newest.h"
+#include "target/node/job_stream.h"
 #include "target/node_copies.h"
 #include "target/put_tombstone.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "common/http/message.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

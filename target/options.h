@@ -12,8 +12,8 @@
 #include "common/cluster/store/etcd_options.h"
 #include "common/http/service_settings.h"
 #include "target/drive/drive.h"
-#include "target/move_limits.h"
-#include "target/scrub_board.h"
+#include "target/node/move_limits.h"
+#include "target/node/scrub_board.h"
 
 namespace tarn::target {
 

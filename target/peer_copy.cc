@@ -16,7 +16,7 @@
 #include "common/cluster/state/client_addresses.h"
 #include "target/away_drive.h"
 #include "target/newest.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
 

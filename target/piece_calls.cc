@@ -5,7 +5,7 @@
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 #include "target/piece_home.h"
 #include "target/piece_judge.h"
 

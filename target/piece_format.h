@@ -13,7 +13,7 @@
 #include "common/io/object_attribute.h"
 #include "ec/layout.h"
 #include "target/drive/index.h"
-#include "target/open_pieces.h"
+#include "target/node/open_pieces.h"
 
 namespace tarn::target {
 

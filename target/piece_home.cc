@@ -8,10 +8,10 @@
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/bad_pieces.h"
 #include "target/drive/space_rules.h"
+#include "target/node/bad_pieces.h"
+#include "target/node/unless_hung.h"
 #include "target/piece_calls.h"
-#include "target/unless_hung.h"
 
 namespace tarn::target {
 namespace {

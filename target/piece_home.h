@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "target/node.h"
-#include "target/open_pieces.h"
+#include "target/node/node.h"
+#include "target/node/open_pieces.h"
 #include "target/piece_format.h"
 #include "target/piece_seen.h"
 

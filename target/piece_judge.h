@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_format.h"
 
 namespace tarn::target {

@@ -11,7 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "ec/stripe.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_calls.h"
 #include "target/piece_home.h"
 

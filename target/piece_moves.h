@@ -4,7 +4,7 @@
 
 #include "common/api/move_progress.h"
 #include "common/cluster/state/state.h"
-#include "target/move_pace.h"
+#include "target/node/move_pace.h"
 #include "target/store/object_store.h"
 
 namespace tarn::target {

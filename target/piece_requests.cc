@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/bodies.h"
 #include "target/drive/block_writer.h"
+#include "target/node/bodies.h"
+#include "target/node/rebuild_pace.h"
+#include "target/node/sender.h"
 #include "target/piece_home.h"
 #include "target/piece_judge.h"
-#include "target/rebuild_pace.h"
-#include "target/sender.h"
 
 namespace tarn::target {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/api/custom_metadata.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -13,9 +13,9 @@
 #include "common/obs/log.h"
 #include "target/move_copy.h"
 #include "target/move_walk.h"
+#include "target/node/retry.h"
 #include "target/node_copies.h"
 #include "target/recode.h"
-#include "target/retry.h"
 
 namespace tarn::target {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/api/move_progress.h"
 #include "common/cluster/place/ownership.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

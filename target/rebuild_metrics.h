@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/obs/metrics.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -8,9 +8,9 @@
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/bodies.h"
 #include "target/coded_write.h"
 #include "target/incoming.h"
+#include "target/node/bodies.h"
 #include "target/node_copies.h"
 #include "target/object_bytes.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/api/bucket_props.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

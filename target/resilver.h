@@ -6,7 +6,7 @@
 
 #include "common/api/move_progress.h"
 #include "common/base/ids.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -5,7 +5,7 @@
 #include "common/api/bucket_copy.h"
 #include "common/obs/log.h"
 #include "target/drive_scrub.h"
-#include "target/job_stream.h"
+#include "target/node/job_stream.h"
 
 namespace tarn::target {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/cluster/node/node_config.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/options.h"
 
 namespace tarn::target {

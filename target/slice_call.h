@@ -9,7 +9,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/slice_source.h"
 
 namespace tarn::target {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "target/drive/toll.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_lane.h"
 
 namespace tarn::target {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ec/decoder.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/slice_call.h"
 #include "target/slice_source.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/buffer_pool.h"
 #include "ec/layout.h"
 #include "target/drive/block_reader.h"
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/piece_calls.h"
 
 namespace tarn::target {

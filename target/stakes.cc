@@ -10,7 +10,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/rebuild_plan.h"
 #include "target/all_files.h"
-#include "target/move_pace.h"
+#include "target/node/move_pace.h"
 
 namespace tarn::target {
 namespace {

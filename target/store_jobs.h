@@ -1,12 +1,12 @@
 #pragma once
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 
 // POST /v1/internal/clean-up and /v1/internal/load-index, {"job":ID,"buckets":[IDS]}: a target's
 // part of AIStore's cleanup-store and load-lom-cache. The answer is lines of api::CopyProgress
-// (target/job_stream.h). Drives that are out of service are left out.
+// (target/node/job_stream.h). Drives that are out of service are left out.
 
 /// Removes, beside all that goes on, files of destroyed buckets, versions that were replaced or
 /// deleted, and uploads that nobody goes on with: what removing them at the time failed for. With

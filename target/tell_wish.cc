@@ -5,7 +5,7 @@
 #include "common/api/status.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 
 namespace tarn::target {
 namespace {

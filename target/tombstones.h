@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "common/base/async.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

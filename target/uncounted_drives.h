@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/api/uncounted.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

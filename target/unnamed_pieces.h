@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <map>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -9,7 +9,7 @@
 
 namespace tarn::proxy {
 
-// Why objects are not made whole, as targets say it (target/wait_reasons.h), for the cluster.
+// Why objects are not made whole, as targets say it (target/node/wait_reasons.h), for the cluster.
 
 /// {"ID":{"down_seconds":N,"out_in_seconds":N}}: for how long each target that is away has been so,
 /// at least, and when it will be out. The primary counts it; {} if that does not answer.

@@ -10,7 +10,7 @@
 
 namespace tarn::proxy {
 
-/// A job that a target does while it is heard (target/job_stream.h).
+/// A job that a target does while it is heard (target/node/job_stream.h).
 struct TargetJob {
   std::string path;   ///< POST begins it, DELETE ?job=ID stops it
   std::string id;     ///< what the target knows it by

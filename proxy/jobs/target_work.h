@@ -15,7 +15,7 @@ namespace tarn::proxy {
 /// What each of some targets has to do for a job.
 struct TargetWork {
   /// On the internal listener: POST begins a part and answers with lines of CopyProgress until it
-  /// has ended (target/job_stream.h), DELETE ?job=ID stops it.
+  /// has ended (target/node/job_stream.h), DELETE ?job=ID stops it.
   std::string path;
   /// Body of the POST; "job" is added, and "again": whether some of it may have been done before.
   nlohmann::json order = nlohmann::json::object();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "target/cold_objects.h"
+#include "target/node/cold_objects.h"
 #include "target/upstream/fill.h"
 #include "target/upstream/upstream.h"
 

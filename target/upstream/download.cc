@@ -12,8 +12,8 @@
 #include "common/api/download_batch.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/job_stream.h"
-#include "target/node.h"
+#include "target/node/job_stream.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 namespace {

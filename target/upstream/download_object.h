@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/api/download.h"
-#include "target/move_limits.h"
-#include "target/node.h"
+#include "target/node/move_limits.h"
+#include "target/node/node.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/upstream/eviction_plan.h"
 
 namespace tarn::target {

@@ -8,9 +8,9 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/away_drive.h"
-#include "target/bodies.h"
 #include "target/incoming.h"
 #include "target/newest.h"
+#include "target/node/bodies.h"
 #include "target/upstream/body.h"
 #include "target/upstream/write_mark.h"
 

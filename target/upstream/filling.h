@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "target/node.h"
+#include "target/node/node.h"
 #include "target/upstream/fill.h"
 #include "target/upstream/upstream.h"
 

@@ -7,7 +7,7 @@
 #include "common/api/list_fields.h"
 #include "common/api/list_page.h"
 #include "common/base/encoding.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 namespace {

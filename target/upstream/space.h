@@ -13,8 +13,8 @@
 
 #include "common/api/bucket_copy.h"
 #include "common/obs/metrics.h"
-#include "target/node.h"
-#include "target/room_maker.h"
+#include "target/node/node.h"
+#include "target/node/room_maker.h"
 #include "target/upstream/eviction.h"
 
 namespace tarn::target {
@@ -71,7 +71,7 @@ class SpaceKeeper final : public RoomMaker {
 /// Routes of the internal listener: a target's part of the job lru (eviction_job.cc).
 ///
 ///   POST   /v1/internal/evict  {"job":ID,"buckets":[IDS],"force":BOOL}: the answer is lines of
-///                              api::CopyProgress (target/job_stream.h). No buckets: all
+///                              api::CopyProgress (target/node/job_stream.h). No buckets: all
 ///   DELETE /v1/internal/evict  job=ID: stops it
 [[nodiscard]] std::vector<http::Route> space_routes(TargetNode& node, SpaceKeeper& keeper);
 

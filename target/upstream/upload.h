@@ -7,8 +7,8 @@
 
 #include "common/base/event.h"
 #include "target/drive/followed_file.h"
+#include "target/node/upstream_writes.h"
 #include "target/upstream/upstream.h"
-#include "target/upstream_writes.h"
 
 namespace tarn::target {
 

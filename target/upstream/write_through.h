@@ -1,10 +1,10 @@
 #pragma once
 
 #include "target/incoming.h"
+#include "target/node/upstream_writes.h"
 #include "target/upstream/fill.h"
 #include "target/upstream/upload.h"
 #include "target/upstream/upstream.h"
-#include "target/upstream_writes.h"
 
 namespace tarn::target {
 

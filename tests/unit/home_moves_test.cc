@@ -1,4 +1,4 @@
-#include "target/home_moves.h"
+#include "target/node/home_moves.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

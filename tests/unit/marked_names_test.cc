@@ -1,4 +1,4 @@
-#include "target/marked_names.h"
+#include "target/node/marked_names.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,11 +4,11 @@
 #include "common/api/move_progress.h"
 #include "target/drive/overflow_mark.h"
 #include "target/move_format.h"
-#include "target/move_limits.h"
 #include "target/move_offer.h"
-#include "target/moves.h"
+#include "target/node/move_limits.h"
+#include "target/node/moves.h"
+#include "target/node/resilver_wish.h"
 #include "target/resilver.h"
-#include "target/resilver_wish.h"
 
 using namespace tarn;
 using namespace tarn::target;

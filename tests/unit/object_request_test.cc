@@ -4,7 +4,7 @@
 #include "common/api/custom_metadata.h"
 #include "common/api/object_query.h"
 #include "target/head_request.h"
-#include "target/open_appends.h"
+#include "target/node/open_appends.h"
 
 namespace tarn {
 namespace {

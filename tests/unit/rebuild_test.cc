@@ -14,8 +14,8 @@
 #include "common/api/rebuild_plan.h"
 #include "proxy/jobs/rebuild_sum.h"
 #include "proxy/jobs/rebuild_waits.h"
-#include "target/move_pace.h"
-#include "target/rebuild_watch.h"
+#include "target/node/move_pace.h"
+#include "target/node/rebuild_watch.h"
 
 using namespace std::chrono_literals;
 

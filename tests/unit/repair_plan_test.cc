@@ -7,9 +7,9 @@
 
 #include "common/api/copy_counts.h"
 #include "common/api/slice_counts.h"
-#include "target/bad_pieces.h"
 #include "target/coded_repair.h"
-#include "target/drives_away.h"
+#include "target/node/bad_pieces.h"
+#include "target/node/drives_away.h"
 #include "target/piece_judge.h"
 #include "target/piece_seen.h"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "target/scrub_state.h"
+#include "target/node/scrub_state.h"
 #include "tests/unit/drive_fixture.h"
 
 using namespace std::chrono_literals;

@@ -8,7 +8,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/cluster/place/ownership.h"
-#include "target/move_limits.h"
+#include "target/node/move_limits.h"
 #include "target/store/name_locks.h"
 
 namespace tarn::target {

@@ -1,4 +1,4 @@
-#include "target/rebuild_watch.h"
+#include "target/node/rebuild_watch.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

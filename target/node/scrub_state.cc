@@ -1,4 +1,4 @@
-#include "target/scrub_state.h"
+#include "target/node/scrub_state.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/gather.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

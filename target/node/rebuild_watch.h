@@ -10,9 +10,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/base/clock.h"
-#include "target/known_losses.h"
-#include "target/recent_rate.h"
-#include "target/wait_reasons.h"
+#include "target/node/known_losses.h"
+#include "target/node/recent_rate.h"
+#include "target/node/wait_reasons.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/resilver_wish.h"
+#include "target/node/resilver_wish.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "target/job_stream.h"
+#include "target/node/job_stream.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/node_call.h"
+#include "target/node/node_call.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "target/node.h"
+#include "target/node/node.h"
 
 #include <boost/asio/steady_timer.hpp>
 

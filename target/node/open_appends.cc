@@ -1,4 +1,4 @@
-#include "target/open_appends.h"
+#include "target/node/open_appends.h"
 
 #include <algorithm>
 #include <utility>

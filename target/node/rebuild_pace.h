@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

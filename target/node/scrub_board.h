@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string>
 
-#include "target/move_limits.h"
-#include "target/scrub_state.h"
+#include "target/node/move_limits.h"
+#include "target/node/scrub_state.h"
 
 namespace tarn::target {
 

@@ -8,7 +8,7 @@
 #include "common/base/error.h"
 #include "common/http/message.h"
 #include "common/io/object_attribute.h"
-#include "target/owned_names.h"
+#include "target/node/owned_names.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/moves.h"
+#include "target/node/moves.h"
 
 #include <utility>
 

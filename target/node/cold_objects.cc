@@ -1,7 +1,7 @@
-#include "target/cold_objects.h"
+#include "target/node/cold_objects.h"
 
 #include "common/api/upstream_props.h"
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/sender.h"
+#include "target/node/sender.h"
 
 #include <algorithm>
 #include <array>

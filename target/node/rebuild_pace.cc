@@ -1,11 +1,11 @@
-#include "target/rebuild_pace.h"
+#include "target/node/rebuild_pace.h"
 
 #include <algorithm>
 
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/move_pace.h"
+#include "target/node/move_pace.h"
 
 namespace tarn::target {
 namespace {

@@ -1,4 +1,4 @@
-#include "target/recent_rate.h"
+#include "target/node/recent_rate.h"
 
 namespace tarn::target {
 namespace {

@@ -1,4 +1,4 @@
-#include "target/move_pace.h"
+#include "target/node/move_pace.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "target/in_time.h"
+#include "target/node/in_time.h"
 
 namespace tarn::target {
 

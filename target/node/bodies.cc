@@ -1,4 +1,4 @@
-#include "target/bodies.h"
+#include "target/node/bodies.h"
 
 #include <cstdint>
 

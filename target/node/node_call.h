@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "target/node.h"
+#include "target/node/node.h"
 
 namespace tarn::target {
 

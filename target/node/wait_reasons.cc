@@ -1,4 +1,4 @@
-#include "target/wait_reasons.h"
+#include "target/node/wait_reasons.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "target/home_moves.h"
+#include "target/node/home_moves.h"
 
 #include <cmath>
 

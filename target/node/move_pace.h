@@ -9,8 +9,8 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/gather.h"
-#include "target/moves.h"
-#include "target/wait_reasons.h"
+#include "target/node/moves.h"
+#include "target/node/wait_reasons.h"
 
 namespace tarn::target {
 

@@ -1,4 +1,4 @@
-#include "target/known_losses.h"
+#include "target/node/known_losses.h"
 
 #include <algorithm>
 

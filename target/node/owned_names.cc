@@ -1,4 +1,4 @@
-#include "target/owned_names.h"
+#include "target/node/owned_names.h"
 
 #include <algorithm>
 
