@@ -5,8 +5,8 @@
 #include "common/cluster/state/bucket_changes.h"
 #include "common/cluster/state/state.h"
 #include "common/http/message.h"
-#include "target/away_drive.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

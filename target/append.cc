@@ -8,8 +8,8 @@
 #include "common/obs/log.h"
 #include "target/handlers.h"
 #include "target/incoming.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -17,11 +17,11 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/copy_named.h"
-#include "target/newest.h"
 #include "target/node/job_stream.h"
 #include "target/node/retry.h"
-#include "target/node_copies.h"
 #include "target/put_tombstone.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -14,14 +14,14 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/copy_again.h"
 #include "target/drive_scrub.h"
 #include "target/node/job_stream.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
+#include "target/replica/uncounted_copies.h"
+#include "target/replica/uncounted_drives.h"
 #include "target/resilver.h"
-#include "target/uncounted_copies.h"
-#include "target/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {

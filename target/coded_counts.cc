@@ -13,8 +13,8 @@
 #include "target/coded_walk.h"
 #include "target/losses_borne.h"
 #include "target/repair_plan.h"
-#include "target/uncounted_copies.h"
-#include "target/uncounted_drives.h"
+#include "target/replica/uncounted_copies.h"
+#include "target/replica/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {

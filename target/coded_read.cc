@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/obs/log.h"
 #include "target/drive/piece_ids.h"
-#include "target/newest.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 namespace {

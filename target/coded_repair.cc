@@ -9,15 +9,15 @@
 #include "common/base/gather.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
-#include "target/commit_again.h"
 #include "target/drive/piece_ids.h"
 #include "target/former_slices.h"
-#include "target/newest.h"
 #include "target/node/move_pace.h"
 #include "target/node/rebuild_pace.h"
 #include "target/piece_calls.h"
 #include "target/recode.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/commit_again.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "common/api/mirror_props.h"
-#include "target/away_drive.h"
+#include "target/replica/away_drive.h"
 
 namespace tarn::target {
 namespace {

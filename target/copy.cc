@@ -4,8 +4,8 @@
 #include "common/obs/log.h"
 #include "target/drive/record_fields.h"
 #include "target/handlers.h"
-#include "target/newest.h"
 #include "target/peer_copy.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 

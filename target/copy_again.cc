@@ -8,10 +8,10 @@
 #include "common/obs/log.h"
 #include "target/drive/block_reader.h"
 #include "target/drive_scrub.h"
-#include "target/move_copy.h"
 #include "target/node/bad_pieces.h"
 #include "target/node/node_call.h"
-#include "target/node_copies.h"
+#include "target/replica/move_copy.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -1,7 +1,7 @@
 #include "target/copy_named.h"
 
 #include "common/api/upstream_props.h"
-#include "target/newest.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 

@@ -9,15 +9,15 @@
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
 #include "target/admission.h"
-#include "target/away_drive.h"
 #include "target/get_coded.h"
 #include "target/handlers.h"
 #include "target/incoming.h"
-#include "target/newest.h"
 #include "target/node/in_time.h"
 #include "target/node/sender.h"
-#include "target/node_copies.h"
 #include "target/object_fields.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

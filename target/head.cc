@@ -7,9 +7,9 @@
 #include "target/drive/record_fields.h"
 #include "target/handlers.h"
 #include "target/head_request.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
 #include "target/object_fields.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

@@ -8,15 +8,15 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/cluster/state/bucket_changes.h"
-#include "target/away_drive.h"
 #include "target/coded_write.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
 #include "target/former_slices.h"
 #include "target/node/bodies.h"
-#include "target/node_copies.h"
 #include "target/object_bytes.h"
 #include "target/recode.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -8,8 +8,8 @@
 #include "common/http/exchange.h"
 #include "target/body_checksums.h"
 #include "target/drive/digests.h"
-#include "target/newest.h"
 #include "target/node/node.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 

@@ -10,7 +10,7 @@
 #include "common/cluster/state/bucket_changes.h"
 #include "target/handlers.h"
 #include "target/list_page.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

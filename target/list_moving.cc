@@ -11,9 +11,9 @@
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "target/list_page.h"
-#include "target/node_copies.h"
-#include "target/uncounted_copies.h"
-#include "target/uncounted_drives.h"
+#include "target/replica/node_copies.h"
+#include "target/replica/uncounted_copies.h"
+#include "target/replica/uncounted_drives.h"
 
 namespace tarn::target {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/base/gather.h"
 #include "common/io/mount_info.h"
 #include "target/drive/record_fields.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

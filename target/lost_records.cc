@@ -12,13 +12,13 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
-#include "target/move_copy.h"
 #include "target/node/move_pace.h"
 #include "target/node/node_call.h"
 #include "target/node/rebuild_pace.h"
-#include "target/node_copies.h"
 #include "target/recode.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/move_copy.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -11,14 +11,14 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
-#include "target/copy_room.h"
 #include "target/drive/block_writer.h"
-#include "target/move_copy.h"
-#include "target/move_format.h"
 #include "target/node/bodies.h"
-#include "target/node_copies.h"
 #include "target/recode.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/copy_room.h"
+#include "target/replica/move_copy.h"
+#include "target/replica/move_format.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -17,10 +17,10 @@
 #include "common/obs/log.h"
 #include "target/copy_named.h"
 #include "target/incoming.h"
-#include "target/newest.h"
 #include "target/node/job_stream.h"
-#include "target/node_copies.h"
 #include "target/put_tombstone.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -4,13 +4,13 @@
 #include "common/api/action.h"
 #include "common/obs/log.h"
 #include "target/admission.h"
-#include "target/bring_home.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
 #include "target/handlers.h"
 #include "target/incoming.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
+#include "target/replica/bring_home.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

@@ -14,11 +14,11 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/cluster/state/client_addresses.h"
-#include "target/away_drive.h"
-#include "target/newest.h"
 #include "target/node/node_call.h"
-#include "target/node_copies.h"
 #include "target/object_bytes.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/base/encoding.h"
 #include "common/base/random.h"
-#include "target/move_format.h"
+#include "target/replica/move_format.h"
 
 namespace tarn::target {
 namespace {

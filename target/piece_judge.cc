@@ -3,12 +3,12 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
-#include "target/commit_again.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
 #include "target/piece_calls.h"
 #include "target/put_tombstone.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/commit_again.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

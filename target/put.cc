@@ -9,12 +9,12 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/admission.h"
-#include "target/away_drive.h"
 #include "target/coded_write.h"
 #include "target/handlers.h"
 #include "target/incoming.h"
 #include "target/node/bodies.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

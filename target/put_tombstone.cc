@@ -1,8 +1,8 @@
 #include "target/put_tombstone.h"
 
-#include "target/away_drive.h"
 #include "target/former_slices.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 

@@ -7,12 +7,12 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/coded_write.h"
 #include "target/incoming.h"
 #include "target/node/bodies.h"
-#include "target/node_copies.h"
 #include "target/object_bytes.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -6,10 +6,10 @@
 #include "common/cluster/state/path_meaning.h"
 #include "common/obs/log.h"
 #include "target/handlers.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
 #include "target/peer_copy.h"
 #include "target/put_tombstone.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

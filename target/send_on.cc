@@ -5,7 +5,7 @@
 #include "common/api/request_path.h"
 #include "common/base/encoding.h"
 #include "common/cluster/state/client_addresses.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

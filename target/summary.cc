@@ -11,7 +11,7 @@
 #include "common/base/gather.h"
 #include "common/obs/proc_files.h"
 #include "target/handlers.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -11,14 +11,14 @@
 #include "common/base/gather.h"
 #include "common/base/random.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/copy_named.h"
 #include "target/drive/block_writer.h"
 #include "target/incoming.h"
-#include "target/newest.h"
 #include "target/node/bodies.h"
-#include "target/node_copies.h"
 #include "target/put_tombstone.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 #include "target/upstream/body.h"
 
 namespace tarn::target {

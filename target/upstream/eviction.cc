@@ -12,8 +12,8 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/newest.h"
 #include "target/put_tombstone.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 namespace {

@@ -7,10 +7,10 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/incoming.h"
-#include "target/newest.h"
 #include "target/node/bodies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
 #include "target/upstream/body.h"
 #include "target/upstream/write_mark.h"
 

@@ -8,8 +8,8 @@
 
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/drive/space_rules.h"
+#include "target/replica/away_drive.h"
 
 namespace tarn::target {
 namespace {

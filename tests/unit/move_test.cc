@@ -3,11 +3,11 @@
 
 #include "common/api/move_progress.h"
 #include "target/drive/overflow_mark.h"
-#include "target/move_format.h"
-#include "target/move_offer.h"
 #include "target/node/move_limits.h"
 #include "target/node/moves.h"
 #include "target/node/resilver_wish.h"
+#include "target/replica/move_format.h"
+#include "target/replica/move_offer.h"
 #include "target/resilver.h"
 
 using namespace tarn;

@@ -1,4 +1,4 @@
-#include "target/uncounted_copies.h"
+#include "target/replica/uncounted_copies.h"
 
 #include "common/api/upstream_props.h"
 

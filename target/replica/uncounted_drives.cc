@@ -1,4 +1,4 @@
-#include "target/uncounted_drives.h"
+#include "target/replica/uncounted_drives.h"
 
 #include <algorithm>
 #include <set>

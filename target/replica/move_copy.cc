@@ -1,4 +1,4 @@
-#include "target/move_copy.h"
+#include "target/replica/move_copy.h"
 
 #include <array>
 
@@ -9,9 +9,9 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "target/drive/block_reader.h"
-#include "target/move_format.h"
 #include "target/node/node_call.h"
-#include "target/node_copies.h"
+#include "target/replica/move_format.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -2,7 +2,7 @@
 // past sets, which answer only when they act on the same map and nothing of the name is on its way
 // to their drives.
 
-#include "target/newest.h"
+#include "target/replica/newest.h"
 
 #include <algorithm>
 
@@ -11,11 +11,11 @@
 
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
-#include "target/away_drive.h"
-#include "target/bring_home.h"
-#include "target/move_format.h"
 #include "target/node/node_call.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/bring_home.h"
+#include "target/replica/move_format.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

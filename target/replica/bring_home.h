@@ -1,6 +1,6 @@
 #pragma once
 
-#include "target/newest.h"
+#include "target/replica/newest.h"
 
 namespace tarn::target {
 

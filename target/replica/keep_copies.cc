@@ -1,10 +1,10 @@
-#include "target/keep_copies.h"
+#include "target/replica/keep_copies.h"
 
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/event.h"
 #include "common/obs/log.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

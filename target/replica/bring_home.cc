@@ -1,13 +1,13 @@
-#include "target/bring_home.h"
+#include "target/replica/bring_home.h"
 
 #include <utility>
 
 #include "common/api/status.h"
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
-#include "target/move_copy.h"
 #include "target/node/node_call.h"
-#include "target/node_copies.h"
+#include "target/replica/move_copy.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

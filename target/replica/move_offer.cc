@@ -1,4 +1,4 @@
-#include "target/move_offer.h"
+#include "target/replica/move_offer.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,11 +1,11 @@
-#include "target/away_drive.h"
+#include "target/replica/away_drive.h"
 
 #include <algorithm>
 
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -1,7 +1,7 @@
 // Copies on nodes: the owner's way of a new version to all homes, and how a home finds out whether
 // what it holds is what all have.
 
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 #include <algorithm>
 #include <set>
@@ -17,14 +17,14 @@
 #include "common/base/gather.h"
 #include "common/base/hash.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
-#include "target/bring_forward.h"
-#include "target/copy_room.h"
 #include "target/drive/block_reader.h"
-#include "target/move_copy.h"
-#include "target/move_format.h"
-#include "target/newest.h"
 #include "target/node/node_call.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/bring_forward.h"
+#include "target/replica/copy_room.h"
+#include "target/replica/move_copy.h"
+#include "target/replica/move_format.h"
+#include "target/replica/newest.h"
 #include "target/store/mirror_plan.h"
 
 namespace tarn::target {

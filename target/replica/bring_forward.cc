@@ -1,10 +1,10 @@
-#include "target/bring_forward.h"
+#include "target/replica/bring_forward.h"
 
 #include "common/base/fail_point.h"
-#include "target/bring_home.h"
-#include "target/commit_again.h"
-#include "target/newest.h"
-#include "target/node_copies.h"
+#include "target/replica/bring_home.h"
+#include "target/replica/commit_again.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

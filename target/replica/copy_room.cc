@@ -1,4 +1,4 @@
-#include "target/copy_room.h"
+#include "target/replica/copy_room.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
-#include "target/away_drive.h"
 #include "target/drive/space_rules.h"
 #include "target/node/node_call.h"
+#include "target/replica/away_drive.h"
 
 namespace tarn::target {
 namespace {

@@ -1,10 +1,10 @@
-#include "target/commit_again.h"
+#include "target/replica/commit_again.h"
 
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/away_drive.h"
 #include "target/drive/block_writer.h"
-#include "target/node_copies.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -1,4 +1,4 @@
-#include "target/tombstones.h"
+#include "target/replica/tombstones.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "common/cluster/place/hrw.h"
 #include "common/obs/log.h"
-#include "target/node_copies.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "target/drive/toll.h"
-#include "target/move_offer.h"
 #include "target/node/node.h"
+#include "target/replica/move_offer.h"
 
 namespace tarn::target {
 
