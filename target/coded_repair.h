@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "target/coded/piece_lane.h"
 #include "target/node/node.h"
-#include "target/piece_lane.h"
 #include "target/repair_plan.h"
 #include "target/restores.h"
 

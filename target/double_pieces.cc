@@ -13,8 +13,8 @@
 #include "common/api/coding_props.h"
 #include "common/base/event.h"
 #include "common/obs/log.h"
+#include "target/coded/piece_home.h"
 #include "target/node/rebuild_pace.h"
-#include "target/piece_home.h"
 
 namespace tarn::target {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
-#include "target/coded_read.h"
+#include "target/coded/coded_read.h"
+#include "target/coded/piece_home.h"
 #include "target/coded_repair.h"
 #include "target/drive/piece_ids.h"
 #include "target/node/bodies.h"
 #include "target/node/in_time.h"
 #include "target/node/sender.h"
-#include "target/piece_home.h"
 
 namespace tarn::target {
 namespace {

@@ -11,9 +11,9 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/coded/piece_home.h"
 #include "target/coded_repair.h"
 #include "target/coded_walk.h"
-#include "target/piece_home.h"
 #include "target/repair_queue.h"
 #include "target/unnamed_pieces.h"
 

@@ -4,8 +4,8 @@
 
 #include "common/base/event.h"
 #include "common/base/gather.h"
+#include "target/coded/piece_home.h"
 #include "target/coded_repair.h"
-#include "target/piece_home.h"
 
 namespace tarn::target {
 namespace {

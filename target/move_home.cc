@@ -8,7 +8,7 @@
 #include "common/base/gather.h"
 #include "common/cluster/state/member_change.h"
 #include "common/obs/log.h"
-#include "target/piece_home.h"
+#include "target/coded/piece_home.h"
 #include "target/rebalance.h"
 
 namespace tarn::target {

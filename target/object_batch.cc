@@ -15,10 +15,10 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/coded/put_tombstone.h"
 #include "target/copy_named.h"
 #include "target/incoming.h"
 #include "target/node/job_stream.h"
-#include "target/put_tombstone.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/admission.h"
-#include "target/coded_write.h"
+#include "target/coded/coded_write.h"
 #include "target/handlers.h"
 #include "target/incoming.h"
 #include "target/node/bodies.h"

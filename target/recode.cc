@@ -7,10 +7,10 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
-#include "target/coded_write.h"
+#include "target/coded/coded_write.h"
+#include "target/coded/object_bytes.h"
 #include "target/incoming.h"
 #include "target/node/bodies.h"
-#include "target/object_bytes.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/node_copies.h"
 

@@ -5,9 +5,9 @@
 #include "common/base/fail_point.h"
 #include "common/cluster/state/path_meaning.h"
 #include "common/obs/log.h"
+#include "target/coded/put_tombstone.h"
 #include "target/handlers.h"
 #include "target/peer_copy.h"
-#include "target/put_tombstone.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 

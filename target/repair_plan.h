@@ -9,8 +9,8 @@
 
 #include "common/cluster/place/node_set.h"
 #include "common/io/object_attribute.h"
-#include "target/piece_format.h"
-#include "target/slice_remake.h"
+#include "target/coded/piece_format.h"
+#include "target/coded/slice_remake.h"
 
 namespace tarn::target {
 

@@ -2,6 +2,7 @@
 
 #include "target/bucket_copy.h"
 #include "target/bucket_mirror.h"
+#include "target/coded/piece_requests.h"
 #include "target/coded_counts.h"
 #include "target/copy_again.h"
 #include "target/drive_scrub.h"
@@ -15,7 +16,6 @@
 #include "target/node/job_stream.h"
 #include "target/node/rebuild_pace.h"
 #include "target/object_batch.h"
-#include "target/piece_requests.h"
 #include "target/replica/bring_home.h"
 #include "target/replica/copy_room.h"
 #include "target/replica/newest.h"

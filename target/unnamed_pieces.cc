@@ -4,8 +4,8 @@
 
 #include "common/api/coding_props.h"
 #include "common/obs/log.h"
-#include "target/piece_calls.h"
-#include "target/piece_home.h"
+#include "target/coded/piece_calls.h"
+#include "target/coded/piece_home.h"
 
 namespace tarn::target {
 namespace {

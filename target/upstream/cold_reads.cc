@@ -5,10 +5,10 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/http/error_response.h"
+#include "target/coded/put_tombstone.h"
 #include "target/drive/record_fields.h"
 #include "target/node/node.h"
 #include "target/object_fields.h"
-#include "target/put_tombstone.h"
 #include "target/replica/newest.h"
 #include "target/upstream/filling.h"
 

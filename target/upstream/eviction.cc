@@ -12,7 +12,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/put_tombstone.h"
+#include "target/coded/put_tombstone.h"
 #include "target/replica/newest.h"
 
 namespace tarn::target {

@@ -59,7 +59,7 @@ def words_of(path):
 
 def modules_since(commit):
     """The deep tests that concern what has changed since `commit`: changed modules, and those whose name shares a word
-    with a changed source (target/coded_write.cc: test_coded_writes, test_coded_steps)."""
+    with a changed source (target/coded/coded_write.cc: test_coded_writes, test_coded_steps)."""
     changed = suites.git("diff", "--name-only", commit)
     if changed.returncode != 0:
         raise runner.StepFailed(changed.stderr.strip())

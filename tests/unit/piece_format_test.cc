@@ -1,4 +1,4 @@
-#include "target/piece_format.h"
+#include "target/coded/piece_format.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,11 +7,11 @@
 
 #include "common/api/copy_counts.h"
 #include "common/api/slice_counts.h"
+#include "target/coded/piece_judge.h"
+#include "target/coded/piece_seen.h"
 #include "target/coded_repair.h"
 #include "target/node/bad_pieces.h"
 #include "target/node/drives_away.h"
-#include "target/piece_judge.h"
-#include "target/piece_seen.h"
 
 using namespace tarn;
 using namespace tarn::target;

@@ -1,4 +1,4 @@
-#include "target/slice_call.h"
+#include "target/coded/slice_call.h"
 
 #include <vector>
 

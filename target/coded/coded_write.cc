@@ -1,0 +1,271 @@
+// What happens to the bytes of a coded object: they are encoded as they come, and each slice goes
+// to its home by a lane of its own. What follows when all is written: coded_seal.cc.
+
+#include "target/coded/coded_write.h"
+
+#include <algorithm>
+
+#include "common/api/coding_props.h"
+#include "common/base/check.h"
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/cluster/place/slice_plan.h"
+#include "common/obs/log.h"
+#include "target/drive/piece_ids.h"
+#include "target/node/bodies.h"
+
+namespace tarn::target {
+namespace {
+
+using Opened = Result<std::shared_ptr<PieceLane>>;
+
+}  // namespace
+
+CodedWrite::CodedWrite(TargetNode& node, ObjectName name, const Terms& terms, ec::SetId set,
+                       ec::Encoder encoder)
+    : node_(node),
+      name_(std::move(name)),
+      terms_(terms),
+      set_(set),
+      encoder_(std::move(encoder)),
+      lanes_(terms.geometry.pieces()),
+      sealed_(terms.geometry.pieces()) {}
+
+CodedWrite::~CodedWrite() {
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    if (lanes_[i] != nullptr && sealed_[i].empty()) lanes_[i]->give_up();
+  if (whole_ != nullptr && whole_sealed_.empty()) whole_->give_up();
+}
+
+Task<Result<std::unique_ptr<CodedWrite>>> CodedWrite::begin(TargetNode& node, ObjectName name,
+                                                            const Terms& terms,
+                                                            std::optional<std::uint64_t> length) {
+  const ec::SetId set = ec::new_set_id();
+  CO_TRY(auto encoder, ec::Encoder::of(terms.geometry, set, true, !terms.owner_only));
+  std::unique_ptr<CodedWrite> write(
+      new CodedWrite(node, std::move(name), terms, set, std::move(encoder)));
+  CO_TRY_OK(co_await write->open_lanes(length));
+  co_return write;
+}
+
+/// Where each slice shall be, when those are not asked that have refused.
+std::vector<cluster::SlicePlace> CodedWrite::plan() {
+  const auto state = node_.view.state();
+  std::vector<std::string> homes(lanes_.size());
+  for (const std::size_t i : good()) homes[i] = lanes_[i]->home();
+  cluster::SliceNeeds needs;
+  needs.name_digest = cluster::placement_digest(name_.uname);
+  needs.slices = lanes_.size();
+  needs.after_owner = terms_.whole;
+  if (!good().empty()) needs.homes = homes;
+  needs.good = good().bits();
+  needs.takes = [&](const std::string& id) {
+    return !refused_.contains(id) && (id == node_.id || state->live.contains(id));
+  };
+  const auto standing = cluster::standing_members(*state->ownership->map);
+  auto places = plan_slices(standing, needs);
+  degraded_ = stands_worse(standing, needs, places);
+  return places;
+}
+
+Task<void> CodedWrite::open_whole(std::optional<std::uint64_t> length) {
+  PieceWrite write;
+  write.token = new_piece_token();
+  write.key = {name_.bucket, name_.object, ec::raw(set_), io::kWhole};
+  write.geometry = terms_.geometry;
+  write.bytes = length;
+  auto opened = co_await PieceLane::open(node_, node_.id, std::move(write));
+  if (opened)
+    whole_ = std::move(*opened);
+  else
+    last_ = opened.error();
+}
+
+/// Until each slice has a home, or nobody is left who takes one.
+Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
+  std::optional<std::uint64_t> bytes;
+  if (length) {
+    CO_TRY(const auto layout, ec::Layout::of(terms_.geometry, *length));
+    bytes = layout.blocks_bytes();
+  }
+  if (with_whole()) co_await open_whole(length);
+  if (terms_.owner_only) co_return enough();
+  while (true) {
+    const auto places = plan();
+    std::vector<Task<Opened>> openings;
+    std::vector<std::size_t> slices;
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      if (lanes_[i] != nullptr || places[i].id.empty()) continue;
+      PieceWrite write;
+      write.token = new_piece_token();
+      write.key = {name_.bucket, name_.object, ec::raw(set_), static_cast<std::uint8_t>(i)};
+      write.geometry = terms_.geometry;
+      write.rank = places[i].rank;
+      write.bytes = bytes;
+      slices.push_back(i);
+      openings.push_back(PieceLane::open(node_, places[i].id, std::move(write)));
+    }
+    if (openings.empty()) co_return enough();
+    const auto opened = co_await gather(std::move(openings));
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      if (opened[i]) {
+        lanes_[slices[i]] = *opened[i];
+        continue;
+      }
+      refused_.insert(places[slices[i]].id);
+      last_ = opened[i].error();
+    }
+  }
+}
+
+ec::PieceSet CodedWrite::good() const {
+  ec::PieceSet out;
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    if (lanes_[i] != nullptr && !lanes_[i]->failed()) out.insert(i);
+  return out;
+}
+
+std::size_t CodedWrite::wanted() const {
+  return terms_.owner_only ? 1 : lanes_.size() + (terms_.whole ? 1 : 0);
+}
+
+/// How many pieces are acknowledged: with k of them the first loss would be one of the object.
+std::size_t CodedWrite::needed() const {
+  if (terms_.strict || terms_.owner_only) return wanted();
+  return terms_.geometry.k + (SAFETY("safety.enough_slices") ? 1 : 0);
+}
+
+Status CodedWrite::enough() const {
+  const std::size_t there = good().size() + (whole_is_good() ? 1 : 0);
+  const bool stands_well = !terms_.strict || !degraded_;
+  if (there >= needed() && stands_well) return {};
+  const bool full = last_.code == Errc::no_space;
+  if (!stands_well && there >= needed())
+    return fail(Errc::unavailable,
+                "the pieces of {} would lie on fewer targets than they shall (durability: strict)",
+                name_.object);
+  return fail(full ? Errc::no_space : Errc::unavailable,
+              "{} of the {} pieces of {} have a home, {} are needed; the last that took none: {}",
+              there, wanted(), name_.object, needed(), last_.message);
+}
+
+/// What is missing is made out of the others at the end, if there are enough of them, and targets
+/// that take it.
+Status CodedWrite::can_go_on() {
+  const Status now = enough();
+  if (now || terms_.owner_only || good().size() < terms_.geometry.k) return now;
+  const auto places = plan();
+  const auto have_place = static_cast<std::size_t>(std::count_if(
+      places.begin(), places.end(), [](const auto& each) { return !each.id.empty(); }));
+  if (have_place + (whole_is_good() ? 1 : 0) >= needed()) return {};
+  return now;
+}
+
+Task<Status> CodedWrite::filled(std::size_t bytes) {
+  encoder_.filled(bytes);
+  if (!encoder_.ready()) co_return Status();
+  co_return co_await send(encoder_.take());
+}
+
+Task<Status> CodedWrite::send(ec::Stripe stripe) {
+  const auto shared = std::make_shared<const ec::Stripe>(std::move(stripe));
+  bool any_failed = false;
+  for (const std::size_t i : good()) {
+    const Status pushed = co_await lanes_[i]->push(shared, shared->block(i));
+    if (pushed) continue;
+    any_failed = true;
+    last_ = pushed.error();
+    refused_.insert(lanes_[i]->home());
+    obs::log("target").warn("slice left out of a write object={} slice={} home={} err={}",
+                            name_.object, i, lanes_[i]->home(), last_.message);
+  }
+  if (whole_is_good()) {
+    co_await send_whole(shared);
+    any_failed = any_failed || !whole_is_good();
+  }
+  if (any_failed) co_return can_go_on();
+  co_return Status();
+}
+
+/// The object's own bytes are the units of the data blocks.
+Task<void> CodedWrite::send_whole(std::shared_ptr<const ec::Stripe> stripe) {
+  const std::size_t unit = stripe->used_bytes() - ec::kFooterBytes;
+  std::uint64_t rest = encoder_.object_bytes() - stripe->number() * terms_.geometry.stripe_bytes();
+  for (std::size_t i = 0; i < terms_.geometry.k && rest > 0; ++i) {
+    const auto bytes = stripe->block(i).first(std::min<std::uint64_t>(unit, rest));
+    rest -= bytes.size();
+    const Status pushed = co_await whole_->push(stripe, bytes);
+    if (pushed) continue;
+    last_ = pushed.error();
+    obs::log("target").warn("whole left out of a write object={} err={}", name_.object,
+                            last_.message);
+    co_return;
+  }
+}
+
+Task<Status> CodedWrite::end() {
+  if (auto last = encoder_.finish()) CO_TRY_OK(co_await send(std::move(*last)));
+  for (const std::size_t i : good()) {
+    const Status ended = co_await lanes_[i]->finish();
+    if (ended) continue;
+    last_ = ended.error();
+    refused_.insert(lanes_[i]->home());
+  }
+  if (whole_is_good())
+    if (const Status ended = co_await whole_->finish(); !ended) last_ = ended.error();
+  co_return can_go_on();
+}
+
+io::Coding CodedWrite::planned(const Generation& written) const {
+  std::vector<std::string> homes(lanes_.size());
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    if (lanes_[i] != nullptr) homes[i] = lanes_[i]->home();
+  return coding(written, homes, whole_is_good() ? node_.id : "");
+}
+
+io::Coding CodedWrite::coding(const Generation& written, const std::vector<std::string>& homes,
+                              const std::string& whole) const {
+  io::Coding out;
+  out.layout = terms_.whole ? io::Coding::Layout::whole : io::Coding::Layout::striped;
+  out.k = static_cast<std::uint8_t>(terms_.geometry.k);
+  out.m = static_cast<std::uint8_t>(terms_.geometry.m);
+  out.block_bytes = static_cast<std::uint32_t>(terms_.geometry.block_bytes);
+  out.set = ec::raw(set_);
+  out.written = written;
+  out.homes = homes;
+  out.whole = whole;
+  return out;
+}
+
+Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const ObjectRequest& wanted,
+                                                      std::optional<std::uint64_t> length) {
+  const auto coding = api::coding_of(wanted.bucket.props);
+  TARN_CHECK(coding.has_value());
+  CodedWrite::Terms terms;
+  terms.geometry = {coding->k, coding->m};
+  terms.whole = coding->whole;
+  terms.owner_only = wanted.bucket.props.durability == cluster::Durability::owner;
+  terms.strict = wanted.bucket.props.durability == cluster::Durability::strict;
+  co_return co_await CodedWrite::begin(node, wanted.name, terms, length);
+}
+
+Task<Result<std::unique_ptr<CodedWrite>>> encode_file(TargetNode& node, const ObjectRequest& wanted,
+                                                      WorkFile& file, std::uint64_t size,
+                                                      std::uint64_t xxh64) {
+  CO_TRY_OK(check_memory());
+  CO_TRY(auto coded, co_await begin_coded(node, wanted, size));
+  for (std::uint64_t at = 0; at < size;) {
+    const auto room = coded->room();
+    const auto next = room.first(std::min<std::uint64_t>(room.size(), size - at));
+    CO_TRY_OK(co_await file.drive().read_back(file, next, at));
+    at += next.size();
+    CO_TRY_OK(co_await coded->filled(next.size()));
+  }
+  CO_TRY_OK(co_await coded->end());
+  if (coded->xxh64() != xxh64)
+    co_return fail(Errc::corrupt, "drive {} gives back other bytes than were written",
+                   file.drive().path());
+  co_return coded;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/cluster/place/slice_plan.h"
+#include "ec/encoder.h"
+#include "target/coded/piece_lane.h"
+#include "target/node/node.h"
+
+namespace tarn::target {
+
+/// A new version of a coded object on its way: bytes come in, slices go to their homes while they
+/// come, and nothing of it counts before a record names them (docs/decisions/019, "A write"). For
+/// one coroutine; its end gives up what was not sealed.
+class CodedWrite {
+ public:
+  struct Terms {
+    ec::Geometry geometry;
+    bool whole = false;       ///< this target keeps the object as it is, too
+    bool owner_only = false;  ///< nothing but the whole, so far, whatever the layout
+    bool strict = false;      ///< all slices, on as many targets as a full cluster has, or none
+  };
+  /// Finds a home for each piece. `length`: of the object, if that is known. unavailable, or
+  /// no_space, when there are fewer than k + 1, or `strict` wants more.
+  static Task<Result<std::unique_ptr<CodedWrite>>> begin(TargetNode& node, ObjectName name,
+                                                         const Terms& terms,
+                                                         std::optional<std::uint64_t> length);
+  ~CodedWrite();
+  CodedWrite(const CodedWrite&) = delete;
+  CodedWrite& operator=(const CodedWrite&) = delete;
+
+  /// Where the next bytes belong: never empty.
+  [[nodiscard]] std::span<std::byte> room() { return encoder_.room(); }
+  /// The first `bytes` of room() are there. Waits for homes that are behind; one that fails is left
+  /// out, and replaced by seal(). unavailable when fewer than k are left, or when it is clear that
+  /// seal() will not find k + 1.
+  Task<Status> filled(std::size_t bytes);
+  /// The object ends here. Errors as filled().
+  Task<Status> end();
+
+  [[nodiscard]] std::uint64_t size() const { return encoder_.object_bytes(); }
+  [[nodiscard]] std::uint64_t xxh64() const { return encoder_.xxh64(); }
+
+  /// The coding that seal() will give, when all goes well, for a record of this generation.
+  [[nodiscard]] io::Coding planned(const Generation& written) const;
+  /// Makes pieces of what was written, durably, for the version that `object` is: its generation,
+  /// size, checksum and time. What no home has is made anew at others, out of the rest. The coding
+  /// that names all that is sealed. Under the name's lock. After an error nothing may name any of
+  /// it, and it goes.
+  Task<Result<io::Coding>> seal(const io::ObjectAttribute& object);
+  /// Homes that failed while they sealed a slice may have it all the same, and no record names it
+  /// there: it goes. When the record of generation `up_to` is complete, or there will be none.
+  void drop_unsure(const asio::any_io_executor& executor, Generation up_to);
+  /// After seal(): whether repair has something to add.
+  [[nodiscard]] bool incomplete() const {
+    return degraded_ || terms_.owner_only || !refused_.empty();
+  }
+  /// After seal(): whether losses that the code could bear otherwise may be too many.
+  [[nodiscard]] bool degraded() const { return degraded_; }
+
+ private:
+  CodedWrite(TargetNode& node, ObjectName name, const Terms& terms, ec::SetId set,
+             ec::Encoder encoder);
+  Task<Status> open_lanes(std::optional<std::uint64_t> length);
+  Task<void> open_whole(std::optional<std::uint64_t> length);
+  Task<void> send_whole(std::shared_ptr<const ec::Stripe> stripe);
+  [[nodiscard]] std::vector<cluster::SlicePlace> plan();
+  Task<Status> send(ec::Stripe stripe);
+  [[nodiscard]] std::size_t needed() const;
+  Status enough() const;
+  Status can_go_on();
+  [[nodiscard]] ec::PieceSet good() const;
+  [[nodiscard]] bool with_whole() const { return terms_.whole || terms_.owner_only; }
+  [[nodiscard]] std::size_t wanted() const;
+  [[nodiscard]] bool whole_is_good() const { return whole_ != nullptr && !whole_->failed(); }
+  Task<void> seal_lanes(const io::ObjectAttribute& object);
+  Task<void> replace(const io::ObjectAttribute& object);
+  Task<void> take_back(Generation up_to);
+  [[nodiscard]] PieceKey key_of(std::uint8_t index) const {
+    return {name_.bucket, name_.object, ec::raw(set_), index};
+  }
+  [[nodiscard]] io::Coding coding(const Generation& written, const std::vector<std::string>& homes,
+                                  const std::string& whole) const;
+
+  TargetNode& node_;
+  const ObjectName name_;
+  const Terms terms_;
+  const ec::SetId set_;
+  ec::Encoder encoder_;
+  std::vector<std::shared_ptr<PieceLane>> lanes_;             // by index; null: nobody takes it
+  std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
+  std::shared_ptr<PieceLane> whole_;                          // null: there is none, or it failed
+  std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // home and index
+  std::string whole_sealed_;                                  // where; empty: nowhere
+  std::set<std::string> refused_;  // targets that failed, or took no more
+  Error last_;                     // why the last of them did
+  bool degraded_ = false;          // as the last plan would have it
+};
+
+/// CodedWrite::begin() as the bucket of `wanted`, which is coded, wants it.
+Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const ObjectRequest& wanted,
+                                                      std::optional<std::uint64_t> length);
+/// The same with all that a work file, which nobody has published, holds. corrupt when its drive
+/// gives back something else than was written.
+Task<Result<std::unique_ptr<CodedWrite>>> encode_file(TargetNode& node, const ObjectRequest& wanted,
+                                                      WorkFile& file, std::uint64_t size,
+                                                      std::uint64_t xxh64);
+
+}  // namespace tarn::target

@@ -1,0 +1,57 @@
+#include "target/coded/former_slices.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/fail_point.h"
+#include "target/coded/piece_calls.h"
+#include "target/coded/piece_home.h"
+
+namespace tarn::target {
+namespace {
+
+/// A home that has not heard after a minute asks when the map has changed, or within a day.
+constexpr std::chrono::seconds kPauseFirst{1};
+constexpr std::chrono::seconds kPauseLast{32};
+
+bool former_slices_names(const io::ObjectRecord& record, std::uint64_t set, std::size_t slice,
+                         const std::string& home) {
+  return record.coding && record.coding->set == set && record.coding->homes[slice] == home;
+}
+
+/// Until it has heard, or it is time to leave it to the homes that ask.
+Task<void> drop_patiently(TargetNode& node, std::string home, PieceDrop order) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (auto pause = kPauseFirst; pause <= kPauseLast; pause *= 2) {
+    const Status told = co_await drop_at(node, home, order);
+    if (told) co_return;
+    timer.expires_after(pause);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace
+
+void drop_there(TargetNode& node, const asio::any_io_executor& executor, std::string home,
+                PieceDrop order) {
+  if (home == node.id)
+    drop_piece_later(node, std::move(order));
+  else if (!home.empty())
+    node.aside.spawn(executor, "drop of a piece",
+                     drop_patiently(node, std::move(home), std::move(order)));
+}
+
+void drop_former(TargetNode& node, const asio::any_io_executor& executor, const ObjectName& name,
+                 const io::Coding& former, const io::ObjectRecord& now) {
+  const auto drop_at_home = [&](const std::string& home, std::uint8_t index) {
+    drop_there(node, executor, home,
+               {{name.bucket, name.object, former.set, index}, now.generation});
+  };
+  for (std::size_t i = 0; i < former.homes.size(); ++i)
+    if (!former_slices_names(now, former.set, i, former.homes[i]))
+      drop_at_home(former.homes[i], static_cast<std::uint8_t>(i));
+  const bool same_whole =
+      now.coding && now.coding->set == former.set && now.coding->whole == former.whole;
+  if (!same_whole) drop_at_home(former.whole, io::kWhole);
+}
+
+}  // namespace tarn::target

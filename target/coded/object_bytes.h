@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "target/coded/coded_read.h"
+#include "target/coded/whole_source.h"
+#include "target/drive/block_reader.h"
+
+namespace tarn::target {
+
+/// An object's bytes from the first to the last, for those who copy it, whether it lies here or is
+/// coded and comes from its slices, or from its whole as long as there are too few of these. For
+/// one coroutine, which must not be ended while next() runs.
+class ObjectBytes {
+ public:
+  /// `object`, which must be held by a shared_ptr, is what `name` has here.
+  ObjectBytes(TargetNode& node, const ObjectName& name, OpenObject& object);
+
+  /// The next bytes, into `into`, which has room for kBlockBytes; how many, 0 at the end. Errors as
+  /// BlockReader::next() and CodedReader::next().
+  Task<Result<std::size_t>> next(std::span<std::byte> into);
+
+ private:
+  Task<Result<std::size_t>> next_decoded(std::span<std::byte> into);
+  Task<Result<std::size_t>> next_of_whole(std::span<std::byte> into);
+
+  /// A whole that is read, wherever it is.
+  struct Whole {
+    TargetNode& node;
+    PieceKey key;
+    std::string home;
+    std::uint64_t bytes;
+    std::uint64_t xxh64;
+    std::unique_ptr<WholeSource> source = nullptr;  // null: not opened yet
+    Xxh64Stream seen = {};
+  };
+  std::optional<Whole> whole_;
+  std::optional<BlockReader> blocks_;
+  std::optional<CodedReader> coded_;
+  std::span<const std::span<const std::byte>> parts_;  // of the coded object, not yet given
+  std::size_t in_part_ = 0;                            // bytes of the first that were
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,120 @@
+#include "target/coded/piece_judge.h"
+
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/coded/piece_calls.h"
+#include "target/coded/put_tombstone.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/commit_again.h"
+#include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
+
+namespace tarn::target {
+namespace {
+
+using Verdict = PieceVerdict;
+
+bool piece_judge_names(const io::ObjectRecord& record, const PieceKey& key,
+                       const std::string& home) {
+  if (!record.coding || record.coding->set != key.set) return false;
+  if (key.index == io::kWhole) return record.coding->whole == home;
+  return key.index < record.coding->homes.size() && record.coding->homes[key.index] == home;
+}
+
+/// Asks everybody. When it is so, they may be all that is left of a version whose record is lost.
+Task<bool> may_be_the_last(TargetNode& node, const PieceKey& key, std::size_t k) {
+  std::vector<PieceKey> keys(ec::kPiecesMax, key);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i].index = static_cast<std::uint8_t>(i);
+  keys.push_back(key);
+  keys.back().index = io::kWhole;
+  const auto state = node.view.state();
+  std::vector<Task<std::vector<PieceSeen>>> asked;
+  for (const auto& [id, member] : state->map.nodes)
+    if (member.role == cluster::Role::target) asked.push_back(states_at(node, id, keys));
+  LeftOfSet left;
+  for (const auto& seen : co_await gather(std::move(asked)))
+    for (std::size_t i = 0; i < seen.size(); ++i) left.add(keys[i].index, seen[i].state);
+  co_return left.may_be_the_object(k);
+}
+
+/// Nothing was ever known of the object here, or that has been forgotten: from now on it is known
+/// not to be there.
+Task<Result<Generation>> note_absence(TargetNode& node, const ObjectRequest& wanted,
+                                      const OwnedNames::Write& write) {
+  CO_TRY_OK(co_await delete_present(node, wanted, {}, write));
+  CO_TRY(const auto found, co_await find_here(node, wanted.name));
+  if (found.empty()) co_return fail(Errc::unavailable, "the note of its end is not here");
+  co_return found.front().record.generation;
+}
+
+/// Behind the name's lock nothing of it is on its way.
+Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& wanted,
+                                     const std::string& home, const HeldPiece& piece) {
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
+  CO_TRY(Newest newest, co_await find_newest(node, wanted));
+  if (newest.holder != nullptr) co_return Verdict{};  // it comes here first
+  if (newest.record && piece_judge_names(*newest.record, piece.key, home))
+    co_return Verdict{Verdict::Kind::keep};
+  if (newest.record && newest.record->generation >= piece.generation)
+    co_return Verdict{Verdict::Kind::drop, newest.record->generation};
+  CO_FAIL_POINT("judge.before_bump");
+  if (!newest.record) {
+    const bool last = co_await may_be_the_last(node, piece.key, piece.k);
+    if (last && SAFETY("safety.judge_last")) co_return Verdict{};
+    CO_TRY(const Generation absent, co_await note_absence(node, wanted, write));
+    co_return Verdict{Verdict::Kind::drop, absent};
+  }
+  if (!SAFETY("safety.judge_bump")) co_return Verdict{Verdict::Kind::drop, piece.generation};
+  CO_TRY(const Generation generation, generation_above(node, wanted, write, *newest.record));
+  CO_TRY_OK(co_await commit_again(node, wanted, write, std::move(newest.here), generation));
+  co_return Verdict{Verdict::Kind::drop, generation};
+}
+
+Task<Result<Verdict>> judge_one(TargetNode& node, const std::string& home, const HeldPiece& piece) {
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(piece.key.bucket);
+  if (bucket == nullptr) co_return fail(Errc::bucket_not_found, "the bucket is gone");
+  const ObjectName name = name_in(*bucket, piece.key.name);
+  const auto digest = cluster::placement_digest(name.uname);
+  if (cluster::writer_of(*state->ownership->map, digest) != node.id) co_return Verdict{};
+  // Most are needed, and that needs no lock.
+  CO_TRY(const auto here, co_await find_here(node, name));
+  if (!here.empty() && unsettled_by(here.front().record).empty() &&
+      piece_judge_names(here.front().record, piece.key, home))
+    co_return Verdict{Verdict::Kind::keep};
+  CO_TRY(const ObjectRequest wanted, request_of(node, name));
+  co_return co_await judge_with_all(node, wanted, home, piece);
+}
+
+}  // namespace
+
+void LeftOfSet::add(std::size_t index, PieceState state) {
+  waits_ = waits_ || state == PieceState::waiting;
+  if (state != PieceState::good) return;
+  if (index == io::kWhole)
+    whole_ = true;
+  else
+    slices_.insert(index);
+}
+
+bool LeftOfSet::may_be_the_object(std::size_t k) const {
+  return waits_ || whole_ || slices_.size() >= k;
+}
+
+Task<std::vector<PieceVerdict>> judge(TargetNode& node, std::string home,
+                                      std::vector<HeldPiece> pieces) {
+  std::vector<PieceVerdict> out;
+  for (const HeldPiece& piece : pieces) {
+    const auto verdict = co_await judge_one(node, home, piece);
+    out.push_back(verdict ? *verdict : Verdict{});
+    if (verdict) continue;
+    obs::log("repair").debug("piece not judged object={} piece={} err={}", piece.key.name,
+                             piece.key.index, verdict.error().message);
+  }
+  co_return out;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,173 @@
+#include "target/coded/piece_lane.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "target/coded/slice_orders.h"
+#include "target/drive/block_writer.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::chrono::milliseconds kPieceLaneDriveLookEvery{250};
+
+}  // namespace
+
+/// Of a whole a stripe comes as k units.
+PieceLane::PieceLane(TargetNode& node, std::string home, PieceWrite write,
+                     asio::any_io_executor executor)
+    : node_(node),
+      home_(std::move(home)),
+      write_(std::move(write)),
+      changed_(executor),
+      queued_max_(kQueuedMax * (is_whole() ? write_.geometry.k : 1)) {}
+
+Task<Result<std::shared_ptr<PieceLane>>> PieceLane::open(TargetNode& node, std::string home,
+                                                         PieceWrite write) {
+  const auto executor = co_await asio::this_coro::executor;
+  std::shared_ptr<PieceLane> lane(new PieceLane(node, std::move(home), std::move(write), executor));
+  if (lane->home_ == node.id) {
+    CO_TRY(auto piece, co_await begin_piece(node, lane->write_));
+    lane->drive_ = node.store.drive_at(piece->file().drive().path());
+    lane->start(executor, std::nullopt, std::move(piece));
+  } else {
+    CO_TRY(auto upload, co_await PieceUpload::open(node, lane->home_, lane->write_));
+    lane->start(executor, std::move(upload), nullptr);
+  }
+  co_return lane;
+}
+
+void PieceLane::start(asio::any_io_executor executor, std::optional<PieceUpload> upload,
+                      std::unique_ptr<NewPiece> piece) {
+  Task<Status> work = upload ? carry(std::move(*upload)) : store(std::move(piece));
+  done_ =
+      !node_.aside.spawn(std::move(executor), "piece", run(shared_from_this(), std::move(work)));
+  if (done_) fail_with({Errc::unavailable, "this target is about to end"});
+}
+
+Task<void> PieceLane::run(std::shared_ptr<PieceLane> self, Task<Status> work) {
+  const Status carried = co_await std::move(work);
+  if (!carried) self->fail_with(carried.error());
+  self->done_ = true;
+  self->queue_.clear();
+  self->changed_.cancel();
+}
+
+/// The first error stays.
+void PieceLane::fail_with(Error error) {
+  if (status_) status_ = fail(std::move(error));
+}
+
+/// False: nothing changed by then.
+Task<bool> PieceLane::wait(std::chrono::steady_clock::time_point until) {
+  changed_.expires_at(until);
+  const auto [cancelled] = co_await changed_.async_wait(kTuple);
+  co_return cancelled.failed();
+}
+
+Task<Status> PieceLane::push(std::shared_ptr<const void> holder, std::span<const std::byte> bytes) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (status_ && !has_room()) {
+    const bool changed = co_await wait(until);
+    if (!changed)
+      fail_with({Errc::timeout,
+                 fmt::format("target t[{}] takes nothing more of piece {}", home_, index())});
+  }
+  if (!status_) co_return status_;
+  queue_.push_back({std::move(holder), bytes});
+  changed_.cancel();
+  co_return Status();
+}
+
+/// The next bytes that are to go there; nothing: there are no more.
+Task<Result<std::optional<PieceLane::Bytes>>> PieceLane::next() {
+  while (queue_.empty() && !ended_ && status_)
+    static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
+  if (!status_) co_return fail(status_.error());
+  if (queue_.empty()) co_return std::nullopt;
+  Bytes bytes = std::move(queue_.front());
+  queue_.pop_front();
+  changed_.cancel();
+  co_return std::optional(std::move(bytes));
+}
+
+Task<Status> PieceLane::carry(PieceUpload upload) {
+  while (true) {
+    CO_TRY(const auto bytes, co_await next());
+    if (!bytes) co_return co_await upload.finish();
+    CO_TRY_OK(co_await upload.write(bytes->span));
+  }
+}
+
+Task<Status> PieceLane::store(std::unique_ptr<NewPiece> piece) {
+  WrittenPiece written;
+  if (is_whole()) written.digests.emplace();
+  std::optional<Bytes> kept;  // did not fit into the last buffer
+  const auto fill = [&](std::span<std::byte> room) -> Task<Result<std::size_t>> {
+    std::size_t have = 0;
+    while (true) {
+      if (!kept) {
+        CO_TRY(kept, co_await next());
+      }
+      if (!kept || kept->span.size() > room.size() - have) break;
+      std::memcpy(room.data() + have, kept->span.data(), kept->span.size());
+      have += kept->span.size();
+      kept.reset();
+    }
+    if (written.digests) written.digests->update(room.first(have));
+    co_return have;
+  };
+  CO_TRY(written.bytes, co_await write_from(piece->file(), 0, fill));
+  written.piece = std::move(piece);
+  co_return keep_piece(node_, write_.token, std::move(written));
+}
+
+Task<Status> PieceLane::finish() {
+  ended_ = true;
+  changed_.cancel();
+  while (!done_ && status_) {
+    if (drive_ == nullptr) {
+      static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));
+      continue;
+    }
+    // A write that has begun on a drive that hangs gives no answer.
+    if (const Status usable = drive_->usable(); !usable) {
+      fail_with(usable.error());
+      continue;
+    }
+    static_cast<void>(co_await wait(std::chrono::steady_clock::now() + kPieceLaneDriveLookEvery));
+  }
+  co_return status_;
+}
+
+Task<Status> PieceLane::seal(const io::ObjectAttribute& object, Generation written,
+                             Generation named_by, bool anew) {
+  const ec::SliceId slice{ec::SetId(write_.key.set), write_.geometry, write_.key.index};
+  CO_TRY(auto order, seal_order(object, slice, written, named_by, write_.token));
+  order.anew = anew;
+  const bool here = home_ == node_.id;
+  const Status sealed = here ? co_await seal_piece(node_, std::move(order))
+                             : co_await seal_at(node_, home_, std::move(order));
+  if (!sealed) fail_with(sealed.error());
+  co_return sealed;
+}
+
+Task<void> PieceLane::abandon(std::shared_ptr<PieceLane> self) {
+  if (self->home_ == self->node_.id) {
+    static_cast<void>(self->node_.open_pieces.take(self->token()));
+  } else {
+    static_cast<void>(co_await abandon_at(self->node_, self->home_, self->token()));
+  }
+}
+
+void PieceLane::give_up() {
+  if (done_ && status_) {
+    // All of it is there: it would go by itself, somewhat later.
+    node_.aside.spawn(changed_.get_executor(), "drop of a piece", abandon(shared_from_this()));
+    return;
+  }
+  fail_with({Errc::cancelled, "the object is not wanted any more"});
+  changed_.cancel();
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "target/coded/slice_source.h"
+#include "target/node/node.h"
+
+namespace tarn::target {
+
+/// The next blocks of one slice on their way. Who waits for them may stop to: what is under way
+/// then goes on by itself, since a drive that hangs cannot be interrupted, and ends with its drive
+/// or its connection. For one event loop.
+struct SliceCall {
+  std::string home;
+  PieceKey key;
+  ec::Layout layout;    ///< of the object
+  ec::Stripes rest;     ///< that may be asked for yet, when the slice is to be opened
+  ec::Stripes missing;  ///< that are asked for now
+  ReadFor purpose;
+  bool unless_slow;  ///< timeout when the slice is on a slow drive
+  /// Null: it is to be opened first. The caller's again behind a good result.
+  std::unique_ptr<SliceSource> source;
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration took{};
+  std::optional<Status> result = {};  ///< none: under way
+};
+
+/// Starts it, as one of TargetNode::aside. `bell` is cancelled when it has a result.
+void start(TargetNode& node, std::shared_ptr<SliceCall> call,
+           std::shared_ptr<asio::steady_timer> bell);
+
+/// After what time a slice is late, so that another one is asked for in its place
+/// (docs/reliability.md C11): 4 times what half of the others took, and no less than kLateAtLeast;
+/// kLateAlone while fewer than half of all `asked` have come. `took` is put in order. Pure.
+[[nodiscard]] std::chrono::steady_clock::duration late_after(
+    std::span<std::chrono::steady_clock::duration> took, std::size_t asked);
+inline constexpr std::chrono::milliseconds kLateAtLeast{500};
+inline constexpr std::chrono::milliseconds kLateAlone{2'000};
+
+}  // namespace tarn::target

@@ -1,0 +1,201 @@
+#include "target/coded/slice_set.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/coded/piece_home.h"
+
+namespace tarn::target {
+namespace {
+
+/// The slices that somebody who answers may have.
+ec::PieceSet slices_of_the_living(const TargetNode& node, const io::Coding& coding) {
+  const auto state = node.view.state();
+  ec::PieceSet out;
+  for (std::size_t i = 0; i < coding.homes.size(); ++i) {
+    const std::string& home = coding.homes[i];
+    if (!home.empty() && (home == node.id || state->live.contains(home))) out.insert(i);
+  }
+  return out;
+}
+
+}  // namespace
+
+Task<Status> SliceSet::fill(ec::StripeReader& into) {
+  if (!bell_) bell_ = std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor);
+  while (true) {
+    CO_TRY_OK(choose());
+    co_await bring(into.stripe());
+    const Status added = add_to(into);
+    if (added) co_return Status();
+  }
+}
+
+Status SliceSet::choose() {
+  const std::size_t k = layout_.geometry().k;
+  const ec::PieceSet alive = slices_of_the_living(node_, coding_) - left_out_;
+  auto chosen = ec::slices_to_read(alive - late_, wanted_, k);
+  if (!chosen) {
+    late_ = {};  // better late than never
+    slow_too_ = true;
+    chosen = ec::slices_to_read(alive, wanted_, k);
+  }
+  if (!chosen)
+    return fail(Errc::unavailable,
+                "{} of the {} slices of {} can be had now, {} are needed; try again", alive.size(),
+                layout_.geometry().pieces(), name_.object, k);
+  chosen_ = *chosen;
+  return {};
+}
+
+void SliceSet::leave_out(std::size_t slice, const Error& why) {
+  left_out_.insert(slice);
+  fetched_.erase(slice);
+  sources_[slice].reset();
+  if (why.code == Errc::corrupt) bad_.insert(slice);
+  if (why.code == Errc::corrupt || why.code == Errc::object_not_found) gone_.insert(slice);
+  if (coding_.homes[slice] == node_.id)
+    note_if_bad(node_, {name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)},
+                why);
+  obs::log("target").warn("slice left out by a reader object={} slice={} home={} err={}",
+                          name_.object, slice, coding_.homes[slice], why.message);
+}
+
+bool SliceSet::move_to(io::Coding coding) {
+  bool any = false;
+  for (std::size_t slice = 0; slice < coding.homes.size(); ++slice) {
+    const std::string& home = coding.homes[slice];
+    if (home.empty() || home == coding_.homes[slice]) continue;
+    // One that is open where it was is read on from there.
+    left_out_.erase(slice);
+    late_.erase(slice);
+    gone_.erase(slice);
+    any = true;
+  }
+  coding_ = std::move(coding);
+  return any;
+}
+
+bool SliceSet::lost() const {
+  const auto state = node_.view.state();
+  // Slices are made of the whole again, where that is.
+  if (coding_.whole != node_.id && state->map.find(coding_.whole) != nullptr) return false;
+  std::size_t left = 0;
+  for (std::size_t slice = 0; slice < coding_.homes.size(); ++slice) {
+    const std::string& home = coding_.homes[slice];
+    if (!home.empty() && !gone_.contains(slice) && state->map.find(home) != nullptr) ++left;
+  }
+  return left < layout_.geometry().k;
+}
+
+void SliceSet::next_batch(std::uint64_t stripe) {
+  if (stripe < batch_.first || stripe - batch_.first >= batch_.count) {
+    batch_ = {stripe, std::min(end_ - stripe, SliceSource::blocks_at_once(layout_))};
+    fetched_ = {};
+    took_.clear();
+  }
+  for (std::size_t slice = 0; slice < sources_.size(); ++slice) {
+    if (chosen_.contains(slice)) continue;
+    calls_[slice].reset();
+    // Who is passed over would give blocks of before when it is chosen again.
+    if (!fetched_.contains(slice)) sources_[slice].reset();
+  }
+}
+
+/// For the next blocks of all chosen slices that do not have them.
+void SliceSet::start_calls(std::uint64_t stripe) {
+  const ec::Stripes rest{stripe, end_ - stripe};
+  // One that is opened inside of a batch begins there.
+  const ec::Stripes missing{stripe, batch_.first + batch_.count - stripe};
+  for (const std::size_t slice : chosen_ - fetched_) {
+    if (calls_[slice]) continue;
+    PieceKey key{name_.bucket, name_.object, coding_.set, static_cast<std::uint8_t>(slice)};
+    calls_[slice] = std::make_shared<SliceCall>(SliceCall{.home = coding_.homes[slice],
+                                                          .key = std::move(key),
+                                                          .layout = layout_,
+                                                          .rest = rest,
+                                                          .missing = missing,
+                                                          .purpose = purpose_,
+                                                          .unless_slow = !slow_too_,
+                                                          .source = std::move(sources_[slice])});
+    start(node_, calls_[slice], bell_);
+  }
+}
+
+/// Takes what has come. False: a slice failed, and was left out, or is on a slow drive.
+bool SliceSet::collect() {
+  bool good = true;
+  for (const std::size_t slice : chosen_ - fetched_) {
+    const auto call = calls_[slice];
+    if (!call || !call->result) continue;
+    calls_[slice].reset();
+    if (*call->result) {
+      sources_[slice] = std::move(call->source);
+      fetched_.insert(slice);
+      took_.push_back(call->took);
+    } else if (call->unless_slow && call->result->error().code == Errc::timeout) {
+      late_.insert(slice);
+      good = false;
+    } else {
+      leave_out(slice, call->result->error());
+      good = false;
+    }
+  }
+  return good;
+}
+
+/// Of those that are waited for, whom to pass over: as long as there are enough without them.
+ec::PieceSet SliceSet::late(ec::PieceSet waiting) {
+  const auto after = late_after(took_, chosen_.size());
+  const auto now = std::chrono::steady_clock::now();
+  ec::PieceSet others = slices_of_the_living(node_, coding_) - left_out_ - late_;
+  ec::PieceSet out;
+  if (!SAFETY("safety.pass_over_late")) return out;
+  for (const std::size_t slice : waiting) {
+    others.erase(slice);
+    if (others.size() < layout_.geometry().k) break;
+    if (now - calls_[slice]->begun >= after)
+      out.insert(slice);
+    else
+      others.insert(slice);
+  }
+  return out;
+}
+
+/// Brings the next blocks of the chosen slices, until all are there, or one of these is to be
+/// replaced.
+Task<void> SliceSet::bring(std::uint64_t stripe) {
+  constexpr auto kLookEvery = std::chrono::milliseconds(100);
+  next_batch(stripe);
+  start_calls(stripe);
+  while (true) {
+    const bool good = collect();
+    const ec::PieceSet waiting = chosen_ - fetched_;
+    if (!good || waiting.empty()) co_return;
+    const ec::PieceSet passed = late(waiting);
+    for (const std::size_t slice : passed) {
+      late_.insert(slice);
+      obs::log("target").warn("slice is late, a reader takes another object={} slice={} home={}",
+                              name_.object, slice, coding_.homes[slice]);
+    }
+    if (!passed.empty()) co_return;
+    bell_->expires_after(kLookEvery);
+    co_await bell_->async_wait(kTuple);
+  }
+}
+
+/// Not all of them: then one more was left out.
+Status SliceSet::add_to(ec::StripeReader& into) {
+  for (const std::size_t slice : chosen_ - into.have()) {
+    if (!fetched_.contains(slice)) return fail(Errc::corrupt, "slice {} was not read", slice);
+    const Status added = into.add(slice, sources_[slice]->block(into.stripe()));
+    if (added) continue;
+    leave_out(slice, added.error());
+    return added;
+  }
+  return {};
+}
+
+}  // namespace tarn::target

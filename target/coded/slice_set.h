@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ec/decoder.h"
+#include "target/coded/slice_call.h"
+#include "target/coded/slice_source.h"
+#include "target/node/node.h"
+
+namespace tarn::target {
+
+/// The slices of one object that are read at the same time, stripe by stripe: k of them, or those
+/// that are wanted. One whose home fails, or that gives what was not stored, is left out, and
+/// another one takes its place from that stripe on; one that is late (late_after()), or on a drive
+/// known to be slow, is passed over in the same way while there is another one. For one coroutine;
+/// `node` must outlive it.
+class SliceSet {
+ public:
+  /// `coding`: who has them. `wanted`: if all of these are there they are enough (ec/code.h).
+  SliceSet(TargetNode& node, ObjectName name, io::Coding coding, const ec::Layout& layout,
+           ec::Stripes stripes, ec::PieceSet wanted, ReadFor purpose = ReadFor::client)
+      : node_(node),
+        name_(std::move(name)),
+        coding_(std::move(coding)),
+        layout_(layout),
+        end_(stripes.first + stripes.count),
+        wanted_(wanted),
+        purpose_(purpose) {}
+
+  /// Adds to `into` the blocks of its present stripe, as many as are needed. Stripes in their
+  /// order. They stay until the stripe after is asked for. unavailable when fewer than k slices are
+  /// left.
+  Task<Status> fill(ec::StripeReader& into);
+  /// After an error of fill(): the same slices as a newer record has them. Those that have other
+  /// homes there are tried again, there; whether there are any.
+  bool move_to(io::Coding coding);
+  /// Whether fewer than k would be left even if all homes that are away came back: the others said
+  /// that they do not have theirs, or have something else, or are no members any more.
+  [[nodiscard]] bool lost() const;
+  /// Which slices gave something else than was stored.
+  [[nodiscard]] ec::PieceSet bad() const { return bad_; }
+
+ private:
+  Status choose();
+  void next_batch(std::uint64_t stripe);
+  Task<void> bring(std::uint64_t stripe);
+  void start_calls(std::uint64_t stripe);
+  bool collect();
+  [[nodiscard]] ec::PieceSet late(ec::PieceSet waiting);
+  Status add_to(ec::StripeReader& into);
+  void leave_out(std::size_t slice, const Error& why);
+
+  TargetNode& node_;
+  const ObjectName name_;
+  io::Coding coding_;
+  const ec::Layout layout_;
+  const std::uint64_t end_;  // behind the last stripe
+  const ec::PieceSet wanted_;
+  const ReadFor purpose_;
+  std::array<std::unique_ptr<SliceSource>, ec::kPiecesMax> sources_;
+  ec::PieceSet chosen_;
+  std::array<std::shared_ptr<SliceCall>, ec::kPiecesMax> calls_;  // of chosen ones, under way
+  std::shared_ptr<asio::steady_timer> bell_;                      // rung by these
+  std::vector<std::chrono::steady_clock::duration> took_;         // of those of `batch_`
+  ec::PieceSet left_out_;
+  ec::PieceSet late_;      // passed over, as long as there are others
+  bool slow_too_ = false;  // there are no others
+  ec::PieceSet bad_;
+  ec::PieceSet gone_;     // not at their homes, which said so, or bad there
+  ec::PieceSet fetched_;  // have the blocks of `batch_`
+  ec::Stripes batch_;
+};
+
+}  // namespace tarn::target

@@ -1,0 +1,28 @@
+#include "target/coded/whole_source.h"
+
+#include <algorithm>
+
+namespace tarn::target {
+
+Task<Result<std::unique_ptr<WholeSource>>> WholeSource::open(TargetNode& node, std::string home,
+                                                             PieceKey key, std::uint64_t bytes) {
+  std::unique_ptr<WholeSource> source(new WholeSource(bytes));
+  if (home == node.id) {
+    CO_TRY(source->object_, co_await node.store.pieces().open(std::move(key)));
+    source->blocks_.emplace(*source->object_);
+  } else {
+    CO_TRY(source->download_,
+           co_await PieceDownload::open(node, std::move(home), {std::move(key), {0, bytes}}));
+  }
+  co_return std::move(source);
+}
+
+Task<Result<std::size_t>> WholeSource::next(std::span<std::byte> into) {
+  if (blocks_) co_return co_await blocks_->next(into);
+  const auto part = into.first(std::min<std::uint64_t>(into.size(), rest_));
+  if (!part.empty()) CO_TRY_OK(co_await download_->read(part));
+  rest_ -= part.size();
+  co_return part.size();
+}
+
+}  // namespace tarn::target

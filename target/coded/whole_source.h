@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "target/coded/piece_calls.h"
+#include "target/drive/block_reader.h"
+
+namespace tarn::target {
+
+/// Bytes of the whole of an object, in order, from its home: this target or another one. Compared
+/// with what was stored there; what the network did to them since is the caller's to see. For one
+/// coroutine.
+class WholeSource {
+ public:
+  /// `bytes`: of the object. Errors as PiecesHere::open() and PieceDownload::open().
+  static Task<Result<std::unique_ptr<WholeSource>>> open(TargetNode& node, std::string home,
+                                                         PieceKey key, std::uint64_t bytes);
+
+  /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were given.
+  Task<Result<std::size_t>> next(std::span<std::byte> into);
+
+ private:
+  explicit WholeSource(std::uint64_t bytes) : rest_(bytes) {}
+
+  std::shared_ptr<OpenObject> object_;  // here
+  std::optional<BlockReader> blocks_;
+  std::optional<PieceDownload> download_;  // elsewhere
+  std::uint64_t rest_;
+};
+
+}  // namespace tarn::target
