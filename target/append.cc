@@ -6,8 +6,8 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/commit/incoming.h"
 #include "target/handlers.h"
-#include "target/incoming.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 

@@ -2,9 +2,9 @@
 // request to the owner of the source. The answer says what was copied.
 
 #include "common/obs/log.h"
+#include "target/commit/peer_copy.h"
 #include "target/drive/record_fields.h"
 #include "target/handlers.h"
-#include "target/peer_copy.h"
 #include "target/replica/newest.h"
 
 namespace tarn::target {

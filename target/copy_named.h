@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/api/bucket_copy.h"
-#include "target/peer_copy.h"
+#include "target/commit/peer_copy.h"
 
 namespace tarn::target {
 

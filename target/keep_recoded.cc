@@ -11,8 +11,8 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/commit/recode.h"
 #include "target/node/job_stream.h"
-#include "target/recode.h"
 
 namespace tarn::target {
 namespace {

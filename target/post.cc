@@ -2,8 +2,8 @@
 
 #include "common/api/action.h"
 #include "target/admission.h"
+#include "target/commit/incoming.h"
 #include "target/handlers.h"
-#include "target/incoming.h"
 #include "target/send_on.h"
 
 namespace tarn::target {

@@ -11,9 +11,9 @@
 #include "common/base/gather.h"
 #include "common/cluster/place/rebalance_plan.h"
 #include "common/obs/log.h"
+#include "target/commit/recode.h"
 #include "target/move_walk.h"
 #include "target/node/retry.h"
-#include "target/recode.h"
 #include "target/replica/move_copy.h"
 #include "target/replica/node_copies.h"
 

@@ -6,8 +6,8 @@
 #include "common/cluster/state/path_meaning.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
+#include "target/commit/peer_copy.h"
 #include "target/handlers.h"
-#include "target/peer_copy.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 

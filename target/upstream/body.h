@@ -8,7 +8,7 @@
 
 #include "common/base/buffer_pool.h"
 #include "common/base/event.h"
-#include "target/body_checksums.h"
+#include "target/commit/body_checksums.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {

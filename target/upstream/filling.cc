@@ -7,7 +7,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/incoming.h"
+#include "target/commit/incoming.h"
 #include "target/node/bodies.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/newest.h"

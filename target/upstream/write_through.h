@@ -1,6 +1,6 @@
 #pragma once
 
-#include "target/incoming.h"
+#include "target/commit/incoming.h"
 #include "target/node/upstream_writes.h"
 #include "target/upstream/fill.h"
 #include "target/upstream/upload.h"

@@ -40,7 +40,8 @@ const std::map<std::string, Rows> kRooms{
     {"common/cluster", {{"place"}, {"store"}, {"state"}, {"node"}, {"admin"}}},
     {"cli", {{"base"}, {"transfer"}, {"shards", "drives", "tools"}, {"commands"}, {""}}},
     {"proxy", {{"core"}, {"watch"}, {"object"}, {"list"}, {"jobs"}, {"bucket"}, {"admin"}, {""}}},
-    {"target", {{"drive"}, {"store"}, {"node"}, {"replica"}, {"coded"}, {""}, {"upstream"}}},
+    {"target",
+     {{"drive"}, {"store"}, {"node"}, {"replica"}, {"coded"}, {"commit"}, {""}, {"upstream"}}},
 };
 
 std::string folder_of(const std::string& path) {

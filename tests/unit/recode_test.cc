@@ -1,4 +1,4 @@
-#include "target/recode.h"
+#include "target/commit/recode.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

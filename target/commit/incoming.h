@@ -6,7 +6,7 @@
 
 #include "common/api/custom_metadata.h"
 #include "common/http/exchange.h"
-#include "target/body_checksums.h"
+#include "target/commit/body_checksums.h"
 #include "target/drive/digests.h"
 #include "target/node/node.h"
 #include "target/replica/newest.h"

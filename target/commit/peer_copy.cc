@@ -1,7 +1,7 @@
 // Copies of whole objects, within this target and to another one. Two targets meet here as a proxy
 // and a target do: by a signed PUT on the public listener, checksum and metadata in its head.
 
-#include "target/peer_copy.h"
+#include "target/commit/peer_copy.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "target/body_checksums.h"
+#include "target/commit/body_checksums.h"
 
 #include <algorithm>
 #include <optional>

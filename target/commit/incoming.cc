@@ -1,4 +1,4 @@
-#include "target/incoming.h"
+#include "target/commit/incoming.h"
 
 #include <array>
 
@@ -11,10 +11,10 @@
 #include "target/coded/coded_write.h"
 #include "target/coded/former_slices.h"
 #include "target/coded/object_bytes.h"
+#include "target/commit/recode.h"
 #include "target/drive/block_writer.h"
 #include "target/drive/record_fields.h"
 #include "target/node/bodies.h"
-#include "target/recode.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/node_copies.h"
 

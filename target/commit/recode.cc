@@ -1,4 +1,4 @@
-#include "target/recode.h"
+#include "target/commit/recode.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "common/obs/log.h"
 #include "target/coded/coded_write.h"
 #include "target/coded/object_bytes.h"
-#include "target/incoming.h"
+#include "target/commit/incoming.h"
 #include "target/node/bodies.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/node_copies.h"

@@ -3,7 +3,7 @@
 #include <stop_token>
 
 #include "common/api/object_query.h"
-#include "target/incoming.h"
+#include "target/commit/incoming.h"
 
 namespace tarn::target {
 
