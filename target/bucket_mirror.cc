@@ -14,14 +14,14 @@
 #include "common/base/event.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "target/copy_again.h"
-#include "target/drive_scrub.h"
 #include "target/node/job_stream.h"
+#include "target/rebalance/resilver.h"
+#include "target/repair/copy_again.h"
+#include "target/repair/drive_scrub.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/node_copies.h"
 #include "target/replica/uncounted_copies.h"
 #include "target/replica/uncounted_drives.h"
-#include "target/resilver.h"
 
 namespace tarn::target {
 namespace {

@@ -7,11 +7,11 @@
 #include "common/obs/log.h"
 #include "target/coded/coded_read.h"
 #include "target/coded/piece_home.h"
-#include "target/coded_repair.h"
 #include "target/drive/piece_ids.h"
 #include "target/node/bodies.h"
 #include "target/node/in_time.h"
 #include "target/node/sender.h"
+#include "target/repair/coded_repair.h"
 
 namespace tarn::target {
 namespace {

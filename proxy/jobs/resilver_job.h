@@ -9,7 +9,7 @@
 namespace tarn::proxy {
 
 /// Begins a job that moves what lies on a wrong drive of target `node` to the right one
-/// (target/resilver.h); its id. invalid_argument for a node that is no target.
+/// (target/rebalance/resilver.h); its id. invalid_argument for a node that is no target.
 Task<Result<std::string>> start_resilver(const Services& services, std::string node);
 /// POST /v1/internal/resilver?node=&job=: target `node` wants such a job, of that id. Again the
 /// same is fine, also when it has ended; 409 while another one runs there.

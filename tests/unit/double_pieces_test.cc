@@ -1,6 +1,6 @@
 // Pieces that lie on several drives of a target: how they are found, and which of them stays.
 
-#include "target/double_pieces.h"
+#include "target/repair/double_pieces.h"
 
 #include <filesystem>
 #include <fstream>

@@ -41,7 +41,15 @@ const std::map<std::string, Rows> kRooms{
     {"cli", {{"base"}, {"transfer"}, {"shards", "drives", "tools"}, {"commands"}, {""}}},
     {"proxy", {{"core"}, {"watch"}, {"object"}, {"list"}, {"jobs"}, {"bucket"}, {"admin"}, {""}}},
     {"target",
-     {{"drive"}, {"store"}, {"node"}, {"replica"}, {"coded"}, {"commit"}, {""}, {"upstream"}}},
+     {{"drive"},
+      {"store"},
+      {"node"},
+      {"replica"},
+      {"coded"},
+      {"commit"},
+      {"repair", "rebalance"},
+      {""},
+      {"upstream"}}},
 };
 
 std::string folder_of(const std::string& path) {

@@ -1,4 +1,4 @@
-#include "target/losses_borne.h"
+#include "target/repair/losses_borne.h"
 
 #include <catch2/catch.hpp>
 

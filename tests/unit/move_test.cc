@@ -6,9 +6,9 @@
 #include "target/node/move_limits.h"
 #include "target/node/moves.h"
 #include "target/node/resilver_wish.h"
+#include "target/rebalance/resilver.h"
 #include "target/replica/move_format.h"
 #include "target/replica/move_offer.h"
-#include "target/resilver.h"
 
 using namespace tarn;
 using namespace tarn::target;

@@ -10,7 +10,7 @@
 #include "common/base/fail_points.h"
 #include "target/list_moving.h"
 #include "target/node/moves.h"
-#include "target/piece_moves.h"
+#include "target/rebalance/piece_moves.h"
 #include "tests/unit/pieces_here_fixture.h"
 
 using namespace tarn;

@@ -1,4 +1,4 @@
-#include "target/repair_plan.h"
+#include "target/repair/repair_plan.h"
 
 #include <map>
 #include <set>
@@ -9,9 +9,9 @@
 #include "common/api/slice_counts.h"
 #include "target/coded/piece_judge.h"
 #include "target/coded/piece_seen.h"
-#include "target/coded_repair.h"
 #include "target/node/bad_pieces.h"
 #include "target/node/drives_away.h"
+#include "target/repair/coded_repair.h"
 
 using namespace tarn;
 using namespace tarn::target;

@@ -1,6 +1,6 @@
 // Which objects are repaired first.
 
-#include "target/repair_queue.h"
+#include "target/repair/repair_queue.h"
 
 #include <string>
 #include <vector>

@@ -1,0 +1,144 @@
+#include "target/rebalance/move_home.h"
+
+#include <algorithm>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/event.h"
+#include "common/base/gather.h"
+#include "common/cluster/state/member_change.h"
+#include "common/obs/log.h"
+#include "target/coded/piece_home.h"
+#include "target/rebalance/rebalance.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using State = api::MoveReport::State;
+
+constexpr auto kMoveHomeLookEvery = 100ms;
+constexpr auto kMoveHomeRestEvery = 1'000ms;  // when all is at home
+constexpr std::chrono::milliseconds kMoveHomeAgainFirst = 500ms;
+constexpr std::chrono::milliseconds kAgainMax = 10s;
+
+bool may_move(const TargetNode& node) {
+  return cluster::may_move_names(node.view.state()->map, node.id, node.home.enabled);
+}
+
+/// One walk, and who watches it. All of it runs on one loop.
+class OneWalk {
+ public:
+  OneWalk(TargetNode& node, std::shared_ptr<const cluster::Ownership> map,
+          asio::any_io_executor executor)
+      : node_(node), map_(std::move(map)), wake_(std::move(executor)) {}
+
+  Task<Status> run() {
+    const Status done = co_await rebalance_walk(node_, map_, progress_, stop_.get_token());
+    if (!done) progress_.counts.error = done.error().message;
+    progress_.counts.done = true;
+    wake_.cancel();
+    co_return done;
+  }
+
+  /// Tells how far it is, and ends it when nobody wants it any more.
+  Task<Status> watch() {
+    while (!progress_.counts.done) {
+      node_.home.update(progress_, node_.clock);
+      if (!may_move(node_)) stop_.request_stop();
+      wake_.expires_after(kMoveHomeLookEvery);
+      static_cast<void>(co_await wake_.async_wait(kTuple));
+    }
+    node_.home.end(progress_, node_.clock);
+    co_return Status();
+  }
+
+  void log_end() const {
+    const auto& counts = progress_.counts;
+    if (counts.error.empty() && counts.deleted == 0 && counts.objects == 0) return;
+    obs::log("target").info("rebalance ended map={} objects={} bytes={} deleted={} clean={} err={}",
+                            map_->version, counts.objects, counts.bytes, counts.deleted,
+                            progress_.clean, counts.error);
+  }
+
+ private:
+  TargetNode& node_;
+  const std::shared_ptr<const cluster::Ownership> map_;
+  std::stop_source stop_;
+  asio::steady_timer wake_;  // of the watcher
+  api::MoveProgress progress_;
+};
+
+enum class MoveHomeWalked : std::uint8_t {
+  clean,         ///< no record here belongs elsewhere by this map
+  more_to_come,  ///< none did, but writes of names that are others' by now are under way
+  failed,
+  has_pieces  ///< no record does, but this target leaves, and pieces are here
+};
+
+Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
+  // Before it looks: by this map no more writes of others begin.
+  const bool only_ours = node.owned.only_ours_under_way();
+  node.home.begin(map->version, node.clock);
+  OneWalk walk(node, std::move(map), co_await asio::this_coro::executor);
+  std::vector<Task<Status>> both;
+  both.push_back(walk.run());
+  both.push_back(walk.watch());
+  const auto results = co_await gather(std::move(both));
+  walk.log_end();
+  if (!results.front()) co_return MoveHomeWalked::failed;
+  const auto pieces = co_await is_needed_for_pieces(node);
+  if (!pieces) co_return MoveHomeWalked::failed;
+  if (*pieces) co_return MoveHomeWalked::has_pieces;
+  co_return only_ours ? MoveHomeWalked::clean : MoveHomeWalked::more_to_come;
+}
+
+}  // namespace
+
+Task<void> move_home(TargetNode& node) {
+  EventListener changes(node.view.changed(), co_await asio::this_coro::executor);
+  std::uint64_t version = 0;                       // of the map that was seen last
+  MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
+  std::chrono::milliseconds pause{};
+  std::chrono::steady_clock::time_point again{};
+  // What was asked for before this start may have ended in the middle of it: another look costs
+  // little, a walk over the indexes.
+  std::uint64_t looked = 0;
+  bool at_rest = false;
+  while (true) {
+    co_await changes.wait_until(next_tick(at_rest ? kMoveHomeRestEvery : kMoveHomeLookEvery));
+    const auto state = node.owned.state();
+    const auto known = node.view.state();
+    if (known->map.version != state->map->version) continue;
+    if (state->map->version != version) {
+      version = state->map->version;
+      walked = MoveHomeWalked::failed;
+      pause = kMoveHomeAgainFirst;
+      again = {};
+    }
+    const std::uint64_t asked = known->map.rebalance.asked;
+    // Without a past set nothing lies where it is not at home.
+    const bool done = walked == MoveHomeWalked::clean;
+    at_rest = done || (state->map->past.empty() && asked <= looked);
+    if (at_rest) {
+      node.home.set_state(version, State::home);
+      continue;
+    }
+    const bool wanted = may_move(node);
+    node.home.set_state(version, wanted ? State::waiting : State::held);
+    if (!wanted || state->settled < version) continue;
+    if (!node.membership.lease().valid()) continue;
+    const bool all_came =
+        walked == MoveHomeWalked::more_to_come && node.owned.only_ours_under_way();
+    if (!all_came && std::chrono::steady_clock::now() < again) continue;
+    walked = co_await walk_once(node, state->map);
+    if (walked == MoveHomeWalked::clean) {
+      node.owned.holds_only_ours(version);
+      looked = std::max(looked, asked);
+    }
+    again = std::chrono::steady_clock::now() + pause;
+    pause = std::min(pause * 2, kAgainMax);
+  }
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,214 @@
+// Moves objects between the drives of this target: published at home under the same generation
+// first, and only then taken from where it lay, so that a crash leaves one or both.
+
+#include "target/rebalance/resilver.h"
+
+#include <algorithm>
+
+#include "common/api/mirror_props.h"
+#include "common/base/fail_point.h"
+#include "common/obs/log.h"
+#include "target/drive/block_reader.h"
+#include "target/drive/block_writer.h"
+#include "target/rebalance/move_walk.h"
+#include "target/rebalance/piece_moves.h"
+
+namespace tarn::target {
+namespace {
+
+class Resilver final : public MoveWalk {
+ public:
+  using MoveWalk::MoveWalk;
+
+ private:
+  [[nodiscard]] bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                              const std::string& uname) const override;
+  Task<Status> prepare(std::vector<WalkEntry>&) override { co_return Status(); }
+  Task<Result<bool>> handle(Drive& drive, const WalkEntry& entry) override;
+
+  Task<Result<std::unique_ptr<WorkFile>>> copy_home(Drive& home, Drive& drive,
+                                                    const WalkEntry& entry, Digests& digests);
+  Task<Status> publish_at_home(const WalkEntry& entry, WorkFile& file, const Digests& digests,
+                               std::vector<Located> found);
+};
+
+/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h). What lies on a
+/// disabled drive is not read, and what were put there could not be.
+bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
+                        const std::string& uname) const {
+  if (api::copies_of(bucket.props) > 0) return false;
+  const Drive* home = node_.store.home_of(uname);
+  return home != nullptr && home != &drive && !home->disabled() && !drive.disabled();
+}
+
+/// The record on `drive` among `found`, null when there is none.
+const Located* record_on(const Drive& drive, const std::vector<Located>& found) {
+  const auto at =
+      std::find_if(found.begin(), found.end(), [&](const Located& l) { return l.drive == &drive; });
+  return at == found.end() ? nullptr : &*at;
+}
+
+ResilverStep step_of(const ObjectStore& store, const std::vector<Located>& found,
+                     const Drive& drive, const Drive& home) {
+  const auto number = [&](const Drive& of) {
+    const auto& drives = store.drives();
+    return static_cast<std::size_t>(
+        std::find_if(drives.begin(), drives.end(), [&](const auto& d) { return d.get() == &of; }) -
+        drives.begin());
+  };
+  std::vector<Placed> all;
+  for (const Located& each : found) all.push_back({number(*each.drive), each.record.generation});
+  return resilver_step(all, number(drive), number(home));
+}
+
+Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
+  Drive* const home = node_.store.home_of(entry.name.uname);
+  if (home == nullptr) co_return false;
+  CO_TRY(const auto before, co_await node_.store.find_all(entry.name));
+  const Located* here = record_on(drive, before);
+  const bool has_bytes = here != nullptr && here->record.kind == io::ObjectRecord::Kind::object;
+  Digests digests;
+  std::unique_ptr<WorkFile> file;
+  if (has_bytes && step_of(node_.store, before, drive, *home) == ResilverStep::move) {
+    CO_TRY(file, co_await copy_home(*home, drive, entry, digests));
+  }
+  const auto held = co_await node_.store.locks().acquire(entry.name.key());
+  CO_TRY_OK(pace_.go_on());
+  CO_TRY(auto found, co_await node_.store.find_all(entry.name));
+  const Located* now = record_on(drive, found);
+  const bool changed = now != nullptr && (here == nullptr || now->record != here->record);
+  if (changed) co_return false;
+  switch (step_of(node_.store, found, drive, *home)) {
+    case ResilverStep::nothing: co_return true;
+    case ResilverStep::erase:
+      ++progress_.counts.deleted;
+      CO_TRY_OK(co_await node_.store.forget(entry.name, {*now}));
+      co_return true;
+    case ResilverStep::move: break;
+  }
+  if (has_bytes && !file) co_return false;  // it was a leftover when we looked
+  if (file) {
+    CO_TRY_OK(co_await publish_at_home(entry, *file, digests, std::move(found)));
+  } else {
+    // A tombstone goes first to its home, where an older version may lie.
+    const Located tombstone = *now;
+    CO_TRY_OK(co_await node_.store.remove(entry.name, {{home, {}}}, tombstone.record));
+    CO_TRY_OK(co_await node_.store.forget(entry.name, {tombstone}));
+  }
+  co_return true;
+}
+
+/// The bytes in a work file at home, compared with all their checksums.
+Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& drive,
+                                                            const WalkEntry& entry,
+                                                            Digests& digests) {
+  CO_TRY(const auto object, co_await drive.open_object(entry.name.bucket, entry.name.object));
+  if (!object) co_return std::unique_ptr<WorkFile>();
+  std::unique_ptr<WorkFile> file;
+  if (drive.vacating()) {
+    // Away from here in any case: as an upload that finds its home full.
+    CO_TRY(file, co_await node_.store.create(entry.name, object->file_bytes()));
+  } else {
+    // Below the watermark only: else the next upload would push it out again.
+    CO_TRY(file, co_await home.create(object->file_bytes(), false));
+  }
+  {
+    BlockReader blocks(*object);
+    const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
+      const std::uint64_t left = object->file_bytes() - digests.size();
+      CO_TRY_OK(co_await pace_.pass(std::min(kBlockBytes, left)));
+      CO_FAIL_POINT("move.block");
+      co_return co_await blocks.next(into);
+    };
+    CO_TRY_OK(co_await write_pieces(*file, digests, next));
+  }
+  if (!object->record().coding && digests.xxh64() != object->record().xxh64)
+    co_return fail(Errc::corrupt, "what was copied to drive {} does not match its checksum",
+                   home.path());
+  co_return file;
+}
+
+/// Under the name's lock.
+Task<Status> Resilver::publish_at_home(const WalkEntry& entry, WorkFile& file,
+                                       const Digests& digests, std::vector<Located> found) {
+  io::ObjectAttribute attribute{entry.name.bucket, entry.bucket->placed_as(), entry.name.object,
+                                found.front().record};
+  attribute.record.file = file.name();
+  const std::uint64_t bytes = attribute.record.file_bytes();
+  CO_TRY_OK(co_await node_.store.publish(entry.name, file, std::move(attribute), digests.blocks(),
+                                         std::move(found), cluster::Durability::full));
+  ++progress_.counts.objects;
+  progress_.counts.bytes += bytes;
+  co_return Status();
+}
+
+/// Pieces of all drives; what went wrong first.
+Task<Status> move_all_pieces(TargetNode& node, const Pace& pace, api::CopyProgress& counts) {
+  Status first;
+  const auto state = node.view.state();
+  const auto drives = node.store.drives();
+  for (const auto& drive : drives) {
+    if (!drive->in_service()) continue;
+    const Status moved = co_await move_pieces(node.store, state, *drive, pace, counts);
+    CO_TRY_OK(pace.go_on());
+    if (!moved && first) first = moved;
+  }
+  co_return first;
+}
+
+Task<Status> walk_drives(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {
+  CO_TRY(const auto walk, co_await node.moves.begin_resilver());
+  const Pace pace{node.moves.limits, walk, node.clock, std::move(stop)};
+  Resilver resilver(node, pace, progress);
+  Status moved = co_await resilver.run();
+  if (moved || moved.error().code != Errc::cancelled) {
+    const Status pieces = co_await move_all_pieces(node, pace, progress.counts);
+    if (moved) moved = pieces;
+  }
+  // Of drives that are in order, also when others are not.
+  if (moved || moved.error().code != Errc::cancelled) CO_TRY_OK(co_await clear_foreign_marks(node));
+  co_return moved;
+}
+
+}  // namespace
+
+ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here, std::size_t home) {
+  const auto on = [&](std::size_t drive) {
+    return std::find_if(all.begin(), all.end(), [&](const Placed& p) { return p.drive == drive; });
+  };
+  const auto ours = on(here);
+  if (ours == all.end() || here == home) return ResilverStep::nothing;
+  const auto at_home = on(home);
+  if (at_home != all.end() && at_home->generation >= ours->generation) return ResilverStep::erase;
+  const bool newer_elsewhere = std::any_of(
+      all.begin(), all.end(), [&](const Placed& p) { return p.generation > ours->generation; });
+  return newer_elsewhere ? ResilverStep::erase : ResilverStep::move;
+}
+
+Task<Status> clear_foreign_marks(TargetNode& node) {
+  const std::uint64_t misplacings = node.store.mirror().misplacings();
+  for (const auto& drive : node.store.drives()) {
+    if (!drive->may_hold_foreign() || node.store.mirror().any_behind()) continue;
+    const auto belongs = [&, state = node.view.state()](BucketId bucket, std::string_view name) {
+      const auto* record = state->bmd.find(bucket);
+      // Mirrored names are looked for on all drives, whatever the mark says.
+      if (record != nullptr && api::copies_of(record->props) > 0) return true;
+      return record != nullptr && node.store.home_of(record->placement_name(name)) == drive.get();
+    };
+    CO_TRY(const bool cleared, co_await drive->clear_overflow_mark(belongs));
+    if (cleared) obs::log("target").info("overflow mark cleared drive={}", drive->path());
+  }
+  co_return co_await node.store.mirror().all_in_place(misplacings);
+}
+
+Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop) {
+  progress.kind = "resilver";
+  const std::uint64_t begun = node.resilver.begin();
+  const Status moved = co_await walk_drives(node, progress, stop);
+  using End = ResilverWish::End;
+  const End end = moved ? End::clean : stop.stop_requested() ? End::stopped : End::failed;
+  node.resilver.end(begun, end, node.clock.boot_time());
+  co_return moved;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,91 @@
+#include "target/rebalance/tell_wish.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/api/status.h"
+#include "common/base/event.h"
+#include "common/obs/log.h"
+#include "target/node/node_call.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTellWishLookEvery = 500ms;
+constexpr auto kAgainAfter = 2s;
+constexpr auto kTellAgain = 2s;
+constexpr std::string_view kPath = "/v1/internal/resilver";
+constexpr std::string_view kRebuildPath = "/v1/internal/rebuild";
+
+/// The primary, or any proxy that is up.
+const cluster::Node* proxy_of(const cluster::ClusterState& state) {
+  const std::string& primary = state.primary.empty() ? state.map.primary : state.primary;
+  const cluster::Node* any = state.map.find(primary);
+  if (any != nullptr) return any;
+  for (const auto& [id, each] : state.map.nodes)
+    if (each.role == cluster::Role::proxy && state.live.contains(id)) return &each;
+  return nullptr;
+}
+
+/// That objects are being made whole here: it is shown to people as a job, which needs nobody's
+/// answer. As long as it is so, since the job of another may be about to end.
+Task<void> tell_of_rebuild(TargetNode& node) {
+  api::Query query;
+  query.set("node", node.id);
+  const Status taken = co_await tell_proxy(node, std::string(kRebuildPath) + "?" + query.encode());
+  if (!taken && taken.error().code != Errc::conflict)
+    obs::log("target").info("no job of the rebuild yet err={}", taken.error().message);
+}
+
+bool wants_rebuild_job(const TargetNode& node) {
+  return node.rebuild.wants_job() || (node.given_copies.wants_job() && !node.rebuild.is_stopped());
+}
+
+}  // namespace
+
+Task<Status> tell_proxy(TargetNode& node, std::string path_and_query) {
+  const auto state = node.view.state();
+  const cluster::Node* proxy = proxy_of(*state);
+  if (proxy == nullptr) co_return fail(Errc::unavailable, "no proxy is known");
+  CO_TRY(http::Url address, http::parse_url(proxy->internal_url));
+  auto request = signed_call(node, http::Method::post, path_and_query);
+  const http::CallLimits limits{.total = 5s};
+  CO_TRY(const auto answer,
+         co_await node.client.call(std::move(address), std::move(request), limits));
+  if (answer.status == 200) co_return Status();
+  co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                 api::error_message_of(answer.body));
+}
+
+Task<void> tell_wishes(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::string told;
+  BootTime rebuild_told{};
+  while (true) {
+    timer.expires_at(next_tick(kTellWishLookEvery));
+    co_await timer.async_wait(asio::use_awaitable);
+    if (const BootTime now = node.clock.boot_time();
+        wants_rebuild_job(node) && now - rebuild_told > kTellAgain) {
+      rebuild_told = now;
+      co_await tell_of_rebuild(node);
+    }
+    // While a walk runs another one would only be refused.
+    const std::string job = node.resilver.job(node.clock.boot_time());
+    if (job.empty() || job == told || !node.moves.idle() || !node.membership.lease().valid())
+      continue;
+    api::Query query;
+    query.set("node", node.id);
+    query.set("job", job);
+    const Status taken = co_await tell_proxy(node, std::string(kPath) + "?" + query.encode());
+    if (taken) {
+      told = job;
+      continue;
+    }
+    obs::log("target").info("resilver not begun yet job={} err={}", job, taken.error().message);
+    timer.expires_after(kAgainAfter);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,164 @@
+// What the owner of coded objects says of how many of their slices are there.
+
+#include "target/repair/coded_counts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "common/api/mirror_props.h"
+#include "common/api/slice_counts.h"
+#include "common/base/encoding.h"
+#include "target/repair/coded_walk.h"
+#include "target/repair/losses_borne.h"
+#include "target/repair/repair_plan.h"
+#include "target/replica/uncounted_copies.h"
+#include "target/replica/uncounted_drives.h"
+
+namespace tarn::target {
+namespace {
+
+using Zones = std::map<std::string, std::string>;
+
+/// What is lost together, with how many pieces.
+struct Together {
+  std::map<std::string, std::uint64_t> homes;
+  std::map<std::uint64_t, std::uint64_t> drives;
+  std::uint64_t alone = 0;  ///< pieces of which nobody says on which drive they are
+};
+
+Together together(const CodedObject& object) {
+  Together out;
+  const auto add = [&](const std::string& home, PieceState state, std::uint64_t drive) {
+    if (state != PieceState::good) return;
+    ++out.homes[home];
+    if (drive != 0)
+      ++out.drives[drive];
+    else
+      ++out.alone;
+  };
+  const io::Coding& coding = *object.record.coding;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    add(coding.homes[i], object.states[i], object.drives[i]);
+  add(coding.whole, object.whole, object.whole_drive);
+  return out;
+}
+
+std::uint64_t nodes_to_spare(const Together& pieces, std::uint64_t left) {
+  std::vector<std::uint64_t> each;
+  for (const auto& [home, count] : pieces.homes) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
+/// `zones`: of targets, by id. Nothing where there are none.
+std::optional<std::uint64_t> zones_to_spare(const Together& pieces, std::uint64_t left,
+                                            const Zones& zones) {
+  if (zones.empty()) return std::nullopt;
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [home, count] : pieces.homes) {
+    const auto zone = zones.find(home);
+    counts[zone == zones.end() ? "" : zone->second] += count;
+  }
+  std::vector<std::uint64_t> each;
+  each.reserve(counts.size());
+  for (const auto& [zone, count] : counts) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
+std::uint64_t drives_to_spare(const Together& pieces, std::uint64_t left) {
+  std::vector<std::uint64_t> each(pieces.alone, 1);
+  for (const auto& [drive, count] : pieces.drives) each.push_back(count);
+  return losses_borne(std::move(each), left);
+}
+
+void coded_counts_count(const CodedObject& object, const Zones& zones, api::SliceCounts& counts) {
+  const io::Coding& coding = *object.record.coding;
+  const auto number = [&](PieceState state) {
+    return static_cast<std::uint64_t>(
+        std::count(object.states.begin(), object.states.end(), state));
+  };
+  const std::uint64_t good = number(PieceState::good);
+  const bool has_whole = object.whole == PieceState::good;
+  const std::uint64_t left = pieces_left(coding, good, has_whole);
+  const Together pieces = together(object);
+  const std::uint64_t drives = drives_to_spare(pieces, left);
+  ++counts.objects;
+  const bool wants_whole = coding.layout == io::Coding::Layout::whole;
+  const bool waits_for_whole = !coding.whole.empty() && object.whole == PieceState::waiting;
+  const std::uint64_t waiting = number(PieceState::waiting) + (waits_for_whole ? 1 : 0);
+  const bool is_lost = !has_whole && !waits_for_whole && good + waiting < coding.k;
+  const bool lacks_some = good < object.states.size() || (wants_whole && !has_whole);
+  if (lacks_some || drives < coding.m)
+    counts.incomplete[object.name.object] = {drives, waiting, is_lost};
+  counts.survives_drives = api::lesser(counts.survives_drives, drives);
+  counts.survives_nodes = api::lesser(counts.survives_nodes, nodes_to_spare(pieces, left));
+  counts.survives_zones = api::lesser(counts.survives_zones, zones_to_spare(pieces, left, zones));
+}
+
+/// True if the object can be read from the pieces that are on targets other than `without`.
+bool is_readable(const CodedObject& object, const std::set<std::string>& without) {
+  const io::Coding& coding = *object.record.coding;
+  if (object.whole == PieceState::good && !without.contains(coding.whole)) return true;
+  std::size_t good = 0;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    if (object.states[i] == PieceState::good && !without.contains(coding.homes[i])) ++good;
+  return good >= coding.k;
+}
+
+/// Pieces of a bucket here that are to be dropped soon. One that cannot be looked up is left out.
+Task<api::PieceSum> unnamed_here(TargetNode& node, BucketId bucket) {
+  api::PieceSum out;
+  for (const PieceDrop& drop : node.piece_drops.of(bucket)) {
+    const auto found = co_await node.store.pieces().find(drop.key);
+    if (!found || !*found) continue;
+    const io::ObjectRecord& record = (*found)->record;
+    if (record.piece && !(drop.up_to < record.generation)) out.add({1, record.piece->file_bytes});
+  }
+  co_return out;
+}
+
+}  // namespace
+
+Task<Status> count_slices(TargetNode& node, http::Request& request) {
+  const auto bucket = parse_u64(request.query().get("bucket"));
+  const auto map_version = parse_u64(request.query().get("map"));
+  const auto bmd_version = parse_u64(request.query().get("bmd"));
+  if (!bucket || !map_version || !bmd_version)
+    co_return fail(Errc::invalid_argument, "slices: bucket, map and bmd are required");
+  CO_TRY(const auto state, co_await node.view.at_least(*map_version, *bmd_version));
+  const auto same_map = [&] { return node.view.state()->map.version == *map_version; };
+  const auto* record = state->bmd.find(BucketId{*bucket});
+  if (record == nullptr) co_return fail(Errc::bucket_not_found, "the bucket does not exist");
+  api::SliceCounts counts;
+  const NameRange range{std::string(request.query().get("after")),
+                        std::string(request.query().get("last"))};
+  const Zones zones = cluster::zones_by_id(state->ownership->map->members);
+  const std::set<std::string> without = api::ids_in(request.query().get("without"));
+  if (!without.empty()) counts.unreadable.emplace();
+  const auto visit = [&](const std::vector<CodedObject>& objects) {
+    for (const CodedObject& object : objects) {
+      coded_counts_count(object, zones, counts);
+      if (counts.unreadable && is_readable(object, {}) && !is_readable(object, without))
+        counts.unreadable->insert(object.name.object);
+    }
+  };
+  // Pieces that were found bad before a start are missing from then on.
+  CO_TRY_OK(UncountedCopies::of(node, *record));
+  const std::uint8_t copies = api::copies_of(record->props);
+  if (same_map()) CO_TRY_OK(co_await walk_coded(node, *record, visit, range));
+  counts.drives_away = uncounted_here(node, record->id, copies).drives;
+  if (range.after.empty()) {
+    counts.unnamed = co_await unnamed_here(node, record->id);
+    counts.unjudged = node.unjudged.of(record->id);
+  }
+  // By another map others own some of the names: nobody, or two, would have counted these.
+  if (!same_map()) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  co_return co_await request.exchange.respond(
+      http::Response(200, "application/msgpack", encode(counts)));
+}
+
+}  // namespace tarn::target

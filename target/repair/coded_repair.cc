@@ -1,0 +1,368 @@
+#include "target/repair/coded_repair.h"
+
+#include <algorithm>
+#include <map>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/base/fail_point.h"
+#include "common/base/gather.h"
+#include "common/cluster/place/slice_plan.h"
+#include "common/obs/log.h"
+#include "target/coded/former_slices.h"
+#include "target/coded/piece_calls.h"
+#include "target/commit/recode.h"
+#include "target/drive/piece_ids.h"
+#include "target/node/move_pace.h"
+#include "target/node/rebuild_pace.h"
+#include "target/replica/away_drive.h"
+#include "target/replica/commit_again.h"
+#include "target/replica/newest.h"
+
+namespace tarn::target {
+namespace {
+
+using Lane = std::shared_ptr<PieceLane>;
+
+/// Pieces that have been written to where they shall be, and are nothing yet. They go unless they
+/// are taken out.
+struct Written {
+  std::vector<Lane> lanes;  // null: could not be
+  Written() = default;
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+  ~Written() {
+    for (const Lane& lane : lanes)
+      if (lane != nullptr) lane->give_up();
+  }
+  [[nodiscard]] bool any() const {
+    return std::any_of(lanes.begin(), lanes.end(),
+                       [](const Lane& lane) { return lane != nullptr; });
+  }
+};
+
+/// Where a coding has a piece.
+std::string& home_of(io::Coding& coding, std::uint8_t index) {
+  return index == io::kWhole ? coding.whole : coding.homes[index];
+}
+
+void note_failed(const ObjectName& name, const Error& error) {
+  obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
+}
+
+/// Tells `making` that `home` does not take a piece, or that none could be made for it.
+void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error) {
+  if (making == nullptr || error.code == Errc::cancelled) return;
+  if (error.code == Errc::no_space)
+    making->note({WaitReason::Why::no_room, home});
+  else
+    making->note_failed(error.message);
+}
+
+/// Those that can be read are; the others are not asked for.
+io::ObjectRecord readable(const CodedObject& object) {
+  io::ObjectRecord out = object.record;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    if (object.states[i] != PieceState::good) out.coding->homes[i].clear();
+  if (object.whole != PieceState::good) out.coding->whole.clear();
+  return out;
+}
+
+/// The slices out of others, or, when these are too few, of the whole.
+Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& object,
+                                          const Repair& repair, const io::ObjectRecord& version,
+                                          const Toll& toll, const Refused& refused) {
+  if (repair.good >= version.coding->k)
+    co_return co_await remake_slices(node, object.name, version, repair.anew, ReadFor::repair, toll,
+                                     refused);
+  co_return co_await cut_whole(node, object.name, version, repair.anew, toll, refused);
+}
+
+/// Until a repair may write so many bytes, which `making` counts then.
+Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
+                               RebuildWatch::Making* making) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (true) {
+    if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
+    const auto wait =
+        rebuild_wait(node.moves.limits, bytes, node.clock.boot_time(), clients_wait(node));
+    if (wait.by == HeldBy::nothing || !SAFETY("safety.rebuild_pace")) break;
+    node.rebuild.held(wait.by, node.clock);
+    timer.expires_after(wait.time);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  if (making != nullptr) making->pass(bytes);
+  co_return Status();
+}
+
+Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& repair,
+                     RebuildWatch::Making* making, Written& out) {
+  const io::ObjectRecord version = readable(object);
+  const Toll toll = [&node, making](std::uint64_t bytes) {
+    return coded_repair_pass(node, bytes, making);
+  };
+  const Refused refused = [making](const std::string& home, const Error& error) {
+    note_refused(making, home, error);
+  };
+  const auto failed = [&](const std::string& home, const Error& error) {
+    note_failed(object.name, error);
+    refused(home, error);
+  };
+  if (!repair.anew.empty()) {
+    auto made = co_await make_anew(node, object, repair, version, toll, refused);
+    if (made)
+      out.lanes = std::move(*made);
+    else
+      failed("", made.error());
+  }
+  for (const SliceGoal& goal : repair.moves) {
+    auto moved = co_await copy_slice(node, object.name, version, goal, toll);
+    if (moved)
+      out.lanes.push_back(std::move(*moved));
+    else
+      failed(goal.home, moved.error());
+  }
+  if (!repair.whole.empty()) {
+    auto whole = co_await make_whole(node, object.name, version, toll);
+    if (whole)
+      out.lanes.push_back(std::move(*whole));
+    else
+      failed(node.id, whole.error());
+  }
+}
+
+/// Seals those that `which` chooses, at the same time, and takes them out; who they were.
+Task<std::vector<Lane>> seal(Written& written, const io::ObjectAttribute& object,
+                             Generation named_by, bool anew,
+                             const std::function<bool(const PieceLane&)>& which) {
+  std::vector<Lane> chosen;
+  std::vector<Task<Status>> seals;
+  for (Lane& lane : written.lanes) {
+    if (lane == nullptr || !which(*lane)) continue;
+    seals.push_back(lane->seal(object, object.record.coding->written, named_by, anew));
+    chosen.push_back(std::move(lane));
+    lane = nullptr;
+  }
+  const auto results = co_await gather(std::move(seals));
+  std::vector<Lane> out;
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    if (results[i]) out.push_back(chosen[i]);
+  co_return out;
+}
+
+/// Makes what was written count. Under the name's lock; `here` is the newest record, with the
+/// coding that the repair began with.
+Task<Status> commit(TargetNode& node, const ObjectRequest& wanted, const OwnedNames::Write& write,
+                    std::vector<Located> here, Written& written, const Repair& repair,
+                    std::size_t& sealed) {
+  const io::ObjectAttribute object{wanted.name.bucket, wanted.bucket.placed_as(),
+                                   wanted.name.object, here.front().record};
+  io::Coding coding = *object.record.coding;
+  const auto in_place = [&](const PieceLane& lane) {
+    return home_of(coding, lane.index()) == lane.home();
+  };
+  // The record names these there already.
+  sealed += (co_await seal(written, object, object.record.generation, true, in_place)).size();
+  if (!written.any() && !repair.drop_whole) co_return Status();
+  CO_TRY(const Generation generation, generation_above(node, wanted, write, object.record));
+  CO_FAIL_POINT("repair.before_seal");
+  const auto moved =
+      co_await seal(written, object, generation, false, [](const auto&) { return true; });
+  const bool drop_whole = repair.drop_whole && sealed + moved.size() == repair.pieces();
+  if (moved.empty() && !drop_whole) co_return Status();
+  CO_FAIL_POINT("repair.sealed");
+  io::ObjectRecord now = object.record;
+  for (const Lane& lane : moved) home_of(*now.coding, lane->index()) = lane->home();
+  if (drop_whole) now.coding->whole.clear();
+  CO_TRY_OK(co_await commit_again(node, wanted, write, std::move(here), generation, &*now.coding));
+  sealed += moved.size();
+  CO_FAIL_POINT("repair.before_drop");
+  now.generation = generation;
+  drop_former(node, co_await asio::this_coro::executor, wanted.name, coding, std::move(now));
+  co_return Status();
+}
+
+/// Makes what was written for `object` count; how many pieces. conflict when the object has changed
+/// since.
+Task<Result<std::size_t>> make_count(TargetNode& node, const CodedObject& object,
+                                     const ObjectRequest& wanted, const OwnedNames::Write& write,
+                                     Written& written, const Repair& repair) {
+  const auto held = co_await node.store.locks().acquire(object.name.key());
+  CO_TRY(Newest newest, co_await find_newest(node, wanted));
+  if (newest.holder != nullptr || !newest.exists() || newest.record->coding != object.record.coding)
+    co_return fail(Errc::conflict, "{} has changed meanwhile", object.name.object);
+  std::size_t sealed = 0;
+  CO_TRY_OK(co_await commit(node, wanted, write, std::move(newest.here), written, repair, sealed));
+  co_return sealed;
+}
+
+Task<Status> try_keep_whole(TargetNode& node, const CodedObject& object, Lane lane) {
+  Written written;
+  written.lanes.push_back(lane);
+  CO_TRY_OK(co_await lane->finish());
+  CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
+  CO_TRY_OK(co_await make_count(node, object, wanted, write, written, Repair()));
+  co_return Status();
+}
+
+}  // namespace
+
+Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
+  struct Place {
+    std::size_t object;
+    std::uint8_t piece;
+  };
+  struct Call {
+    std::vector<PieceKey> keys;
+    std::vector<Place> places;
+  };
+  std::map<std::string, std::vector<Call>> calls;
+  const auto ask = [&](std::size_t i, const std::string& home, std::uint8_t piece) {
+    if (home.empty()) return;
+    auto& of_home = calls[home];
+    if (of_home.empty() || of_home.back().keys.size() == kPiecesAtOnce) of_home.emplace_back();
+    const ObjectName& name = objects[i].name;
+    of_home.back().keys.push_back({name.bucket, name.object, objects[i].record.coding->set, piece});
+    of_home.back().places.push_back({i, piece});
+  };
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const io::Coding& coding = *objects[i].record.coding;
+    objects[i].states.assign(coding.homes.size(), PieceState::missing);
+    objects[i].drives.assign(coding.homes.size(), 0);
+    objects[i].whole = PieceState::missing;
+    objects[i].unheard.clear();
+    for (std::size_t slice = 0; slice < coding.homes.size(); ++slice)
+      ask(i, coding.homes[slice], static_cast<std::uint8_t>(slice));
+    ask(i, coding.whole, io::kWhole);
+  }
+  std::vector<Task<std::vector<PieceSeen>>> asked;
+  std::vector<std::vector<Place>> places;
+  for (auto& [home, of_home] : calls) {
+    for (Call& call : of_home) {
+      asked.push_back(states_at(node, home, std::move(call.keys)));
+      places.push_back(std::move(call.places));
+    }
+  }
+  const auto answers = co_await gather(std::move(asked));
+  for (std::size_t call = 0; call < answers.size(); ++call) {
+    for (std::size_t i = 0; i < places[call].size(); ++i) {
+      const auto [at, piece] = places[call][i];
+      CodedObject& object = objects[at];
+      const auto [state, drive, unheard] = answers[call][i];
+      if (unheard)
+        object.unheard.insert(piece == io::kWhole ? object.record.coding->whole
+                                                  : object.record.coding->homes[piece]);
+      (piece == io::kWhole ? object.whole : object.states[piece]) = state;
+      (piece == io::kWhole ? object.whole_drive : object.drives[piece]) = drive;
+    }
+  }
+}
+
+Repair repair_of(const TargetNode& node, const CodedObject& object) {
+  const auto state = node.view.state();
+  return plan_repair(
+      cluster::standing_members(*state->ownership->map),
+      cluster::placement_digest(object.name.uname),
+      {*object.record.coding, object.states, object.whole}, node.id,
+      [&](const std::string& id) { return id == node.id || state->live.contains(id); });
+}
+
+WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
+  using Why = WaitReason::Why;
+  WaitReasons out;
+  if (repair.lost) {
+    out.add({Why::too_few_slices, ""});
+    return out;
+  }
+  const io::Coding& coding = *object.record.coding;
+  std::set<std::string> homes;
+  for (std::size_t i = 0; i < object.states.size(); ++i)
+    if (object.states[i] == PieceState::waiting) homes.insert(coding.homes[i]);
+  if (!coding.whole.empty() && object.whole == PieceState::waiting) homes.insert(coding.whole);
+  if (!repair.whole_is_for.empty()) homes.insert(repair.whole_is_for);
+  for (const std::string& home : homes) {
+    const bool is_drive = !object.unheard.contains(home) && home != repair.whole_is_for;
+    out.add({is_drive ? Why::waits_for_drive : Why::waits_for_node, home});
+  }
+  if (repair.unplaced > 0) out.add({Why::no_room, ""});
+  return out;
+}
+
+std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
+  const auto layout = ec::Layout::of(geometry_of(*record.coding), record.size);
+  if (!layout) return 0;
+  const std::uint64_t whole = repair.whole.empty() ? 0 : record.size;
+  return layout->blocks_bytes() * (repair.anew.size() + repair.moves.size()) + whole;
+}
+
+Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
+                                 RebuildWatch::Making* making) {
+  CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
+  Written written;
+  co_await write_all(node, object, repair, making, written);
+  if (!written.any() && !repair.drop_whole)
+    co_return fail(Errc::unavailable, "no piece could be made again");
+  CO_TRY(const std::size_t sealed,
+         co_await make_count(node, object, wanted, write, written, repair));
+  Repaired out;
+  out.all = sealed == repair.pieces();
+  out.moved = std::min(sealed, repair.moves.size());
+  out.made = sealed - out.moved;
+  obs::log("repair").debug("object made whole object={} pieces={} of={}", object.name.object,
+                           sealed, repair.pieces());
+  co_return out;
+}
+
+namespace {
+
+/// An object that is kept otherwise than its bucket wants.
+Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
+  const bool done = co_await recode_patiently(node, std::move(name));
+  if (!done && making != nullptr)
+    making->note_failed("it could not be stored as its bucket wants: see the log");
+  co_return done;
+}
+
+}  // namespace
+
+Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
+  // Also of a name whose drive is away: another one may have been given its record. Under the lock
+  // other homes are asked whether that is the newest.
+  auto found = co_await find_here(node, name);
+  if (!found && making != nullptr) making->note_failed(found.error().message);
+  if (!found || found->empty()) co_return found.has_value();
+  if (const auto* bucket = node.view.state()->bmd.find(name.bucket);
+      bucket != nullptr && is_kept_otherwise(bucket->props, found->front().record))
+    co_return co_await recode_for(node, std::move(name), making);
+  if (!found->front().record.coding) co_return true;
+  std::vector<CodedObject> one{{name, std::move(found->front().record)}};
+  co_await ask_homes(node, one);
+  Repair repair = repair_of(node, one.front());
+  if (repair.empty()) {
+    if (making != nullptr) making->note(waits_of(one.front(), repair));
+    co_return repair.missing == 0;
+  }
+  const auto done = co_await carry_out(node, std::move(one.front()), std::move(repair), making);
+  if (!done) {
+    obs::log("repair").warn("object not made whole object={} err={}", name.object,
+                            done.error().message);
+    if (making != nullptr && !node.rebuild.is_stopped())
+      making->note_failed_unless_known(done.error().message);
+  } else if (!done->all && making != nullptr) {
+    making->note_failed_unless_known("a target did not keep its slice");
+  }
+  co_return done && done->all;
+}
+
+Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
+                      Restores::Turn turn) {
+  const Status kept = co_await try_keep_whole(node, object, std::move(lane));
+  if (kept)
+    obs::log("repair").info("whole restored while it was read object={}", object.name.object);
+  else
+    note_failed(object.name, kept.error());
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "target/coded/piece_lane.h"
+#include "target/node/node.h"
+#include "target/repair/repair_plan.h"
+#include "target/repair/restores.h"
+
+namespace tarn::target {
+
+// What the owner of coded objects does about pieces that are lost, or not where they belong
+// (docs/decisions/019, "Repair").
+
+/// A coded object that this target owns, and where its pieces are.
+struct CodedObject {
+  ObjectName name;
+  io::ObjectRecord record;
+  std::vector<PieceState> states = {};     ///< of each slice
+  PieceState whole = PieceState::missing;  ///< of the whole
+  std::vector<std::uint64_t> drives = {};  ///< of each slice, as PieceSeen::drive
+  std::uint64_t whole_drive = 0;           ///< of the whole
+  std::set<std::string> unheard = {};      ///< targets that are down, or did not answer
+};
+
+/// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
+Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
+
+/// What plan_repair() says of an object as of now; nobody that is down takes a piece.
+[[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object);
+
+/// Returns why pieces of an object stay missing, or are not to be had, also after `repair`, which
+/// is repair_of() it. Pure.
+[[nodiscard]] WaitReasons waits_of(const CodedObject& object, const Repair& repair);
+
+/// What became of a repair.
+struct Repaired {
+  std::size_t made = 0;   ///< slices made anew, and the whole
+  std::size_t moved = 0;  ///< slices copied to where they belong
+  bool all = false;       ///< what was to be done was done
+};
+/// How many bytes of slices a repair writes.
+[[nodiscard]] std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair);
+/// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
+/// Slices are written beside what is there, then sealed under the name's lock; a record that names
+/// those at other homes makes them count. unavailable when too few slices can be read, or the name
+/// is not ours.
+/// `making`, if not null, counts the bytes that pass, and is told what could not be done.
+Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
+                                 RebuildWatch::Making* making);
+
+/// Looks what is missing of an object now, and makes it again. True: nothing is left to be done.
+/// `making` as carry_out().
+Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
+
+/// The whole of the object, which this target shall have, was written by a lane of index
+/// io::kWhole while it was read: makes it count, unless the object has changed since. What fails is
+/// let go: repair makes another.
+Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
+                      Restores::Turn turn);
+
+}  // namespace tarn::target

@@ -1,0 +1,232 @@
+#include "target/repair/keep_coded.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/coding_props.h"
+#include "common/base/event.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/coded/piece_home.h"
+#include "target/repair/coded_repair.h"
+#include "target/repair/coded_walk.h"
+#include "target/repair/repair_queue.h"
+#include "target/repair/unnamed_pieces.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kKeepCodedLookEvery = 500ms;
+constexpr auto kKeepCodedEveryDay = 24h;
+constexpr auto kKeepCodedAgainFirst = 2s;
+constexpr auto kKeepCodedAgainMost = 60s;
+constexpr std::size_t kKeepCodedAtOnce = 4;
+/// Names that are remembered to be repaired; the others are found by the next pass.
+constexpr std::size_t kKeepCodedNamesMax = 100'000;
+
+struct KeepCodedFound {
+  RepairQueue queue{kKeepCodedNamesMax};
+  std::size_t objects = 0;
+  std::uint64_t incomplete = 0;  ///< objects with slices missing that cannot be made now
+  BucketWaits waits;             ///< of those
+  bool again = false;            ///< something can only be done later
+};
+
+void note(const TargetNode& node, const std::vector<CodedObject>& objects, KeepCodedFound& found) {
+  for (const CodedObject& object : objects) {
+    ++found.objects;
+    const Repair repair = repair_of(node, object);
+    found.again = found.again || repair.waiting > 0 || (repair.empty() && repair.missing > 0);
+    const WaitReasons waits = waits_of(object, repair);
+    if (!waits.empty()) {
+      ++found.incomplete;
+      found.waits[object.name.bucket].add(waits);
+    }
+    if (repair.empty()) continue;
+    found.queue.add(danger_of(repair),
+                    {object.name, repair.missing, bytes_of(object.record, repair)});
+  }
+}
+
+Task<Result<KeepCodedFound>> look_through(TargetNode& node) {
+  KeepCodedFound found;
+  const auto state = node.view.state();
+  for (const auto& [id, bucket] : state->bmd.buckets) {
+    if (!api::was_ever_coded(bucket.props)) continue;
+    CO_TRY_OK(co_await walk_coded(node, bucket, [&](const std::vector<CodedObject>& objects) {
+      note(node, objects, found);
+    }));
+  }
+  co_return found;
+}
+
+/// Of whom it is known that drives are lost, and which: when it changes, something may be missing.
+std::string losses(const cluster::OwnershipState& state) {
+  std::string out;
+  for (const cluster::TargetWord& word : state.live)
+    if (word.lost_drives != 0) out += fmt::format("{} {}\n", word.id, word.lost_drives);
+  return out;
+}
+
+/// By what a look went: when it is something else, others may be the most endangered ones.
+struct LookedBy {
+  std::uint64_t map_version = 0;
+  std::string losses;
+
+  bool operator==(const LookedBy&) const = default;
+};
+LookedBy keep_coded_present(const TargetNode& node) {
+  const auto state = node.owned.state();
+  return {state->map->version, losses(*state)};
+}
+
+/// State that the workers of one look share, all on its loop.
+struct RepairWork {
+  RepairQueue queue;
+  const LookedBy by;
+  bool all = true;  ///< false: something is left
+};
+
+/// Takes objects off the queue until it is empty, or others are more endangered by now.
+Task<void> repair_some(TargetNode& node, RepairWork& work) {
+  while (auto wanted = work.queue.next()) {
+    if (keep_coded_present(node) != work.by || node.rebuild.is_stopped()) {
+      work.all = false;
+      co_return;
+    }
+    RebuildWatch::Making making(node.rebuild, node.clock, wanted->name.bucket, wanted->missing,
+                                wanted->bytes);
+    const bool made = co_await repair_object(node, std::move(wanted->name), &making);
+    making.end(made);
+    work.all = work.all && made;
+  }
+}
+
+Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
+  RepairWork work{std::move(queue), std::move(by)};
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(kKeepCodedAtOnce, work.queue.size()); ++i)
+    workers.push_back(repair_some(node, work));
+  co_await gather(std::move(workers));
+  co_return work.all;
+}
+
+RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
+  RebuildWatch::Todo todo;
+  found.queue.for_each([&](const RepairQueue::Entry& entry) {
+    ++todo.objects[entry.missing];
+    ++todo.buckets[entry.name.bucket];
+    todo.bytes += entry.bytes;
+  });
+  todo.incomplete = found.incomplete;
+  todo.waits = found.waits;
+  return todo;
+}
+
+/// Everything that is to be done now. False: something could only be done later.
+Task<bool> keep_coded_pass(TargetNode& node, LookedBy by) {
+  node.rebuild.look_begins(by.map_version);
+  auto found = co_await look_through(node);
+  if (!found) {
+    obs::log("repair").warn("coded objects not looked through err={}", found.error().message);
+    node.rebuild.look_ends(false, found.error().message, node.clock);
+    co_return false;
+  }
+  node.rebuild.found(todo_of(*found), node.clock);
+  const std::size_t names = found->queue.size();
+  // More names than are remembered: the next look has the rest of them.
+  const bool rest = found->queue.let_some_go();
+  const bool repaired = co_await repair_all(node, std::move(found->queue), by);
+  node.rebuild.look_ends(repaired && !rest, "something could not be made yet: see the log",
+                         node.clock);
+  if (keep_coded_present(node) != by)
+    co_return false;  // what is endangered now does not wait for the rest
+  const auto unnamed = co_await drop_unnamed(node);
+  const std::size_t waiting = unnamed ? unnamed->waiting : 0;
+  if (found->objects > 0)
+    obs::log("repair").info(
+        "coded objects looked through objects={} repaired={} pieces={} "
+        "dropped={} waiting={}",
+        found->objects, names, unnamed ? unnamed->asked : 0, unnamed ? unnamed->dropped : 0,
+        waiting);
+  // One that leaves stays until it has none: it asks again, since an owner that moved a piece off
+  // it may have died before it could say so.
+  const auto needed = co_await is_needed_for_pieces(node);
+  co_return repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
+}
+
+/// Whether `now` has a drive in service that was not in `before`: it may bring pieces that nobody
+/// names any more.
+bool brings_drives(const std::set<std::string>& before, const std::set<std::string>& now) {
+  return !std::includes(before.begin(), before.end(), now.begin(), now.end());
+}
+
+std::set<std::string> keep_coded_drives_here(const TargetNode& node) {
+  std::set<std::string> out;
+  for (const auto& drive : node.store.drives())
+    if (drive->in_service()) out.insert(drive->id());
+  return out;
+}
+
+}  // namespace
+
+Task<void> keep_coded(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  LookedBy done;               // when all was looked through
+  std::set<std::string> here;  // drives in service when it was looked last
+  bool came = false;           // one that was not
+  auto due = SteadyClock::now();
+  std::chrono::seconds again = kKeepCodedAgainFirst;
+  while (true) {
+    timer.expires_at(next_tick(kKeepCodedLookEvery));
+    co_await timer.async_wait(asio::use_awaitable);
+    if (!node.membership.lease().valid()) continue;
+    const auto state = node.owned.state();
+    const LookedBy now{state->map->version, losses(*state)};
+    const bool brings = brings_drives(here, std::exchange(here, keep_coded_drives_here(node)));
+    came = came || brings;
+    if (node.rebuild.is_stopped()) continue;  // also when nobody has looked by this map yet
+    if (now != done || came)
+      again = kKeepCodedAgainFirst;
+    else if (!node.rebuild.is_asked() && SteadyClock::now() < due)
+      continue;
+    if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
+    done = now;
+    came = false;
+    const bool all = co_await keep_coded_pass(node, now);
+    due = SteadyClock::now() + (all ? std::chrono::seconds(kKeepCodedEveryDay) : again);
+    again =
+        all ? kKeepCodedAgainFirst : std::min(again * 2, std::chrono::seconds(kKeepCodedAgainMost));
+  }
+}
+
+Task<Status> tell_rebuild(TargetNode& node, http::Request& request) {
+  nlohmann::json report = node.rebuild.report(node.clock);
+  report["copies"] = node.given_copies.report(node.clock);
+  report["incarnation"] = node.membership.incarnation();
+  co_return co_await request.exchange.respond(http::Response(
+      200, http::kJson, report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+}
+
+Task<Status> start_rebuild(TargetNode& node, http::Request& request) {
+  const bool stop_stays = request.query().get("unless") == "stopped";
+  const std::uint64_t look = stop_stays ? node.rebuild.ask_unless_stopped() : node.rebuild.ask();
+  const std::uint64_t copies_look = node.rebuild.is_stopped() ? 0 : node.given_copies.ask();
+  const nlohmann::json answer{
+      {"look", look}, {"copies_look", copies_look}, {"incarnation", node.membership.incarnation()}};
+  co_return co_await request.exchange.respond(http::Response(200, http::kJson, answer.dump()));
+}
+
+Task<Status> stop_rebuild(TargetNode& node, http::Request& request) {
+  node.rebuild.stop(known_losses(*node.owned.state()));
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace tarn::target

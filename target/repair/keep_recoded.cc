@@ -1,0 +1,222 @@
+#include "target/repair/keep_recoded.h"
+
+#include <chrono>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/api/bucket_copy.h"
+#include "common/api/coding_props.h"
+#include "common/base/event.h"
+#include "common/base/gather.h"
+#include "common/obs/log.h"
+#include "target/commit/recode.h"
+#include "target/node/job_stream.h"
+
+namespace tarn::target {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kKeepRecodedLookEvery = 500ms;
+constexpr std::chrono::seconds kKeepRecodedAgainFirst{2};
+constexpr std::chrono::seconds kKeepRecodedAgainMost{60};
+constexpr std::size_t kKeepRecodedAtOnce = 4;
+/// Records that one visit to a drive's thread looks at, and names that it brings.
+constexpr std::size_t kKeepRecodedRecordsAtOnce = 50'000;
+constexpr std::size_t kKeepRecodedNamesAtOnce = 256;
+constexpr std::size_t kKeepRecodedOrderBytesMax = 4096;
+
+spdlog::logger& recode_log() { return obs::log("recode"); }
+
+struct KeepRecodedPage {
+  std::vector<ObjectName> names;
+  std::string last;
+  bool more = false;
+};
+
+/// Names of ours whose objects are kept otherwise than the bucket wants.
+Task<Result<KeepRecodedPage>> keep_recoded_next_page(TargetNode& node, Drive& drive,
+                                                     const cluster::BucketRecord& bucket,
+                                                     std::string after) {
+  const auto map = node.view.state()->ownership->map;
+  KeepRecodedPage page;
+  std::size_t seen = 0;
+  const auto visit = [&](std::string_view object, const io::ObjectRecord& record) -> Index::Step {
+    page.last = std::string(object);
+    if (is_kept_otherwise(bucket.props, record)) {
+      ObjectName name = name_in(bucket, page.last);
+      if (cluster::writer_of(*map, cluster::placement_digest(name.uname)) == node.id)
+        page.names.push_back(std::move(name));
+    }
+    page.more = ++seen == kKeepRecodedRecordsAtOnce || page.names.size() == kKeepRecodedNamesAtOnce;
+    return {.stop = page.more, .skip_to = {}};
+  };
+  CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
+  co_return page;
+}
+
+/// What a bucket and the map say while one walks: when it changes, he begins anew.
+struct Basis {
+  std::uint64_t map = 0;
+  api::BucketProps props;
+  bool operator==(const Basis&) const = default;
+};
+std::optional<Basis> basis_of(const TargetNode& node, BucketId bucket) {
+  const auto state = node.view.state();
+  const auto* record = state->bmd.find(bucket);
+  if (record == nullptr || record->ending) return std::nullopt;
+  return Basis{state->map.version, record->props};
+}
+
+/// Everything of one drive. True: nothing was left undone.
+Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket, const Basis& basis,
+                                std::stop_token stop) {
+  bool all = true;
+  std::string after;
+  for (bool more = true; more;) {
+    const auto state = node.view.state();
+    const auto* record = state->bmd.find(bucket);
+    if (record == nullptr) co_return true;
+    CO_TRY(KeepRecodedPage page, co_await keep_recoded_next_page(node, drive, *record, after));
+    more = page.more;
+    after = page.last;
+    for (std::size_t at = 0; at < page.names.size();) {
+      if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
+      if (basis_of(node, bucket) != basis) co_return false;
+      std::vector<Task<bool>> some;
+      for (; at < page.names.size() && some.size() < kKeepRecodedAtOnce; ++at)
+        some.push_back(recode_patiently(node, std::move(page.names[at])));
+      for (const bool done : co_await gather(std::move(some))) all = all && done;
+    }
+  }
+  co_return all;
+}
+
+/// All that this target owns of a bucket. True: nothing was left undone, by one map and the same
+/// properties.
+Task<Result<bool>> recode_bucket(TargetNode& node, BucketId bucket, std::stop_token stop) {
+  const auto basis = basis_of(node, bucket);
+  if (!basis) co_return true;
+  const auto owned = node.owned.state();
+  if (!node.membership.lease().valid() || owned->map->version != basis->map ||
+      owned->settled < basis->map)
+    co_return false;
+  bool all = true;
+  for (const auto& drive : node.store.drives()) {
+    if (!drive->in_service()) continue;
+    CO_TRY(const bool done, co_await recode_drive(node, *drive, bucket, *basis, stop));
+    all = all && done;
+  }
+  co_return all&& basis_of(node, bucket) == basis;
+}
+
+RecodeCounts::Coding coding_now(const TargetNode& node, BucketId bucket) {
+  const auto basis = basis_of(node, bucket);
+  return basis ? api::coding_of(basis->props) : std::nullopt;
+}
+
+/// A bucket's job here.
+class RecodeJob {
+ public:
+  RecodeJob(TargetNode& node, BucketId bucket, bool changed, asio::any_io_executor executor)
+      : node_(node),
+        bucket_(bucket),
+        coding_(coding_now(node, bucket)),
+        begun_(changed ? RecodeCounts::Count() : node.recoded.of(bucket, coding_)),
+        timer_(executor),
+        lines_(std::move(executor), [this] { return line(); }) {}
+
+  [[nodiscard]] JobLines& lines() { return lines_; }
+
+  Task<Status> run() {
+    const std::stop_token stop = lines_.stop().get_token();
+    while (!stop.stop_requested()) {
+      const auto done = co_await recode_bucket(node_, bucket_, stop);
+      if (!done && done.error().code != Errc::cancelled) progress_.error = done.error().message;
+      if (!done || *done) break;
+      timer_.expires_at(next_tick(kKeepRecodedLookEvery));
+      co_await timer_.async_wait(asio::use_awaitable);
+    }
+    if (stop.stop_requested()) progress_.error = "the job was told to stop";
+    progress_.again = !progress_.error.empty();
+    progress_.done = true;
+    lines_.end();
+    co_return Status();
+  }
+
+ private:
+  std::string line() {
+    const auto now = node_.recoded.of(bucket_, coding_);
+    progress_.objects = now.objects - begun_.objects;
+    progress_.bytes = now.bytes - begun_.bytes;
+    return json(progress_).dump();
+  }
+
+  TargetNode& node_;
+  const BucketId bucket_;
+  const RecodeCounts::Coding coding_;
+  const RecodeCounts::Count begun_;
+  asio::steady_timer timer_;
+  api::CopyProgress progress_;
+  JobLines lines_;
+};
+
+/// The buckets some of whose objects may be kept otherwise, and how they shall be.
+std::map<BucketId, std::optional<api::CodingProps>> codings(const cluster::ClusterState& state) {
+  std::map<BucketId, std::optional<api::CodingProps>> out;
+  for (const auto& [name, bucket] : state.bmd.buckets)
+    if (api::was_ever_coded(bucket.props)) out[bucket.id] = api::coding_of(bucket.props);
+  return out;
+}
+
+}  // namespace
+
+Task<void> keep_recoded(TargetNode& node) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  std::map<BucketId, std::optional<api::CodingProps>> done;
+  std::uint64_t done_by = 0;  // the map
+  auto due = SteadyClock::time_point::max();
+  std::chrono::seconds again = kKeepRecodedAgainFirst;
+  while (true) {
+    timer.expires_at(next_tick(kKeepRecodedLookEvery));
+    co_await timer.async_wait(asio::use_awaitable);
+    const auto state = node.owned.state();
+    if (!node.membership.lease().valid() || state->settled < state->map->version) continue;
+    const auto wanted = codings(*node.view.state());
+    if (wanted == done && state->map->version == done_by && SteadyClock::now() < due) continue;
+    if (wanted != done) again = kKeepRecodedAgainFirst;
+    done = wanted;
+    done_by = state->map->version;
+    bool all = true;
+    for (const auto& [bucket, coding] : wanted) {
+      const auto recoded = co_await recode_bucket(node, bucket, {});
+      if (!recoded) recode_log().warn("bucket not looked through err={}", recoded.error().message);
+      all = all && recoded && *recoded;
+    }
+    due = all ? SteadyClock::time_point::max() : SteadyClock::now() + again;
+    again = all ? kKeepRecodedAgainFirst : std::min(again * 2, kKeepRecodedAgainMost);
+  }
+}
+
+Task<Status> start_recode(TargetNode& node, http::Request& request) {
+  CO_TRY(const std::string body, co_await request.exchange.read_all(kKeepRecodedOrderBytesMax));
+  std::string id;
+  BucketId bucket{};
+  bool changed = false;
+  try {
+    const json in = json::parse(body);
+    in.at("job").get_to(id);
+    bucket = BucketId{in.at("bucket").get<std::uint64_t>()};
+    in.at("changed").get_to(changed);
+  } catch (const json::exception& problem) {
+    co_return fail(Errc::invalid_argument, "order of a job: {}", problem.what());
+  }
+  RecodeJob job(node, bucket, changed, co_await asio::this_coro::executor);
+  co_return co_await stream_job(node, request, id, job);
+}
+
+}  // namespace tarn::target

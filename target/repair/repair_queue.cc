@@ -1,0 +1,37 @@
+#include "target/repair/repair_queue.h"
+
+namespace tarn::target {
+
+std::size_t danger_of(const Repair& repair) {
+  const bool makes = !repair.anew.empty() || !repair.whole.empty();
+  return makes ? repair.left : RepairQueue::kInNoDanger;
+}
+
+void RepairQueue::add(std::size_t danger, Entry entry) {
+  if (size_ >= names_max_) {
+    let_some_go_ = true;
+    if (size_ == 0 || danger >= entries_.rbegin()->first) return;
+    let_last_go();
+  }
+  entries_[danger].push_back(std::move(entry));
+  ++size_;
+}
+
+std::optional<RepairQueue::Entry> RepairQueue::next() {
+  if (entries_.empty()) return std::nullopt;
+  const auto first = entries_.begin();
+  Entry out = std::move(first->second.front());
+  first->second.pop_front();
+  if (first->second.empty()) entries_.erase(first);
+  --size_;
+  return out;
+}
+
+void RepairQueue::let_last_go() {
+  const auto last = std::prev(entries_.end());
+  last->second.pop_back();
+  if (last->second.empty()) entries_.erase(last);
+  --size_;
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "target/repair/repair_plan.h"
+#include "target/store/object_name.h"
+
+namespace tarn::target {
+
+/// How endangered an object is as long as `repair` has not been carried out: how many more pieces
+/// may go before it is lost. What is only to be moved, or dropped, comes behind all that: nothing
+/// of it is made safer. Pure.
+[[nodiscard]] std::size_t danger_of(const Repair& repair);
+
+/// Objects that are to be repaired, the most endangered first. So many at most: when there are
+/// more, the least endangered are let go, and the next look finds them again. For one coroutine.
+class RepairQueue {
+ public:
+  /// Behind all objects of which something is missing.
+  static constexpr std::size_t kInNoDanger = SIZE_MAX;
+  struct Entry {
+    ObjectName name;
+    std::size_t missing = 0;  ///< pieces
+    std::uint64_t bytes = 0;  ///< that the repair writes
+  };
+
+  explicit RepairQueue(std::size_t names_max) : names_max_(names_max) {}
+
+  /// `danger`: as danger_of() says. Of objects in the same danger the first that came goes first.
+  void add(std::size_t danger, Entry entry);
+  /// The most endangered one; nothing when there is none any more.
+  [[nodiscard]] std::optional<Entry> next();
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// Whether there were more than it may hold.
+  [[nodiscard]] bool let_some_go() const { return let_some_go_; }
+  /// Shows each entry to `visit`, in its order.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [danger, entries] : entries_)
+      for (const Entry& entry : entries) visit(entry);
+  }
+
+ private:
+  void let_last_go();
+
+  const std::size_t names_max_;
+  std::map<std::size_t, std::deque<Entry>> entries_;  // by danger; none is empty
+  std::size_t size_ = 0;
+  bool let_some_go_ = false;
+};
+
+}  // namespace tarn::target
