@@ -2,7 +2,7 @@
 
 #include <tl/expected.hpp>
 
-#include "target/options.h"
+#include "target/drives/options.h"
 
 namespace tarn::target {
 

@@ -1,14 +1,13 @@
 #include "target/routes.h"
 
-#include "target/bucket_copy.h"
-#include "target/bucket_mirror.h"
 #include "target/coded/piece_requests.h"
-#include "target/erase_all.h"
-#include "target/handlers.h"
-#include "target/list_moving.h"
+#include "target/job/bucket_copy.h"
+#include "target/job/bucket_mirror.h"
+#include "target/job/erase_all.h"
+#include "target/job/object_batch.h"
+#include "target/job/store_jobs.h"
 #include "target/node/job_stream.h"
 #include "target/node/rebuild_pace.h"
-#include "target/object_batch.h"
 #include "target/rebalance/move_jobs.h"
 #include "target/rebalance/move_take.h"
 #include "target/repair/coded_counts.h"
@@ -21,7 +20,8 @@
 #include "target/replica/copy_room.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
-#include "target/store_jobs.h"
+#include "target/request/handlers.h"
+#include "target/request/list_moving.h"
 
 namespace tarn::target {
 namespace {

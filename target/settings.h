@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/cluster/node/node_config.h"
+#include "target/drives/options.h"
 #include "target/node/node.h"
-#include "target/options.h"
 
 namespace tarn::target {
 

@@ -76,7 +76,7 @@ class NamePage {
   explicit NamePage(std::map<std::string, std::string> zones = {}, std::set<std::string> stops = {})
       : zones_(std::move(zones)), stops_(std::move(stops)) {}
 
-  /// A target's answer to list-moving (target/list_moving.h); internal when it is none.
+  /// A target's answer to list-moving (target/request/list_moving.h); internal when it is none.
   Status take(const std::string& target, const std::string& body);
   /// The last name of which everybody has said all; empty: nobody has any.
   [[nodiscard]] std::string last() const;

@@ -11,14 +11,14 @@
 namespace tarn::proxy {
 
 /// POST /v1/buckets/B?bck_to= {"action":"copy-bck"}: makes the destination when it is not there,
-/// answers with the id of a job, and has every target copy its own objects (target/bucket_copy.cc).
-/// 409 while such a copy runs.
+/// answers with the id of a job, and has every target copy its own objects
+/// (target/job/bucket_copy.cc). 409 while such a copy runs.
 Task<Status> copy_bucket(const Services& services, http::Request& request, api::Bucket from,
                          Action action);
 
 /// Begins a job that gives every object of the bucket as many copies as its properties say now, on
-/// each target (target/bucket_mirror.cc); the id of the job. Targets go on by themselves when it
-/// ends early.
+/// each target (target/job/bucket_mirror.cc); the id of the job. Targets go on by themselves when
+/// it ends early.
 Task<Result<std::string>> start_copies_job(const Services& services, api::Bucket name);
 
 /// POST /v1/buckets/B?bck_to= {"action":"move-bck"}: renames the bucket in one transaction and

@@ -8,8 +8,8 @@
 #include "target/coded/put_tombstone.h"
 #include "target/drive/record_fields.h"
 #include "target/node/node.h"
-#include "target/object_fields.h"
 #include "target/replica/newest.h"
+#include "target/request/object_fields.h"
 #include "target/upstream/filling.h"
 
 namespace tarn::target {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "target/drive_job.h"
+#include "target/job/drive_job.h"
 #include "target/upstream/space.h"
 
 namespace tarn::target {

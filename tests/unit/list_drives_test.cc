@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/clock.h"
-#include "target/list_page.h"
+#include "target/request/list_page.h"
 #include "tests/unit/run_task.h"
 
 using namespace tarn;

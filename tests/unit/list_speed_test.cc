@@ -11,7 +11,7 @@
 #include "common/api/list_merge.h"
 #include "proxy/list/list_codec.h"
 #include "target/drive/index.h"
-#include "target/list_page.h"
+#include "target/request/list_page.h"
 
 using namespace tarn;
 

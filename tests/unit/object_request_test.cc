@@ -3,8 +3,8 @@
 
 #include "common/api/custom_metadata.h"
 #include "common/api/object_query.h"
-#include "target/head_request.h"
 #include "target/node/open_appends.h"
+#include "target/request/head_request.h"
 
 namespace tarn {
 namespace {

@@ -8,9 +8,9 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/fail_points.h"
-#include "target/list_moving.h"
 #include "target/node/moves.h"
 #include "target/rebalance/piece_moves.h"
+#include "target/request/list_moving.h"
 #include "tests/unit/pieces_here_fixture.h"
 
 using namespace tarn;

@@ -1,4 +1,4 @@
-#include "target/return_budget.h"
+#include "target/drives/return_budget.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "target/slow_watch.h"
+#include "target/drives/slow_watch.h"
 
 #include <functional>
 #include <map>

@@ -1,0 +1,90 @@
+// One target's part of a LIST: its drives' indexes, merged. The proxy merges the targets.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "common/api/mirror_props.h"
+#include "common/base/encoding.h"
+#include "common/cluster/state/bucket_changes.h"
+#include "target/replica/node_copies.h"
+#include "target/request/handlers.h"
+#include "target/request/list_page.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::uint64_t kListLimitMax = 10'000;
+constexpr int kListAttemptsMax = 20;
+
+/// A page in which nothing is shown that not all homes of its name have: in its place stands what
+/// they had a moment ago. The page is made anew until it meets no other such name.
+Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
+                                           ListPlan plan, std::string after, std::size_t limit) {
+  CO_TRY_OK(vouches_for_copies(node));
+  std::map<std::string, std::optional<io::ObjectRecord>, std::less<>> settled;
+  for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
+    std::mutex mutex;
+    std::set<std::string> names;
+    plan.in_place_of = [&](std::string_view name,
+                           const io::ObjectRecord& record) -> const io::ObjectRecord* {
+      if (unsettled_by(record).empty()) return &record;
+      const auto at = settled.find(name);
+      if (at != settled.end()) return at->second ? &*at->second : nullptr;
+      const std::lock_guard lock(mutex);
+      names.emplace(name);
+      return &record;
+    };
+    auto page = co_await list_page(node.store, plan, after, limit);
+    if (!page || names.empty()) co_return page;
+    for (const std::string& name : names) {
+      CO_TRY(auto found, co_await settled_records(node, name_in(bucket, name)));
+      settled[name].reset();
+      if (!found.empty()) settled[name] = std::move(found.front().record);
+    }
+  }
+  co_return fail(Errc::unavailable, "objects of bucket {} are being changed; try again",
+                 bucket.name.display());
+}
+
+}  // namespace
+
+Task<Status> list_objects(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto limit = parse_u64(query.get("limit"));
+  const auto bmd_version = parse_u64(query.get("bmd"));
+  const auto map_version = parse_u64(query.get("map"));
+  if (!bucket || !limit || *limit == 0 || *limit > kListLimitMax || !bmd_version || !map_version)
+    co_return fail(Errc::invalid_argument,
+                   "list: bucket, bmd, map and limit (1 to {}) are required", kListLimitMax);
+  ListPlan plan;
+  plan.bucket = BucketId(*bucket);
+  plan.prefix = query.get("prefix");
+  plan.by_directory = query.get("delimiter") == "/";
+  CO_TRY(plan.fields, api::parse_list_fields(query.get("props")));
+  CO_TRY(plan.time_format, api::parse_time_format(query.get("time_format")));
+  plan.node = node.id;
+  CO_TRY(const auto state, co_await node.view.at_least(*map_version, *bmd_version));
+  if (query.get("fresh") == "1" && !node.membership.lease().valid())
+    co_return fail(Errc::unavailable, "this target has no lease now");
+  const auto* record = state->bmd.find(plan.bucket);
+  if (record != nullptr && record->ending) co_return fail(cluster::being_destroyed(record->name));
+  plan.shows = names_to_show(node, state, plan.bucket);
+  plan.copies = record == nullptr ? 0 : api::copies_of(record->props);
+  std::string after(query.get("after"));
+  auto listing = record != nullptr && record->pieces().many()
+                     ? list_settled(node, *record, std::move(plan), std::move(after), *limit)
+                     : list_page(node.store, std::move(plan), std::move(after), *limit);
+  CO_TRY(const auto page, co_await std::move(listing));
+  // By a newer map names may have moved away from here, to where the caller does not look.
+  if (node.owned.state()->map->version != *map_version) {
+    http::Response other_map(421, http::kText, "this target acts on a newer map\n");
+    co_return co_await request.exchange.respond(std::move(other_map));
+  }
+  http::Response response(200, "application/msgpack", api::encode_page(page.entries, page.more));
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,41 @@
+// A POST at the target: AIStore's actions on one object.
+
+#include "common/api/action.h"
+#include "target/commit/incoming.h"
+#include "target/request/admission.h"
+#include "target/request/handlers.h"
+#include "target/request/send_on.h"
+
+namespace tarn::target {
+namespace {
+
+/// 200 when nobody commits under this name, 423 while someone does. There are no read locks: a
+/// reader keeps what it opened, whatever happens to the name (AIStore's 202 never comes).
+Task<Status> check_lock(TargetNode& node, http::Request& request, const ObjectRequest& wanted) {
+  if (node.store.locks().is_held(wanted.name.key()))
+    co_return fail(Errc::locked, "{} is being written", wanted.display());
+  co_return co_await request.exchange.respond(http::Response(200));
+}
+
+}  // namespace
+
+Task<Status> post_object(TargetNode& node, http::Request& request) {
+  CO_TRY(const ObjectRequest wanted, co_await admit_write(node, request));
+  if (wanted.elsewhere != nullptr) co_return co_await send_on(node, request, wanted);
+  CO_TRY_OK(check_announced_length(request.head(), *wanted.claim));
+  CO_TRY(const std::string body, co_await request.exchange.read_all(api::Action::kBytesMax));
+  CO_TRY(api::Action asked, api::parse_action(body));
+  if (asked.action == "rename-obj")
+    co_return co_await rename_object(node, request, wanted, std::move(asked.name));
+  if (asked.action == "check-lock") co_return co_await check_lock(node, request, wanted);
+  if (asked.action.starts_with("mpt-"))
+    co_return fail(Errc::unsupported, "{}: multipart uploads belong to later work", asked.action);
+  if (asked.action == "blob-download" || asked.action == "promote")
+    co_return fail(Errc::unsupported, "{} belongs to later work", asked.action);
+  co_return fail(Errc::invalid_argument,
+                 "POST of an object does not know the action '{}'; known are rename-obj, "
+                 "check-lock",
+                 asked.action);
+}
+
+}  // namespace tarn::target

@@ -1,0 +1,109 @@
+// One target's part of a bucket's summary: counted from the drives' indexes.
+
+#include "common/api/summary.h"
+
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "common/api/mirror_props.h"
+#include "common/base/encoding.h"
+#include "common/base/gather.h"
+#include "common/obs/proc_files.h"
+#include "target/replica/node_copies.h"
+#include "target/request/handlers.h"
+
+namespace tarn::target {
+namespace {
+
+/// Records that one visit to a drive's thread counts: about a tenth of a second, so that a long
+/// count keeps no thread for long.
+constexpr std::size_t kSummarySlice = 100'000;
+constexpr std::size_t kSummaryPageEntries = 10'000;
+
+using Shows = std::function<bool(std::string_view)>;  // empty: all names
+
+Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std::string prefix,
+                                             Shows shows) {
+  api::BucketSummary sum;
+  std::string after;
+  for (bool more = true; more;) {
+    more = false;
+    std::size_t seen = 0;
+    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
+      if (record.kind == io::ObjectRecord::Kind::object && (!shows || shows(name)))
+        sum.add_object(record.size);
+      more = ++seen == kSummarySlice;
+      if (more) after = std::string(name);
+      return {.stop = more, .skip_to = {}};
+    };
+    CO_TRY_OK(co_await drive.walk(bucket, prefix, after, visit));
+  }
+  co_return sum;
+}
+
+/// When a name may lie on two drives, the newest version counts: only a merged list knows it.
+Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketId bucket,
+                                                     std::uint8_t copies, std::string prefix,
+                                                     Shows shows) {
+  api::BucketSummary sum;
+  std::string after;
+  for (bool more = true; more;) {
+    CO_TRY(const auto page,
+           co_await store.list(bucket, copies, prefix, after, kSummaryPageEntries, false));
+    for (const auto& entry : page.entries)
+      if (!shows || shows(entry.name)) sum.add_object(entry.record.size);
+    more = page.more && !page.entries.empty();
+    if (more) after = page.entries.back().name;
+  }
+  co_return sum;
+}
+
+/// The file systems of all drives. What statfs calls one is its name on this machine; containers of
+/// one machine see the same.
+std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
+  std::map<std::string, std::uint64_t> out;
+  for (const auto& drive : store.drives())
+    out[obs::read_boot_id() + "/" +
+        (drive->mount().id.empty() ? drive->path() : drive->mount().id)] = drive->space().total;
+  return out;
+}
+
+Task<Result<api::BucketSummary>> summary_count(ObjectStore& store, BucketId bucket,
+                                               std::string prefix, std::uint8_t copies,
+                                               Shows shows) {
+  CO_TRY_OK(store.lists_all(bucket, copies));
+  if (copies > 0 || store.may_hold_foreign())
+    co_return co_await count_by_generation(store, bucket, copies, prefix, std::move(shows));
+  std::vector<Task<Result<api::BucketSummary>>> counts;
+  for (const auto& drive : store.drives())
+    counts.push_back(count_drive(*drive, bucket, prefix, shows));
+  const auto parts = co_await gather(std::move(counts));
+  api::BucketSummary sum;
+  for (const auto& part : parts) {
+    CO_TRY_OK(part);
+    sum.add(*part);
+  }
+  co_return sum;
+}
+
+}  // namespace
+
+Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
+  const auto& query = request.query();
+  const auto bucket = parse_u64(query.get("bucket"));
+  const auto bmd_version = parse_u64(query.get("bmd"));
+  if (!bucket || !bmd_version)
+    co_return fail(Errc::invalid_argument, "summary: bucket and bmd are required");
+  CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
+  const auto* record = state->bmd.find(BucketId(*bucket));
+  const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
+  CO_TRY(api::BucketSummary sum,
+         co_await summary_count(node.store, BucketId(*bucket), std::string(query.get("prefix")),
+                                copies, names_to_show(node, state, BucketId(*bucket))));
+  sum.disks = disks_of(node.store);
+  http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
+  co_return co_await request.exchange.respond(std::move(response));
+}
+
+}  // namespace tarn::target
