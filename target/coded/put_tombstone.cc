@@ -29,8 +29,7 @@ Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wa
   }
   CO_TRY_OK(co_await remove_here(node, name, std::move(present), tombstone));
   co_await tell_homes(node, name, tombstone.generation);
-  if (former)
-    drop_former(node, co_await asio::this_coro::executor, name, std::move(*former), tombstone);
+  if (former) drop_former(node, co_await asio::this_coro::executor, name, *former, tombstone);
   co_return tombstone.generation;
 }
 
