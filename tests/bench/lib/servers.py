@@ -88,6 +88,20 @@ class Tarn:
         self._command("start", *names)
         self._look()
 
+    def replace_drive(self, index, target=1):
+        """The target is killed, its drive emptied, and named as a new one when the target starts again."""
+        name, drive = f"t{target}", self.drive(index, target)
+        self.kill(name)
+        shutil.rmtree(drive)
+        drive.mkdir()
+        file = self.directory / "cluster.json"
+        made = json.loads(file.read_text())
+        (node,) = [node for node in made["nodes"] if node["name"] == name]
+        if "--replace-drive" not in node["arguments"]:
+            node["arguments"] += ["--replace-drive", str(drive)]
+        file.write_text(json.dumps(made))
+        self.start(name)
+
     def _look(self):
         status = json.loads(self._command("status", "--json"))
         self.nodes = {node["name"]: node for node in status["nodes"]}

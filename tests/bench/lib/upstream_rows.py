@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -73,21 +74,38 @@ class Link:
         await asyncio.gather(self._pump(reader, there, there_rate), self._pump(other, writer, back_rate))
 
 
+class FarServer:
+    """A web server with `count` objects behind the link, and clusters that have a bucket of them."""
+
+    def __init__(self, stage, name, size, count):
+        self.stage, self.exits = stage, contextlib.ExitStack()
+        self.directory = stage.new_directory(name)
+        stage.need_space(2 * size * count)
+        nginx = self.exits.enter_context(Nginx(stage, self.directory / "nginx", burst=False))
+        self.names = [f"shard-{i:06}.tar" for i in range(count)]
+        for each in self.names:
+            (nginx.root / each).write_bytes(bytes(size))
+        self.link = self.exits.enter_context(Link(nginx.ports["sendfile"]))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.exits.close()
+
+    def cluster(self, name, *settings, drives=1):
+        url = f"http://127.0.0.1:{self.link.port}"
+        tarn = self.exits.enter_context(Tarn(self.stage, self.directory / name, burst=False, drives=drives,
+                                             settings=(f"upstream.endpoints={url}", *settings)))
+        tarn.make_upstream_bucket(BUCKET, url)
+        return tarn
+
+
 @contextlib.contextmanager
 def far_bucket(stage, name, size, count):
     """(cluster, link, names): a bucket whose objects lie behind the link."""
-    with contextlib.ExitStack() as exits:
-        directory = stage.new_directory(name)
-        stage.need_space(2 * size * count)
-        nginx = exits.enter_context(Nginx(stage, directory / "nginx", burst=False))
-        names = [f"shard-{i:06}.tar" for i in range(count)]
-        for each in names:
-            (nginx.root / each).write_bytes(bytes(size))
-        link = exits.enter_context(Link(nginx.ports["sendfile"]))
-        url = f"http://127.0.0.1:{link.port}"
-        tarn = exits.enter_context(Tarn(stage, directory / "tarn", burst=False, settings=(f"upstream.endpoints={url}",)))
-        tarn.make_upstream_bucket(BUCKET, url)
-        yield tarn, link, names
+    with FarServer(stage, name, size, count) as server:
+        yield server.cluster("tarn"), server.link, server.names
 
 
 def fetch(url):
@@ -118,6 +136,66 @@ def measure_cold_get(stage):
     yield Result("cold_get_first_byte", ratio(firsts["cold through Tarn"], firsts["from upstream"]), stage.rounds,
                  {f"{side}, ms": spread([1e3 * each for each in values]) for side, values in firsts.items()}, command,
                  "nothing of them is in the cluster")
+    yield Result("warm_get_rate", ratio(rates["warm"], rates["cold through Tarn"]), stage.rounds, raw, command,
+                 "the second read of them")
+
+
+def prefetch(tarn, names):
+    """Seconds of a job that fetches these objects."""
+    order = json.dumps({"action": "prefetch-listrange", "value": {"objnames": names}})
+    begun = time.monotonic()
+    status, _, job = tarn.call("POST", f"/v1/buckets/{BUCKET}?provider=ht", order, {"Content-Type": "application/json"})
+    if status != 200:
+        raise Failed(f"prefetch: status {status}: {job.decode(errors='replace')}")
+    while True:
+        status, _, body = tarn.call("GET", "/v1/cluster?what=status", json.dumps({"id": job.decode()}),
+                                    {"Content-Type": "application/json"})
+        state = json.loads(body)
+        if status != 200 or state.get("err"):
+            raise Failed(f"prefetch: status {status}: {body.decode(errors='replace')}")
+        if state["end_time"]:
+            return time.monotonic() - begun
+        time.sleep(0.02)
+
+
+def measure_prefetch(stage):
+    """As many times as fast as the connections that it may have."""
+    size, each, connections = 8 * MIB, 4 if stage.quick else 24, 4
+    with FarServer(stage, "prefetch", size, each * (stage.rounds + 1)) as server:
+        clusters = {count: server.cluster(f"tarn-{count}", f"upstream.connections={count}") for count in (1, connections)}
+
+        def run(count):
+            return lambda number: prefetch(clusters[count], server.names[each * (number + 1):each * (number + 2)])
+
+        measured = rounds_of(stage, {f"{count} connections": run(count) for count in clusters})
+    rates = {side: [each * size / 1e6 / seconds for seconds in its] for side, its in measured.items()}
+    yield Result("prefetch_4_connections", ratio(rates["4 connections"], rates["1 connections"]), stage.rounds,
+                 {f"{side}, MB/s": spread(values) for side, values in rates.items()},
+                 f"prefetch of {each} objects of {size // MIB} MiB, upstream.connections 1 and {connections}; a link of "
+                 f"{LINK_RATE / 1e6:.0f} MB/s a connection and {2e3 * LINK_DELAY:.0f} ms round trip",
+                 "nothing of them is in the cluster")
+
+
+def measure_refetch(stage):
+    """A drive of two is lost and replaced: what lay there, and nothing else, comes from upstream again."""
+    size, count = 4 * MIB, 12 if stage.quick else 48
+    with FarServer(stage, "refetch", size, count) as server:
+        tarn = server.cluster("tarn", drives=2)
+        moved = []
+        for _ in range(stage.rounds):
+            for name in server.names:
+                fetch(tarn.upstream_url(BUCKET, name))
+            lost = sum(its for _, path, its in tarn.files() if path.is_relative_to(tarn.drive(1)))
+            if not 0 < lost < count * size:
+                raise Failed(f"the drive has {lost} bytes of {count * size}")
+            before = server.link.bytes
+            tarn.replace_drive(1)
+            for name in server.names:
+                fetch(tarn.upstream_url(BUCKET, name))
+            moved.append(round((server.link.bytes - before) / lost, 3))  # heads of answers pass, too
+    yield Result("refetch_bytes", median(moved), stage.rounds, {"bytes over the link / lost": spread(moved)},
+                 f"curl, {count} objects of {size // MIB} MiB, before and after one of two drives was emptied and replaced",
+                 "all was read before")
 
 
 def measure_shared_fill(stage):
