@@ -13,6 +13,7 @@ import urllib.parse
 
 import boto3
 import botocore.config
+import botocore.exceptions
 import pytest
 
 from harness import client
@@ -93,25 +94,50 @@ class WebServer(Server):
 
 class S3Server(Server):
     """versitygw over a directory; checks signatures. `client` is boto3's."""
+    name = "versitygw"
 
     def __init__(self, directory, region="us-east-1"):
         self.directory = directory
         (directory / "root").mkdir(parents=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.program = go_program("versitygw")
+        self.program = go_program(self.name)
         self.region = region
         self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
                                    region_name=region, config=botocore.config.Config(s3={"addressing_style": "path"}))
 
     def start(self):
         with open(self.directory / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [self.program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{self.port}",
-                 "--region", self.region,
-                 "posix", self.directory / "root"], stdout=log, stderr=log)
-        wait_alive("versitygw", self.process, lambda: listens(self.port))
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=os.environ | self.environment())
+        wait_alive(self.name, self.process, self.is_ready)
         return self
+
+    def is_ready(self):
+        if not listens(self.port):
+            return False
+        with contextlib.suppress(botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError):
+            self.client.list_buckets()
+            return True
+        return False
+
+    def command(self):
+        return [self.program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{self.port}",
+                "--region", self.region, "posix", self.directory / "root"]
+
+    def environment(self):
+        return {}
+
+
+class MinioServer(S3Server):
+    """MinIO over a directory."""
+    name = "minio"
+
+    def command(self):
+        return [self.program, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", self.directory / "root"]
+
+    def environment(self):
+        return {"MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY, "MINIO_REGION": self.region, "MINIO_BROWSER": "off",
+                "MINIO_UPDATE": "off", "HOME": str(self.directory)}
 
 
 class FlawedServer:

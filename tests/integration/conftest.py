@@ -6,7 +6,7 @@ import pytest
 from harness import upstreams
 from harness.cli import Cli
 from harness.helm import Helm
-from harness.upstreams import FlawedServer, S3Server, WebServer
+from harness.upstreams import FlawedServer, MinioServer, S3Server, WebServer
 
 
 @pytest.fixture
@@ -22,9 +22,10 @@ def here(tmp_path):
     return directory
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory):
-    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+@pytest.fixture(scope="module", params=[S3Server, pytest.param(MinioServer, marks=pytest.mark.deep)], ids=lambda each: each.name)
+def s3(request, tmp_path_factory):
+    """A real S3 server; deep tests run with a second one, whose program takes minutes to build."""
+    with request.param(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 
