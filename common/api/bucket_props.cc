@@ -107,11 +107,12 @@ constexpr std::array kLeaves{
     Leaf{"versioning.enabled", "true", Kind::boolean},
     Leaf{"versioning.validate_warm_get", "false", Kind::boolean},
     Leaf{"versioning.synchronize", "false", Kind::boolean},
+    Leaf{"versioning.validate_interval", R"("0s")", Kind::duration},
     Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|owner|"},
 };
 
-/// AIStore leaves these out where they have nothing to say.
-constexpr std::array<std::string_view, 15> kLeftOutWhenDefault{
+/// AIStore leaves these out where they have nothing to say, or does not know them.
+constexpr std::array<std::string_view, 16> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
@@ -125,6 +126,7 @@ constexpr std::array<std::string_view, 15> kLeftOutWhenDefault{
     "extra.http.url",
     "extra.custom",
     "chunks.flags",
+    "versioning.validate_interval",
     "rate_limit.backend.per_op_max_tokens",
     "rate_limit.frontend.per_op_max_tokens"};
 

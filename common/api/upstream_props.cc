@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/settings.h"
+
 namespace tarn::api {
 namespace {
 
@@ -24,6 +26,7 @@ constexpr std::array kKinds{
     KindRow{"ht", UpstreamKind::web, "extra.http.url", "", ""}};
 constexpr const char* kValidate = "versioning.validate_warm_get";
 constexpr const char* kSynchronize = "versioning.synchronize";
+constexpr const char* kInterval = "versioning.validate_interval";
 
 /// A property that is a string; "" when it has its default.
 std::string text_at(const BucketProps& props, const char* path) {
@@ -105,16 +108,21 @@ Freshness freshness_of(const BucketProps& props) {
   return props.others.contains(kValidate) ? Freshness::changed : Freshness::never;
 }
 
+std::chrono::milliseconds validate_interval(const BucketProps& props) {
+  // An impossible value cannot be stored; one of a newer version reads as the default.
+  return parse_duration(text_at(props, kInterval)).value_or(std::chrono::milliseconds(0));
+}
+
 Status check_upstream(const Bucket& bucket, const BucketProps& props) {
   const KindRow* own = row_of(bucket);
   for (const KindRow& row : kKinds)
     for (const char* path : {row.server, row.region, row.profile})
       if (&row != own && *path != '\0') TRY_OK(check_not_set(bucket, props, path));
-  for (const char* path : {kValidate, kSynchronize})
+  for (const char* path : {kValidate, kSynchronize, kInterval})
     if (bucket.provider == "ais" && props.others.contains(path))
       return fail(Errc::invalid_argument,
-                  "bucket property '{}' cannot be true for {}: it has nothing upstream", path,
-                  bucket.display());
+                  "bucket property '{}' cannot be {} for {}: it has nothing upstream", path,
+                  props.others.at(path), bucket.display());
   if (bucket.provider == "ais") return {};
   if (own == nullptr)
     return fail(Errc::unsupported, "bucket \"{}\": buckets of this provider belong to later work",

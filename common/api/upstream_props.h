@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ enum class Freshness : std::uint8_t {
 };
 /// The properties versioning.validate_warm_get and versioning.synchronize.
 [[nodiscard]] Freshness freshness_of(const BucketProps& props);
+/// The property versioning.validate_interval: for so long after a check an object is served without
+/// another one. 0: each read checks.
+[[nodiscard]] std::chrono::milliseconds validate_interval(const BucketProps& props);
 
 /// invalid_argument, naming the property, when a bucket of this name cannot have these: a web
 /// server without URL, an upstream without a provider that has one, more than one copy of what can

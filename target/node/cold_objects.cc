@@ -5,10 +5,12 @@
 
 namespace tarn::target {
 
-bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request) {
+bool wants_confirmed(const ColdObjects* cold, const ObjectRequest& wanted,
+                     const io::ObjectRecord& record, const http::Request& request) {
   if (!api::has_upstream(wanted.bucket.name)) return false;
-  return api::freshness_of(wanted.bucket.props) != api::Freshness::never ||
-         request.query().flag("latest-ver").value_or(false);
+  if (request.query().flag("latest-ver").value_or(false)) return true;
+  return api::freshness_of(wanted.bucket.props) != api::Freshness::never &&
+         !cold->was_confirmed(wanted, record);
 }
 
 }  // namespace tarn::target

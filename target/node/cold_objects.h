@@ -31,13 +31,18 @@ class ColdObjects {
   /// cannot be asked.
   virtual Task<Result<bool>> confirm(const ObjectRequest& wanted,
                                      const io::ObjectRecord& record) = 0;
+  /// True if confirm() has been true for this version, or it was fetched, within the bucket's
+  /// versioning.validate_interval.
+  [[nodiscard]] virtual bool was_confirmed(const ObjectRequest& wanted,
+                                           const io::ObjectRecord& record) const = 0;
   /// Answers a HEAD. `status_only`: without fields.
   virtual Task<Status> head(http::Request& request, const ObjectRequest& wanted,
                             bool status_only) = 0;
 };
 
-/// True if upstream is to be asked before what is stored is served: by the properties of the
-/// bucket, or by the request.
-[[nodiscard]] bool wants_confirmed(const ObjectRequest& wanted, const http::Request& request);
+/// True if upstream is to be asked before this stored version is served: by the properties of the
+/// bucket, or by the request. `cold` may be null for a bucket without an upstream.
+[[nodiscard]] bool wants_confirmed(const ColdObjects* cold, const ObjectRequest& wanted,
+                                   const io::ObjectRecord& record, const http::Request& request);
 
 }  // namespace tarn::target

@@ -199,7 +199,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (!object && api::has_upstream(wanted.bucket.name))
     co_return co_await get_cold(node, request, wanted, overtaken);
   if (!object) co_return fail(object_missing(wanted));
-  if (wants_confirmed(wanted, request)) {
+  if (wants_confirmed(node.cold, wanted, object->record(), request)) {
     CO_TRY(const bool current, co_await node.cold->confirm(wanted, object->record()));
     if (!current) co_return co_await get_cold(node, request, wanted, overtaken);
   }

@@ -92,7 +92,7 @@ Task<Status> head_object(TargetNode& node, http::Request& request) {
   }
   const Newest& newest = *found;
   if (!newest.exists()) co_return fail(object_missing(wanted));
-  if (asks_upstream && wants_confirmed(wanted, request)) {
+  if (asks_upstream && wants_confirmed(node.cold, wanted, *newest.record, request)) {
     CO_TRY(const bool current, co_await node.cold->confirm(wanted, *newest.record));
     if (!current) co_return co_await node.cold->head(request, wanted, asked.status_only);
   }

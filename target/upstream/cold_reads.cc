@@ -241,6 +241,7 @@ Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
 }
 
 Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) {
+  const BootTime asked = node_.clock.boot_time();
   const auto object = co_await upstream_.head(upstream_name(wanted));
   const Generation version = record.generation;
   if (!object && object.error().code == Errc::object_not_found) {
@@ -249,9 +250,19 @@ Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::Obj
     co_return fail(object.error());
   }
   if (!object) co_return fail(object.error());
-  if (is_version_of(*object, record)) co_return true;
+  if (is_version_of(*object, record)) {
+    upstream_.confirmed().note(wanted.name.key(), version, asked);
+    co_return true;
+  }
   CO_TRY_OK(co_await evict(wanted, version));
   co_return false;
+}
+
+bool ColdReads::was_confirmed(const ObjectRequest& wanted, const io::ObjectRecord& record) const {
+  const auto interval = api::validate_interval(wanted.bucket.props);
+  if (interval.count() == 0) return false;
+  return upstream_.confirmed().had_since(wanted.name.key(), record.generation,
+                                         node_.clock.boot_time() - interval);
 }
 
 Task<Status> ColdReads::head(http::Request& request, const ObjectRequest& wanted,

@@ -22,6 +22,8 @@ class ColdReads final : public ColdObjects {
   Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
   Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) override;
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
+  [[nodiscard]] bool was_confirmed(const ObjectRequest& wanted,
+                                   const io::ObjectRecord& record) const override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
 
   [[nodiscard]] FillBoard& board() { return board_; }

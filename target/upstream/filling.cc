@@ -100,9 +100,10 @@ Task<Status> receive_all(UpstreamBody& body, WorkFile& file, Digests& digests, B
   co_return fail(Errc::cancelled, "this target is stopping; try again");
 }
 
-/// Makes the file the object, unless something has happened to the name since `noted`.
-Task<Status> keep(TargetNode& node, const ObjectRequest& wanted, const UpstreamObject& object,
-                  NewBytes bytes, api::CustomMetadata custom, Noted noted) {
+/// Makes the file the object, unless something has happened to the name since `noted`. Its version.
+Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
+                              const UpstreamObject& object, NewBytes bytes,
+                              api::CustomMetadata custom, Noted noted) {
   if (noted.is_being_written && SAFETY("safety.fill_mark"))
     co_return fail(Errc::conflict, "{} is being written upstream", wanted.display());
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
@@ -112,9 +113,9 @@ Task<Status> keep(TargetNode& node, const ObjectRequest& wanted, const UpstreamO
     co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
   if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
   CO_FAIL_POINT("fill.before_commit");
-  CO_TRY_OK(
-      co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom), nullptr));
-  co_return Status();
+  CO_TRY(const io::ObjectRecord record,
+         co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom), nullptr));
+  co_return record.generation;
 }
 
 /// Steps 2 to 4 of filling.h. An error: readers cannot have all of it.
@@ -122,6 +123,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
                    Noted noted) {
   CO_TRY_OK(check_memory());
   const UpstreamName name = upstream_name(wanted);
+  const BootTime asked = node.clock.boot_time();
   CO_TRY(const auto body, co_await UpstreamBody::open(upstream, name));
   const UpstreamObject& object = body->object();
   if (!object.size)
@@ -147,10 +149,11 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
     co_return fail(Errc::bad_upstream, "{}: what upstream sent is not what it says it has: {}",
                    name.display(), same.error().message);
   fill.release_all();
-  const Status kept = co_await keep(node, wanted, object, new_bytes(**file, digests),
-                                    metadata_of(object, wanted, sums), noted);
+  const auto kept = co_await keep(node, wanted, object, new_bytes(**file, digests),
+                                  metadata_of(object, wanted, sums), noted);
   if (kept) {
     ++upstream.counts().fills;
+    upstream.confirmed().note(wanted.name.key(), *kept, asked);
     fill.end({}, digests.size());
     co_return Status();
   }

@@ -14,6 +14,7 @@
 #include "common/cluster/state/state.h"
 #include "common/http/client.h"
 #include "target/drive/followed_file.h"
+#include "target/upstream/confirmed_versions.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/server_gate.h"
 #include "target/upstream/servers.h"
@@ -103,6 +104,7 @@ class Upstream {
   };
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] const ServerGates& gates() const { return gates_; }
+  [[nodiscard]] ConfirmedVersions& confirmed() { return confirmed_; }
 
  private:
   struct Answer {
@@ -127,6 +129,7 @@ class Upstream {
   http::Client client_;
   ServerGates gates_;
   Counts counts_;
+  ConfirmedVersions confirmed_;
 };
 
 }  // namespace tarn::target

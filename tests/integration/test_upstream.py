@@ -1,6 +1,7 @@
 """Buckets with an upstream: what the cluster does not have is read from there, once, and served from the drives after."""
 
 import concurrent.futures
+import json
 import shutil
 
 import pytest
@@ -233,6 +234,48 @@ def test_what_changed_upstream_is_fetched_where_that_is_wanted(upstream_cluster,
     assert cluster.get(bucket, "x.tar").status == 404 and not is_stored(cluster, bucket, "x.tar")
     write(3)
     assert cluster.get(bucket, "x.tar").body == bodies[3]
+
+
+def test_what_was_found_unchanged_is_not_asked_about_for_an_interval(upstream_cluster, web, rng):
+    """versioning.validate_interval: between never asking and asking at each read."""
+    cluster, bucket = upstream_cluster(web), "ht://often"
+    bodies = [rng.randbytes(40_000 + 100 * version) for version in range(4)]
+    web.write("often/x.tar", bodies[0])
+    assert make_bucket(cluster, bucket, f"{web.url}/often").status == 200
+
+    def set_freshness(**changes):
+        assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": changes}).status == 200
+
+    set_freshness(validate_warm_get=True, validate_interval="1h")
+    head = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/often?provider=ht")
+    props = json.loads(head.header("Ais-Bucket-Props"))
+    assert props["versioning"]["validate_interval"] == "1h", props
+    before = counted(cluster, "fills_total")
+    assert cluster.get(bucket, "x.tar").body == bodies[0]
+    wait_until(lambda: counted(cluster, "fills_total") == before + 1, 20, "the fill is counted")
+    web.write("often/x.tar", bodies[1])
+    asked = counted(cluster, "requests_total")
+    for _ in range(3):
+        assert cluster.get(bucket, "x.tar").body == bodies[0]  # it was fetched less than an hour ago
+    assert counted(cluster, "requests_total") == asked
+    web.stop()
+    assert cluster.get(bucket, "x.tar").body == bodies[0]  # for so long it needs no server either
+    web.start()
+    # A request that asks for the newest gets it, whatever the bucket's interval.
+    assert client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true").body == bodies[1]
+    wait_stored(cluster, bucket, "x.tar")
+
+    web.write("often/x.tar", bodies[2])
+    set_freshness(validate_interval="1s")
+    wait_until(lambda: cluster.get(bucket, "x.tar").body == bodies[2], 30, "its second is over")
+    wait_stored(cluster, bucket, "x.tar")
+    web.write("often/x.tar", bodies[3])
+    set_freshness(validate_interval="0s")  # the default: each read asks
+    assert cluster.get(bucket, "x.tar").body == bodies[3]
+    wrong = cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": {"validate_interval": "often"}})
+    assert wrong.status == 400 and "versioning.validate_interval" in wrong.text, wrong
+    own = cluster.bucket_action("POST", "of-its-own", "create-bck", {"versioning": {"validate_interval": "1h"}})
+    assert own.status == 400 and "nothing upstream" in own.text, own
 
 
 def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):
