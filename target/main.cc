@@ -318,7 +318,8 @@ Status Target::connect_upstream() {
   TRY(auto servers,
       UpstreamServers::load(options_.upstream_endpoints, security::process_environment()));
   TRY(auto tls, http::TlsContext::load({}));
-  upstream_.emplace(std::move(servers), clock_, std::move(tls), options_.upstream_connections);
+  upstream_.emplace(std::move(servers), clock_, std::move(tls), options_.upstream_connections,
+                    [this] { return view_->state()->map.placeable_targets().size(); });
   cold_reads_.emplace(*node_, *upstream_);
   node_->cold = &*cold_reads_;
   write_through_.emplace(*node_, *upstream_, cold_reads_->board());

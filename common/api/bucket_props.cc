@@ -72,9 +72,10 @@ constexpr std::array kLeaves{
     Leaf{"extra.custom", R"("")", Kind::text, 0, kTextBytesMax},
     Leaf{"rate_limit.backend.interval", R"("1m")", Kind::duration},
     Leaf{"rate_limit.backend.max_tokens", "1000", Kind::integer, 1, kMany},
-    Leaf{"rate_limit.backend.enabled", "false"},
+    Leaf{"rate_limit.backend.enabled", "false", Kind::boolean},
     Leaf{"rate_limit.backend.num_retries", "3", Kind::integer, 1, 100},
     Leaf{"rate_limit.backend.per_op_max_tokens", R"("")", Kind::text, 0, kTextBytesMax},
+    Leaf{"rate_limit.backend.max_bandwidth", R"("0B")", Kind::size, 0, std::int64_t{1} << 50U},
     Leaf{"rate_limit.frontend.interval", R"("1m")", Kind::duration},
     Leaf{"rate_limit.frontend.max_tokens", "1000", Kind::integer, 1, kMany},
     Leaf{"rate_limit.frontend.enabled", "false"},
@@ -112,7 +113,7 @@ constexpr std::array kLeaves{
 };
 
 /// AIStore leaves these out where they have nothing to say, or does not know them.
-constexpr std::array<std::string_view, 16> kLeftOutWhenDefault{
+constexpr std::array<std::string_view, 17> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
@@ -128,6 +129,7 @@ constexpr std::array<std::string_view, 16> kLeftOutWhenDefault{
     "chunks.flags",
     "versioning.validate_interval",
     "rate_limit.backend.per_op_max_tokens",
+    "rate_limit.backend.max_bandwidth",
     "rate_limit.frontend.per_op_max_tokens"};
 
 std::string dump(const json& value) {

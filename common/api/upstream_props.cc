@@ -27,6 +27,8 @@ constexpr std::array kKinds{
 constexpr const char* kValidate = "versioning.validate_warm_get";
 constexpr const char* kSynchronize = "versioning.synchronize";
 constexpr const char* kInterval = "versioning.validate_interval";
+constexpr const char* kRateEnabled = "rate_limit.backend.enabled";
+constexpr const char* kBandwidth = "rate_limit.backend.max_bandwidth";
 
 /// A property that is a string; "" when it has its default.
 std::string text_at(const BucketProps& props, const char* path) {
@@ -100,7 +102,7 @@ UpstreamProps upstream_of(const Bucket& bucket, const BucketProps& props) {
   const KindRow* row = row_of(bucket);
   if (row == nullptr) return {};
   return {row->kind, text_at(props, row->server), text_at(props, row->region),
-          text_at(props, row->profile)};
+          text_at(props, row->profile), backend_rate_of(props).value_or(BackendRate())};
 }
 
 Freshness freshness_of(const BucketProps& props) {
@@ -118,11 +120,12 @@ Status check_upstream(const Bucket& bucket, const BucketProps& props) {
   for (const KindRow& row : kKinds)
     for (const char* path : {row.server, row.region, row.profile})
       if (&row != own && *path != '\0') TRY_OK(check_not_set(bucket, props, path));
-  for (const char* path : {kValidate, kSynchronize, kInterval})
+  for (const char* path : {kValidate, kSynchronize, kInterval, kRateEnabled, kBandwidth})
     if (bucket.provider == "ais" && props.others.contains(path))
       return fail(Errc::invalid_argument,
                   "bucket property '{}' cannot be {} for {}: it has nothing upstream", path,
                   props.others.at(path), bucket.display());
+  TRY_OK(backend_rate_of(props));
   if (bucket.provider == "ais") return {};
   if (own == nullptr)
     return fail(Errc::unsupported, "bucket \"{}\": buckets of this provider belong to later work",

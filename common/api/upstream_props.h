@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/api/backend_rate.h"
 #include "common/api/bucket.h"
 #include "common/api/bucket_props.h"
 #include "common/base/error.h"
@@ -28,6 +29,7 @@ struct UpstreamProps {
   std::string url;      ///< http(s); empty: the server that targets were started with
   std::string region;   ///< of S3: empty for the default
   std::string profile;  ///< of S3 and Google: whose credentials; empty for the default
+  BackendRate rate = {};
 
   bool operator==(const UpstreamProps&) const = default;
 };

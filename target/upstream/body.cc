@@ -12,6 +12,8 @@ namespace tarn::target {
 namespace {
 
 constexpr int kResumesMax = 4;
+/// How long a part waits where its bucket has a rate limit: readers have begun.
+constexpr std::chrono::hours kPartTurnMost{1};
 constexpr auto kPartLookEvery = std::chrono::seconds(60);  // a ring comes earlier
 
 bool is_cancelled(const asio::cancellation_state& state) {
@@ -61,7 +63,7 @@ Task<Result<std::size_t>> RangeReader::read_some(std::span<std::byte> into) {
     if (got && *got > 0) {
       at_ += *got;
       resumes_ = 0;
-      upstream_.counts().bytes += *got;
+      CO_TRY_OK(co_await upstream_.received(name_, *got));
       co_return got;
     }
     if (!SAFETY("safety.fill_length")) co_return 0;
@@ -83,7 +85,7 @@ Task<Status> RangeReader::ask(const Error* why) {
   const std::string last = end_ == *object_.size ? "" : std::to_string(end_ - 1);
   http::Fields fields{{"Range", fmt::format("bytes={}-{}", at_, last)}};
   if (SAFETY("safety.fill_if_match")) fields.push_back({"If-Match", object_.etag});
-  auto next = co_await upstream_.get(name_, std::move(fields));
+  auto next = co_await upstream_.get(name_, std::move(fields), kPartTurnMost);
   if (!next) co_return fail(next.error());
   const bool fits = next->status == 206 && next->object.part_at == at_;
   const bool is_same = next->object.is_same_version(object_) || !SAFETY("safety.fill_if_match");
@@ -140,7 +142,7 @@ Task<Result<std::size_t>> UpstreamBody::read_some(std::span<std::byte> into) {
   if (whole_) co_return co_await whole_->read_some(into);
   if (chunked_) {
     auto got = co_await chunked_->stream.read_some(into);
-    if (got) upstream_.counts().bytes += *got;
+    if (got) CO_TRY_OK(co_await upstream_.received(name_, *got));
     co_return got;
   }
   EventListener listener(progress_, co_await asio::this_coro::executor);

@@ -78,7 +78,7 @@ Task<Status> send_behind(http::Exchange& exchange, Fill& fill, FollowedFile& fil
 }
 
 /// Sends the body of a download as it comes.
-Task<Status> send_download(http::Exchange& exchange, Upstream& upstream,
+Task<Status> send_download(http::Exchange& exchange, Upstream& upstream, const UpstreamName& name,
                            Upstream::Download& download, std::uint64_t length) {
   const PooledBuffer buffer(PooledBuffer::kSmallBytes);
   std::uint64_t sent = 0;
@@ -86,7 +86,7 @@ Task<Status> send_download(http::Exchange& exchange, Upstream& upstream,
     CO_TRY(const std::size_t got, co_await download.stream.read_some(buffer.span()));
     if (got == 0 || sent + got > length)
       co_return fail(Errc::bad_upstream, "upstream's body is not as long as it had announced");
-    upstream.counts().bytes += got;
+    CO_TRY_OK(co_await upstream.received(name, got));
     CO_TRY_OK(co_await exchange.write(buffer.span().first(got)));
     sent += got;
   }
@@ -212,7 +212,7 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
                              *download->object.part_at + *length - 1, *download->object.size));
   add_cold_fields(response, download->object, wanted);
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), length));
-  co_return co_await send_download(request.exchange, upstream_, *download, *length);
+  co_return co_await send_download(request.exchange, upstream_, name, *download, *length);
 }
 
 Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {

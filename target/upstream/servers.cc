@@ -140,6 +140,8 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
   UpstreamServer out;
   out.kind = props.kind;
   out.bucket = bucket.name;
+  out.name = bucket.display();
+  out.rate = props.rate;
   if (props.kind == UpstreamKind::s3) out.region = props.region.empty() ? region_ : props.region;
   if (props.kind == UpstreamKind::gcs) out.region = kGoogleRegion;
   if (props.kind == UpstreamKind::s3 || props.kind == UpstreamKind::gcs) {

@@ -19,7 +19,9 @@ struct UpstreamServer {
   api::UpstreamKind kind = api::UpstreamKind::s3;
   http::Url url;       ///< its path, without a slash at the end, goes before each name
   std::string bucket;  ///< as it is called there, for messages
-  std::string region;  ///< of S3 and Google
+  std::string name;    ///< of the bucket, as the cluster calls it: "s3://data"; empty: of a link
+  api::BackendRate rate = {};
+  std::string region;                                   ///< of S3 and Google
   std::optional<security::AwsCredentials> credentials;  ///< nothing: requests are not signed
 
   /// Of Azure: nothing for a server that is not the configured account's.

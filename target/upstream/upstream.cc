@@ -14,15 +14,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kTriesMax = 4;
+constexpr unsigned kTriesMax = 4;                              // where the bucket says no number
 constexpr std::chrono::milliseconds kUpstreamPauseFirst{200};  // doubled with each try
+constexpr unsigned kDoublingsMax = 6;
 constexpr std::size_t kRefusalBytesMax = 64U << 10U;
 constexpr std::size_t kListBytesMax = 16U << 20U;
 constexpr http::CallLimits kUpstreamLimits{
     .connect = 5s, .total = 60s, .stall = 30s, .body_bytes_max = kListBytesMax};
 
-/// Waits for half of it to all of it, so that calls that failed together are not repeated together.
-Task<void> pause_with_jitter(std::chrono::milliseconds most) {
+unsigned tries_of(const UpstreamServer& server) {
+  return server.rate.enabled ? server.rate.retries + 1 : kTriesMax;
+}
+
+/// Waits before a try that is not the first one, for half of its pause to all of it, so that calls
+/// that failed together are not repeated together.
+Task<void> pause_with_jitter(unsigned attempt) {
+  const auto most = kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax));
   const auto half = static_cast<std::uint64_t>(most.count()) / 2;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(std::chrono::milliseconds(half + random_u64() % (half + 1)));
@@ -72,11 +79,13 @@ Error refused_by_gate(std::string_view about, const UpstreamServer& server, cons
 }  // namespace
 
 Upstream::Upstream(UpstreamServers servers, Clock& clock,
-                   std::shared_ptr<const http::TlsContext> tls, std::size_t connections)
+                   std::shared_ptr<const http::TlsContext> tls, std::size_t connections,
+                   std::function<std::size_t()> targets)
     : servers_(std::move(servers)),
       clock_(clock),
       client_(std::move(tls)),
-      gates_(connections, clock) {}
+      gates_(connections, clock),
+      limits_(clock, std::move(targets)) {}
 
 std::int64_t Upstream::now() const { return clock_.wall_time().count() / 1'000'000'000; }
 
@@ -114,6 +123,9 @@ Task<Result<http::ClientResponse>> Upstream::try_change(
     sent = co_await stream.write(piece);
     at += piece.size();
     counts_.sent_bytes += piece.size();
+    if (server.rate.bytes_per_second > 0)
+      CO_TRY_OK(co_await limits_.pass(server.name, server.rate, RateLimits::Direction::sent,
+                                      piece.size()));
   }
   if (sent) sent = co_await stream.finish();
   // A server that refuses may answer before it has taken the whole body.
@@ -133,9 +145,15 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
       server ? writable_dialect_of(*server) : Result<const WritableDialect*>(fail(server.error()));
   if (!dialect) out.answer = fail(dialect.error());
   if (part.file != nullptr) change.streamed_bytes = part.length;
-  for (int attempt = 0; dialect && attempt < kTriesMax; ++attempt) {
-    if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
+  const auto kind =
+      change.method == http::Method::del ? api::BackendRequest::remove : api::BackendRequest::write;
+  for (unsigned attempt = 0; dialect && attempt < tries_of(*server); ++attempt) {
+    if (attempt > 0) co_await pause_with_jitter(attempt);
     if (attempt > 0 && std::chrono::steady_clock::now() > until) break;
+    if (const Status turn = co_await limits_.enter(server->name, server->rate, kind); !turn) {
+      if (attempt == 0) out.answer = fail(turn.error().code, "{}: {}", about, turn.error().message);
+      break;
+    }
     auto pass = co_await gates_.of(server->origin())->enter();
     if (!pass) {
       out.answer = fail(refused_by_gate(about, *server, pass.error()));
@@ -172,11 +190,19 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
 
 template <class Make>
 Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std::string about,
-                                              Make make, Accept accept) {
+                                              Make make, Accept accept,
+                                              std::chrono::seconds turn_most) {
   const Dialect& dialect = dialect_of(server);
   Error last;
-  for (int attempt = 0; attempt < kTriesMax; ++attempt) {
-    if (attempt > 0) co_await pause_with_jitter(kUpstreamPauseFirst * (1 << attempt));
+  const auto turn = [&] {
+    return limits_.enter(server.name, server.rate, api::BackendRequest::read, turn_most);
+  };
+  for (unsigned attempt = 0; attempt < tries_of(server); ++attempt) {
+    if (attempt > 0) co_await pause_with_jitter(attempt);
+    if (const Status came = co_await turn(); !came) {
+      if (attempt == 0) last = {came.error().code, about + ": " + came.error().message};
+      break;
+    }
     auto pass = co_await gates_.of(server.origin())->enter();
     if (!pass) {
       last = refused_by_gate(about, server, pass.error());
@@ -202,6 +228,7 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
     last = refusal.error;
     if (refusal.is_absent && !refusal.names_object && server.kind != api::UpstreamKind::web) {
       // The bucket may be what is absent, or something between here and the server.
+      CO_TRY_OK(co_await turn());
       const auto bucket = co_await try_once(server, dialect.bucket_request(server, now()));
       if (!bucket)
         co_return fail(Errc::unavailable, "{}; whether the bucket is there cannot be told: {}",
@@ -262,18 +289,27 @@ Task<Result<Upstream::Download>> Upstream::get_link(UpstreamName name, http::Fie
   }
 }
 
-Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields more) {
+Task<Result<Upstream::Download>> Upstream::get(UpstreamName name, http::Fields more,
+                                               std::chrono::seconds turn_most) {
   if (!name.link.empty()) co_return co_await get_link(std::move(name), std::move(more));
   CO_TRY(const UpstreamServer server, servers_.server_of(name.bucket, name.props));
   const auto make = [&] {
     return dialect_of(server).object_request(server, http::Method::get, name.object, more, now());
   };
-  CO_TRY(Answer answer, co_await send(server, "GET " + name.display(), make));
+  CO_TRY(Answer answer,
+         co_await send(server, "GET " + name.display(), make, Accept::success, turn_most));
   CO_TRY(UpstreamObject object, dialect_of(server).object_in(server, answer.head));
   if (!object.size) object.size = answer.stream.content_length();
   const bool chunked = to_lower(answer.head.field("Transfer-Encoding")).ends_with("chunked");
   co_return Download{std::move(object), answer.head.status, std::move(answer.stream), chunked,
                      std::move(answer.pass)};
+}
+
+Task<Status> Upstream::received(const UpstreamName& name, std::uint64_t bytes) {
+  counts_.bytes += bytes;
+  if (name.props.rate.bytes_per_second == 0) co_return Status();
+  co_return co_await limits_.pass(name.bucket.display(), name.props.rate,
+                                  RateLimits::Direction::received, bytes);
 }
 
 Task<Result<UpstreamObject>> Upstream::head(UpstreamName name) {

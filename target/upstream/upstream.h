@@ -16,6 +16,7 @@
 #include "target/drive/followed_file.h"
 #include "target/upstream/confirmed_versions.h"
 #include "target/upstream/dialect.h"
+#include "target/upstream/rate_limits.h"
 #include "target/upstream/server_gate.h"
 #include "target/upstream/servers.h"
 
@@ -48,9 +49,10 @@ struct UpstreamName {
 /// else. Messages name the server and what it said.
 class Upstream {
  public:
-  /// `tls` as http::Client. `connections`: requests at a time to each server.
+  /// `tls` as http::Client. `connections`: requests at a time to each server. `targets`: as
+  /// RateLimits.
   Upstream(UpstreamServers servers, Clock& clock, std::shared_ptr<const http::TlsContext> tls,
-           std::size_t connections);
+           std::size_t connections, std::function<std::size_t()> targets);
 
   /// An object on its way here.
   struct Download {
@@ -62,8 +64,13 @@ class Upstream {
   };
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match. Of a
   /// link up to kRedirectsMax redirects are followed: forbidden for a server that is not listed.
+  /// `turn_most`: as long as that the request waits where its bucket has a rate limit.
   static constexpr int kRedirectsMax = 5;
-  Task<Result<Download>> get(UpstreamName name, http::Fields more = {});
+  Task<Result<Download>> get(UpstreamName name, http::Fields more = {},
+                             std::chrono::seconds turn_most = RateLimits::kTurnMost);
+  /// Counts bytes of a body that have come, and waits while its bucket has had more than its rate
+  /// limit allows. cancelled when the target stops.
+  Task<Status> received(const UpstreamName& name, std::uint64_t bytes);
   Task<Result<UpstreamObject>> head(UpstreamName name);
   /// Bytes of a file that are sent as a body.
   struct FilePart {
@@ -120,7 +127,8 @@ class Upstream {
   enum class Accept : std::uint8_t { success, any_3xx };
   template <class Make>
   Task<Result<Answer>> send(const UpstreamServer& server, std::string about, Make make,
-                            Accept accept = Accept::success);
+                            Accept accept = Accept::success,
+                            std::chrono::seconds turn_most = RateLimits::kTurnMost);
   Task<Result<Download>> get_link(UpstreamName name, http::Fields more);
   [[nodiscard]] std::int64_t now() const;
 
@@ -128,6 +136,7 @@ class Upstream {
   Clock& clock_;
   http::Client client_;
   ServerGates gates_;
+  RateLimits limits_;
   Counts counts_;
   ConfirmedVersions confirmed_;
 };
