@@ -13,6 +13,7 @@ Exit exit_for(Errc code) noexcept {
     case Errc::unauthenticated:
     case Errc::forbidden: return Exit::denied;
     case Errc::bucket_not_found:
+    case Errc::remote_not_known:
     case Errc::object_not_found:
     case Errc::not_found: return Exit::not_found;
     case Errc::bucket_exists:

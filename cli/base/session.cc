@@ -47,7 +47,8 @@ std::string for_users_of_tarn(Errc code, std::string message) {
   if (advice == std::string::npos) return message;
   if (code == Errc::object_not_found) return message.substr(0, advice);
   const auto ours = message.find(kTarnsWay, advice);
-  if (code != Errc::bucket_not_found || ours == std::string::npos) return message;
+  const bool is_about_bucket = code == Errc::bucket_not_found || code == Errc::remote_not_known;
+  if (!is_about_bucket || ours == std::string::npos) return message;
   const auto what = message.substr(0, message.find(" with ", advice));
   return what + " with: " + message.substr(ours + kTarnsWay.size());
 }

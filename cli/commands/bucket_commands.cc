@@ -87,7 +87,7 @@ Exit evict(Session& session, const std::string& name, bool json) {
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
   const auto done = act_once(session, http::Method::del, *bucket,
-                             R"({"action":"evict-remote-bck"})", Errc::bucket_not_found);
+                             R"({"action":"evict-remote-bck"})", Errc::remote_not_known);
   if (!done) return complain(command, done.error());
   if (json) print_json({{"bucket", bucket->bucket_display()}});
   return Exit::ok;

@@ -21,6 +21,7 @@ constexpr Row kTable[] = {
     {Errc::forbidden, 403, ""},
     {Errc::not_found, 404, ""},
     {Errc::bucket_not_found, 404, "ErrBckNotFound"},
+    {Errc::remote_not_known, 404, "ErrRemoteBckNotFound"},
     {Errc::object_not_found, 404, "ErrNotFound"},
     {Errc::conflict, 409, "ErrBusy"},
     {Errc::bucket_exists, 409, "ErrBucketAlreadyExists"},

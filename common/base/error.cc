@@ -11,6 +11,7 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::unauthenticated: return "unauthenticated";
     case Errc::forbidden: return "forbidden";
     case Errc::bucket_not_found: return "bucket_not_found";
+    case Errc::remote_not_known: return "remote_not_known";
     case Errc::object_not_found: return "object_not_found";
     case Errc::not_found: return "not_found";
     case Errc::bucket_exists: return "bucket_exists";

@@ -15,6 +15,7 @@ enum class Errc {
   unauthenticated,        ///< no or a wrong proof of identity
   forbidden,              ///< known, but not allowed
   bucket_not_found,       ///< the bucket surely does not exist
+  remote_not_known,       ///< a bucket with an upstream that the cluster does not know
   object_not_found,       ///< the object surely does not exist
   not_found,              ///< anything else that surely does not exist
   bucket_exists,          ///< create of a bucket that is there

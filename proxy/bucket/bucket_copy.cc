@@ -6,6 +6,7 @@
 #include "common/api/mirror_props.h"
 #include "common/api/multi_object.h"
 #include "common/api/upstream_props.h"
+#include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "common/obs/log.h"
@@ -53,13 +54,14 @@ Result<api::Bucket> destination_of(const http::Request& request) {
 
 /// A copy of a bucket with an upstream is one of all names that upstream has.
 Task<Status> copy_from_upstream(const Services& services, http::Request& request,
-                                const api::Bucket& from, const api::Bucket& to,
-                                const api::BucketCopy& what) {
+                                const api::Bucket& from, const api::Bucket& to, const json& value,
+                                const std::string& prefix) {
   Action all;
   all.action = api::kCopyObjects;
-  all.value = what;
-  all.value["template"] = what.prefix;
-  all.value.erase("prefix");
+  all.value = json::object();
+  for (const auto& [key, each] : value.items())  // its other keys are those of a copy-listrange
+    if (!iequals(key, "prefix")) all.value[key] = each;
+  all.value["template"] = prefix;
   all.value["tobck"] = to;
   co_return co_await act_on_objects(services, request, from, std::move(all));
 }
@@ -141,7 +143,7 @@ TargetWork work_for(const cluster::ClusterState& state, std::string_view path, j
 Task<Result<KnownBucket>> find_or_make_goal(const Services& services, api::Bucket name,
                                             const cluster::BucketRecord& source) {
   auto found = co_await find_bucket(services, name);
-  if (found || found.error().code != Errc::bucket_not_found) co_return found;
+  if (found || !is_unknown_bucket(found.error())) co_return found;
   if (api::has_upstream(name)) co_return co_await find_or_adopt_bucket(services, name);
   CO_TRY_OK(co_await check_path_is_no_object(services, name));
   // Of a bucket with an upstream hardly any property fits another one.
@@ -167,8 +169,10 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   if (what.synchronize && (api::has_upstream(from) || api::has_upstream(to)))
     co_return fail(Errc::unsupported,
                    "copy-bck: \"synchronize\" of buckets with an upstream belongs to later work");
-  if (api::has_upstream(from) && from != to)
-    co_return co_await copy_from_upstream(services, request, from, to, what);
+  // presence=2: what the cluster has of it, and nothing is fetched.
+  const bool is_all = request.query().get("presence") != "2";
+  if (api::has_upstream(from) && from != to && is_all)
+    co_return co_await copy_from_upstream(services, request, from, to, action.value, what.prefix);
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));
@@ -209,7 +213,7 @@ Task<Status> rename_bucket(const Services& services, http::Request& request, api
     co_return fail(Errc::invalid_argument, "bucket \"{}\" has that name", from.display());
   if (from.provider != "ais" || !from.ns_uuid.empty() || to.provider != "ais")
     co_return fail(Errc::unsupported,
-                   "bucket \"{}\" cannot be renamed: upstream buckets belong to later work",
+                   "bucket \"{}\" cannot be renamed: it stands for one that lies elsewhere",
                    from.display());
   CO_TRY_OK(co_await check_path_is_no_object(services, to));
   const auto state = services.view.state();

@@ -94,9 +94,10 @@ Task<Status> create_bucket(const Services& services, http::Exchange& exchange, a
   co_return sent;
 }
 
-Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, api::Bucket name) {
+Task<Status> destroy_bucket(const Services& services, http::Exchange& exchange, api::Bucket name,
+                            cluster::Afterwards afterwards) {
   const Status destroyed = co_await cluster::destroy_bucket(services.store, services.view, name,
-                                                            kBucketsAcknowledgeWait);
+                                                            kBucketsAcknowledgeWait, afterwards);
   if (!destroyed && destroyed.error().code == Errc::bucket_not_found)
     co_return fail(bucket_not_found(name));
   if (!destroyed && destroyed.error().code == Errc::timeout)
@@ -227,6 +228,35 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
   co_return sent;
 }
 
+namespace {
+
+/// Those of `entries` that the cluster does not have.
+Result<std::vector<api::PackedEntry>> without_present(
+    const std::vector<api::PackedEntry>& entries) {
+  std::vector<api::PackedEntry> out;
+  for (const api::PackedEntry& each : entries) {
+    TRY(const api::ListEntry entry, api::unpack_entry(each.bytes));
+    if ((entry.flags & api::kEntryPresent) == 0) out.push_back(each);
+  }
+  return out;
+}
+
+/// One page; of what is not in the cluster, if that was asked for, an entry at least unless it is
+/// the last page. `token`: where the next one begins, "" for none.
+Task<Result<api::MergedPage>> page_of(const Services& services, const KnownBucket& known,
+                                      ListRequest wanted, std::string& token) {
+  while (true) {
+    CO_TRY(api::MergedPage page, co_await list_entries(services, known, wanted));
+    token = page.more ? std::string(page.entries.back().name) : "";
+    if (!wanted.not_cached) co_return page;
+    CO_TRY(page.entries, without_present(page.entries));
+    if (!page.entries.empty() || token.empty()) co_return page;
+    wanted.after = token;
+  }
+}
+
+}  // namespace
+
 Task<Status> list_objects(const Services& services, http::Request& request, std::string bucket) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY(const Action action, co_await read_action(request.exchange));
@@ -236,8 +266,14 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
   }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(ListRequest wanted, parse_list_request(action.value));
-  CO_TRY(const KnownBucket known, co_await find_or_adopt_bucket(services, name));
-  const auto found = co_await list_entries(services, known, wanted);
+  auto finding =
+      wanted.known_only ? find_bucket(services, name) : find_or_adopt_bucket(services, name);
+  CO_TRY(const KnownBucket known, co_await std::move(finding));
+  if (wanted.not_cached && !api::has_upstream(name))
+    co_return fail(Errc::invalid_argument,
+                   "list: flags 512 (NOT_CACHED) are for upstream buckets only");
+  std::string token;
+  const auto found = co_await page_of(services, known, wanted, token);
   if (!found && found.error().code == Errc::not_found) {  // the target that it is about
     const Status sent = co_await refuse_as(request, found.error(), kNodeNotFound);
     co_return sent;
@@ -247,7 +283,7 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
 
   ListPage page;
   page.uuid = wanted.uuid.empty() ? random_id(kListingIdLength) : wanted.uuid;
-  page.token = listed.more ? std::string(listed.entries.back().name) : "";
+  page.token = std::move(token);
   page.entries = &listed.entries;
   http::Response response(200);
   if (accepts_msgpack(request.head())) {
@@ -271,10 +307,21 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
   CO_TRY_OK(check_presence(request.query()));
   CO_TRY(const bool stays_unknown, request.query().flag("dont_add_remote_bck_md"));
-  auto finding = stays_unknown || request.query().get("presence") == "2"
-                     ? find_bucket(services, name)
-                     : find_or_adopt_bucket(services, name);
-  CO_TRY(const KnownBucket known, co_await std::move(finding));
+  const bool is_asked_here = request.query().get("presence") == "2";
+  auto finding = stays_unknown || is_asked_here ? find_bucket(services, name)
+                                                : find_or_adopt_bucket(services, name);
+  auto found = co_await std::move(finding);
+  if (!found && stays_unknown && !is_asked_here && api::is_found_by_name(name) &&
+      is_unknown_bucket(found.error())) {
+    CO_TRY(auto props, co_await look_upstream(services, name));
+    if (!props) co_return fail(found.error());
+    http::Response response(200);
+    response.set("Ais-Bucket-Props",
+                 cluster::aistore_props({BucketId{}, name, std::move(*props), 0, {}, {}}).dump());
+    const Status sent = co_await request.exchange.respond(std::move(response));
+    co_return sent;
+  }
+  CO_TRY(const KnownBucket known, std::move(found));
   if (request.query().find("bsumm_remote")) {
     CO_TRY_OK(request.query().flag("bsumm_remote"));
     const Status done = co_await bucket_info(services, request, known, std::move(prefix));
@@ -332,15 +379,20 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
                    "bucket \"{}\" is no upstream bucket: it can be destroyed "
                    "(destroy-bck), not evicted",
                    name.display());
-  if (action.action == "destroy-bck" && api::has_upstream(name))
-    co_return fail(Errc::invalid_argument,
-                   "bucket \"{}\" has an upstream, where nothing is destroyed: evict it "
-                   "(evict-remote-bck), which takes it out of the cluster",
-                   name.display());
+  if (action.action == "destroy-bck" && api::has_upstream(name)) {
+    const Error why{
+        Errc::invalid_argument,
+        fmt::format("bucket \"{}\" has an upstream, where nothing is destroyed: evict it "
+                    "(evict-remote-bck), which takes it out of the cluster",
+                    name.display())};
+    const Status sent = co_await refuse_as(request, why, kUnsupported);
+    co_return sent;
+  }
   if (evicts) {
     CO_TRY(const bool keeps_bucket, request.query().flag("keep_bck_md"));
-    if (keeps_bucket) co_return fail(not_yet("evict-remote-bck with keep_bck_md"));
-    const Status done = co_await destroy_bucket(services, request.exchange, name);
+    const Status done = co_await destroy_bucket(
+        services, request.exchange, name,
+        keeps_bucket ? cluster::Afterwards::empty : cluster::Afterwards::gone);
     co_return done;
   }
   if (is_multi_object(action.action)) {
@@ -352,7 +404,8 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
     co_return fail(Errc::invalid_argument,
                    "a DELETE of a bucket needs the body {{\"action\":\"destroy-bck\"}}");
   if (action.action != "destroy-bck") co_return fail(not_yet(action.action));
-  const Status done = co_await destroy_bucket(services, request.exchange, name);
+  const Status done =
+      co_await destroy_bucket(services, request.exchange, name, cluster::Afterwards::gone);
   co_return done;
 }
 

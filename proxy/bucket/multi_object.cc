@@ -4,6 +4,7 @@
 
 #include "common/api/multi_object.h"
 #include "common/api/upstream_props.h"
+#include "common/base/random.h"
 #include "common/obs/log.h"
 #include "proxy/bucket/bucket_copy.h"
 #include "proxy/core/named_error.h"
@@ -17,10 +18,15 @@ namespace {
 
 using nlohmann::json;
 
+/// AIStore's clients tell the kind of such a job by its id.
+constexpr const char* kCopyIdBegin = "tco-";
+constexpr std::size_t kIdLength = 10;
+
 Result<Job> multi_object_new_job(const Action& action, const api::Bucket& from,
                                  const api::MultiObject& what, const cluster::ClusterState& state) {
   Job job;
   job.kind = action.action;
+  if (action.action == api::kCopyObjects) job.id = kCopyIdBegin + random_id(kIdLength);
   job.bucket = from;
   job.to = what.to;
   job.about = what.about;

@@ -12,6 +12,7 @@ namespace tarn::proxy {
 inline constexpr std::string_view kJobNotFound = "ErrXactNotFound";
 inline constexpr std::string_view kNodeNotFound = "errNodeNotFound";
 inline constexpr std::string_view kLimitedCoexistence = "ErrLimitedCoexistence";
+inline constexpr std::string_view kUnsupported = "ErrUnsupp";
 inline constexpr std::string_view kInvalidProvider = "ErrInvalidBackendProvider";
 
 /// Answers with `error`, its "tcode" being `tcode`.

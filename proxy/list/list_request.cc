@@ -23,17 +23,17 @@ enum Flag : std::uint64_t {
   kBucketPresent = 64,
   kDontHeadRemote = 128,
   kDontAddRemote = 256,
+  kNotCached = 512,
   kOnlyRemoteProps = 1024,
   kNoRecursion = 2048,
   kDifferences = 4096,
   kNoDirectories = 8192,  // has a meaning for upstream buckets only
   kIsS3 = 16384,
 };
-constexpr std::uint64_t kKnownFlags = kCached | kMissing | kDeleted | kNameOnly | kNameSize |
-                                      kBucketPresent | kDontHeadRemote | kDontAddRemote |
-                                      kOnlyRemoteProps | kNoRecursion | kNoDirectories | kIsS3;
+constexpr std::uint64_t kKnownFlags =
+    kCached | kMissing | kDeleted | kNameOnly | kNameSize | kBucketPresent | kDontHeadRemote |
+    kDontAddRemote | kNotCached | kOnlyRemoteProps | kNoRecursion | kNoDirectories | kIsS3;
 constexpr std::uint64_t kFlagsEnd = 1ULL << 16U;
-constexpr std::uint64_t kNotCached = 512;
 
 /// A text of the message; absent and null are "".
 Result<std::string> list_request_text_of(const json& value, const char* key) {
@@ -63,9 +63,9 @@ Result<std::uint64_t> number_of(const json& value, const char* key) {
 Status check_flags(std::uint64_t flags) {
   if (flags >= kFlagsEnd)
     return fail(Errc::invalid_argument, "list: flags {} has bits that nobody knows", flags);
-  if ((flags & kNotCached) != 0)
+  if ((flags & kCached) != 0 && (flags & kNotCached) != 0)
     return fail(Errc::invalid_argument,
-                "list: flags 512 (NOT_CACHED) are for upstream buckets only");
+                "list: flags 1 (CACHED) and 512 (NOT_CACHED) exclude each other");
   if ((flags & kArchives) != 0)
     return fail(Errc::unsupported,
                 "list: flags 8 (ARCH_DIR): the inside of archives belongs to later work");
@@ -100,6 +100,8 @@ Result<ListRequest> parse_list_request(const json& value) {
   TRY_OK(check_flags(flags));
   out.recursive = (flags & kNoRecursion) == 0;
   out.cached = (flags & kCached) != 0;
+  out.not_cached = (flags & kNotCached) != 0;
+  out.known_only = (flags & kBucketPresent) != 0;
   TRY(const auto props, list_request_text_of(value, "props"));
   if (!props.empty()) {
     TRY(out.fields, api::parse_list_fields(props));

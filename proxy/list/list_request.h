@@ -18,8 +18,10 @@ struct ListRequest {
   std::string uuid;   ///< of the listing; empty at its first page
   std::size_t limit = 10'000;
   bool recursive = true;
-  bool cached = false;  ///< only what the cluster has; of buckets without upstream that is all
-  std::string target;   ///< only what this target holds; empty: all
+  bool cached = false;      ///< only what the cluster has; of buckets without upstream that is all
+  bool not_cached = false;  ///< only what upstream has and the cluster has not
+  bool known_only = false;  ///< a bucket that is not known here is not looked for upstream
+  std::string target;       ///< only what this target holds; empty: all
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
 

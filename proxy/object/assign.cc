@@ -85,14 +85,10 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
   return homes[chosen];
 }
 
-/// Refuses at the door what targets refuse as well, before a body travels.
+/// Refuses at the door what targets refuse as well, before a body travels. Ais-Blob-Download asks
+/// for a large object to be fetched in parts, which is done in any case.
 Status check_known_words(const http::Request& request) {
-  TRY_OK(api::check_object_query(request.query()));
-  if (iequals(request.head().field("Ais-Blob-Download"), "true"))
-    return fail(Errc::unsupported,
-                "Ais-Blob-Download: fetching from upstream in pieces belongs to "
-                "later work");
-  return {};
+  return api::check_object_query(request.query());
 }
 
 /// The address of `target` for the one that will call it: the client, or this proxy.
@@ -144,18 +140,25 @@ Status check_new_path(const Services& services, const http::Request& request,
   return check_path_is_no_bucket(services, state, goal->bucket, goal->object);
 }
 
-/// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, which
-/// its body says: the target decides.
+/// Refuses requests that a bucket with an upstream cannot serve. A DELETE may be an eviction, and a
+/// POST a question, which its body says: the target decides.
 Status check_write_through(const http::Request& request, const cluster::BucketRecord& bucket) {
   const http::Method method = request.head().method;
   const bool copies = request.query().find("object_to").has_value();  // from it: it is read
   const bool writes = method == http::Method::put && !request.query().find("append_type") &&
                       bucket.name.provider != "ht";
-  if (access_of(method) == Access::write && method != http::Method::del && !writes && !copies)
+  const bool is_told_by_body = method == http::Method::del || method == http::Method::post;
+  if (access_of(method) == Access::write && !is_told_by_body && !writes && !copies)
     return fail(no_write_through(bucket.name));
+  TRY(const bool synchronize, request.query().flag("synchronize"));
+  if (synchronize && copies)
+    return fail(Errc::unsupported,
+                "synchronize: copies of one object have latest-ver only; what is gone upstream "
+                "stays in the copy");
   TRY(const bool latest, request.query().flag("latest-ver"));
-  if (!latest || access_of(method) == Access::read) return {};
-  return fail(Errc::unsupported, "latest-ver: this version of Tarn has it for GET and HEAD only");
+  if (!latest || copies || access_of(method) == Access::read) return {};
+  return fail(Errc::unsupported,
+              "latest-ver: this version of Tarn has it for GET, HEAD and copies only");
 }
 
 /// The end of assign(), when the bucket is known.
@@ -180,7 +183,7 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
 
 Error bucket_not_found(const api::Bucket& name) {
   if (api::has_upstream(name))
-    return {Errc::bucket_not_found,
+    return {Errc::remote_not_known,
             fmt::format("bucket \"{0}\" is not known to this cluster; make it known with: tarn "
                         "bucket create {0}",
                         name.display())};
@@ -194,6 +197,10 @@ Error bucket_not_found(const api::Bucket& name) {
           fmt::format("bucket \"{}\" does not exist; see which there are with GET /v1/buckets, or "
                       "with: tarn ls",
                       name.display())};
+}
+
+bool is_unknown_bucket(const Error& error) {
+  return error.code == Errc::bucket_not_found || error.code == Errc::remote_not_known;
 }
 
 Error bucket_to_make(const api::Bucket& name) {
@@ -274,8 +281,7 @@ Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
 Task<Result<Assignment>> assign(const Services& services, const http::Request& request,
                                 const Wanted& wanted, Passage passage) {
   auto found = co_await find_or_adopt_bucket(services, wanted.bucket);
-  if (!found && found.error().code == Errc::bucket_not_found &&
-      request.head().method == http::Method::put)
+  if (!found && is_unknown_bucket(found.error()) && request.head().method == http::Method::put)
     co_return fail(bucket_to_make(wanted.bucket));
   CO_TRY(KnownBucket known, std::move(found));
   if (wanted.is_prefix)

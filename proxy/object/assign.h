@@ -28,6 +28,8 @@ Task<Result<KnownBucket>> find_bucket(const Services& services, api::Bucket name
 [[nodiscard]] api::Bucket plain_bucket(std::string name);
 /// The error for a missing bucket. Names the call that lists buckets.
 [[nodiscard]] Error bucket_not_found(const api::Bucket& name);
+/// True if an error says that there is no such bucket here.
+[[nodiscard]] bool is_unknown_bucket(const Error& error);
 /// The same error for a write. Names the call that creates the bucket.
 [[nodiscard]] Error bucket_to_make(const api::Bucket& name);
 

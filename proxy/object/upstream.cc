@@ -59,14 +59,21 @@ Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& con
   return api::with_eviction(std::move(props));
 }
 
-Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name) {
-  auto found = co_await find_bucket(services, name);
-  const bool is_unknown = !found && found.error().code == Errc::bucket_not_found;
-  if (!is_unknown || !api::is_found_by_name(name)) co_return found;
+Task<Result<std::optional<api::BucketProps>>> look_upstream(const Services& services,
+                                                            api::Bucket name) {
   CO_TRY(auto props, upstream_defaults(services.view.state()->config));
   auto there = co_await check_upstream_bucket(services, name, std::move(props), Server::configured);
-  if (!there && there.error().code == Errc::bucket_not_found) co_return found;
+  if (!there && there.error().code == Errc::bucket_not_found) co_return std::nullopt;
   if (!there) co_return fail(there.error());
+  co_return std::move(*there);
+}
+
+Task<Result<KnownBucket>> find_or_adopt_bucket(const Services& services, api::Bucket name) {
+  auto found = co_await find_bucket(services, name);
+  const bool is_unknown = !found && is_unknown_bucket(found.error());
+  if (!is_unknown || !api::is_found_by_name(name)) co_return found;
+  CO_TRY(auto there, co_await look_upstream(services, name));
+  if (!there) co_return found;
   const auto made = co_await cluster::create_bucket(services.store, services.view, name,
                                                     std::move(*there), services.clock);
   // Another proxy may have been faster.

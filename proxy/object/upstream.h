@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "common/api/bucket_props.h"
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -23,6 +25,10 @@ Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, a
 /// slices, which are meant for objects that are nowhere else, and with eviction.
 [[nodiscard]] Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config);
 
+/// Looks for a bucket that the cluster does not know where targets were started to look: the
+/// properties that it would have here. Nothing when it is not there, or nothing was asked.
+Task<Result<std::optional<api::BucketProps>>> look_upstream(const Services& services,
+                                                            api::Bucket name);
 /// As find_bucket(). A bucket that the cluster does not know, and the cloud of its provider has,
 /// becomes known to it, as in AIStore: of the server and with the credentials that targets were
 /// started with. Where they were started with none, nothing is asked, and it is bucket_not_found.

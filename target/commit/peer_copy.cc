@@ -222,6 +222,15 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
   co_return to;
 }
 
+Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source) {
+  CO_TRY(const Newest newest, co_await find_settled(node, source));
+  if (!newest.exists()) co_return true;
+  const auto confirmed = co_await node.cold->confirm(source, *newest.record);
+  if (!confirmed && confirmed.error().code == Errc::object_not_found) co_return false;
+  if (!confirmed) co_return fail(confirmed.error());
+  co_return true;
+}
+
 Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
                                                       const ObjectRequest& wanted) {
   CO_TRY(auto from, co_await open_newest(node, wanted));

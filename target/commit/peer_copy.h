@@ -24,6 +24,9 @@ struct CopyTerms {
   std::stop_token stop{};
 };
 
+/// Evicts what is stored of an object, whose owner we are, when upstream has another version. False
+/// if it is gone there.
+Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source);
 /// The newest version with its file open, as open_newest(); of a bucket with an upstream, what the
 /// cluster does not have is fetched first. Null when there is none.
 Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,

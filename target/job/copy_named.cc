@@ -32,20 +32,6 @@ Task<Result<ObjectRequest>> find_own(TargetNode& node, BucketId bucket, std::str
   co_return std::move(place.object);
 }
 
-namespace {
-
-/// Evicts what is stored of an object when upstream has another version. False if it is gone there.
-Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source) {
-  CO_TRY(const Newest newest, co_await find_settled(node, source));
-  if (!newest.exists()) co_return true;
-  const auto confirmed = co_await node.cold->confirm(source, *newest.record);
-  if (!confirmed && confirmed.error().code == Errc::object_not_found) co_return false;
-  if (!confirmed) co_return fail(confirmed.error());
-  co_return true;
-}
-
-}  // namespace
-
 Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std::string& job,
                                                      BucketId from, BucketId to, std::string object,
                                                      const api::BucketCopy& how, bool again,

@@ -35,6 +35,8 @@ class ColdObjects {
   /// versioning.validate_interval.
   [[nodiscard]] virtual bool was_confirmed(const ObjectRequest& wanted,
                                            const io::ObjectRecord& record) const = 0;
+  /// True while it is being fetched.
+  [[nodiscard]] virtual bool is_fetching(const ObjectRequest& wanted) const = 0;
   /// Answers a HEAD. `status_only`: without fields.
   virtual Task<Status> head(http::Request& request, const ObjectRequest& wanted,
                             bool status_only) = 0;

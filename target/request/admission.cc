@@ -115,17 +115,22 @@ Task<Result<ObjectRequest>> admit_read(TargetNode& node, http::Request& request)
   co_return std::move(wanted);
 }
 
+Error no_such_write(const ObjectRequest& wanted) {
+  return {Errc::unsupported,
+          fmt::format("{} has an upstream: its objects can be written whole and deleted; appends, "
+                      "renames and changes of metadata belong to later work",
+                      wanted.bucket.name.display())};
+}
+
 namespace {
 
-/// Of objects with an upstream, PUT and DELETE alone are written through.
+/// Of objects with an upstream, PUT and DELETE alone are written through. A POST may be a question
+/// (post.cc).
 Status check_upstream_write(const http::Request& request, const ObjectRequest& wanted) {
   const http::Method method = request.head().method;
   const bool is_put = method == http::Method::put && !request.query().find("append_type");
-  if (is_put || method == http::Method::del) return {};
-  return fail(Errc::unsupported,
-              "{} has an upstream: its objects can be written whole and deleted; appends, renames "
-              "and changes of metadata belong to later work",
-              wanted.bucket.name.display());
+  if (is_put || method == http::Method::del || method == http::Method::post) return {};
+  return fail(no_such_write(wanted));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // `PUT ?object_to=UNAME`: what the path names is copied to what the query names. The proxy sent the
 // request to the owner of the source. The answer says what was copied.
 
+#include "common/api/upstream_props.h"
 #include "common/obs/log.h"
 #include "target/commit/peer_copy.h"
 #include "target/drive/record_fields.h"
@@ -14,6 +15,11 @@ Task<Status> copy_object(TargetNode& node, http::Request& request, const ObjectR
     co_return fail(Errc::invalid_argument, "a copy (object_to=) takes no body");
   CO_TRY(auto address, api::parse_uname(request.query().get("object_to")));
   CO_TRY(const Destination to, co_await find_destination(node, std::move(address)));
+  CO_TRY(const bool latest, request.query().flag("latest-ver"));
+  if (latest && api::has_upstream(wanted.bucket.name)) {
+    CO_TRY(const bool is_there, co_await confirm_source(node, wanted));
+    if (!is_there) co_return fail(object_missing(wanted));
+  }
   CO_TRY(const auto from, co_await open_source(node, wanted));
   if (!from) co_return fail(object_missing(wanted));
   if (to.object.name.key() != wanted.name.key()) {

@@ -131,7 +131,23 @@ Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted
   co_return fill;
 }
 
+/// False if the reader wants the newest version, and the fill under way fetches another one. The
+/// fill may have begun before upstream had the newest.
+Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted,
+                                         const http::Request& request) {
+  const bool wants_newest = request.query().flag("latest-ver").value_or(false) ||
+                            api::freshness_of(wanted.bucket.props) != api::Freshness::never;
+  const auto fill = wants_newest ? board_.find(wanted.name.key()) : nullptr;
+  if (!fill) co_return true;
+  const auto opened = co_await fill->opened();
+  if (!opened) co_return true;  // the fill says why
+  CO_TRY(const UpstreamObject newest, co_await upstream_.head(upstream_name(wanted)));
+  co_return is_version_of(newest, record_of(opened->object, wanted));
+}
+
 Task<Status> ColdReads::get(http::Request& request, const ObjectRequest& wanted) {
+  CO_TRY(const bool newest, co_await has_newest(wanted, request));
+  if (!newest) co_return co_await pass_through(request, wanted);
   if (!request.head().field("Range").empty()) co_return co_await get_part(request, wanted);
   auto fill = co_await join_or_begin(wanted);
   co_return co_await follow(request, wanted, std::move(fill));

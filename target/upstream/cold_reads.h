@@ -22,6 +22,9 @@ class ColdReads final : public ColdObjects {
   Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
   Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) override;
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
+  [[nodiscard]] bool is_fetching(const ObjectRequest& wanted) const override {
+    return board_.find(wanted.name.key()) != nullptr;
+  }
   [[nodiscard]] bool was_confirmed(const ObjectRequest& wanted,
                                    const io::ObjectRecord& record) const override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
@@ -31,6 +34,7 @@ class ColdReads final : public ColdObjects {
  private:
   Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);
   Task<Status> evict(const ObjectRequest& wanted, Generation version);
+  Task<Result<bool>> has_newest(const ObjectRequest& wanted, const http::Request& request);
   Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
                       std::shared_ptr<Fill> fill);

@@ -9,6 +9,7 @@ import time
 import pytest
 from harness import attribute
 from harness import client as http
+from harness.upstreams import WebServer, make_bucket, wait_stored
 from harness.waiting import wait_until
 
 ROUNDS = 12
@@ -168,3 +169,24 @@ def test_a_destroy_goes_on_without_the_proxy_that_was_asked(make_cluster):
     assert first in (503, 404)
     wait_until(lambda: http.request("GET", cluster.url("ends", "n", other), expect=False).status == 404, 15, "it is destroyed")
     print(f"injected: p1 ended between the steps; detected: {first} at first, then 404")
+
+
+def test_an_eviction_that_keeps_the_bucket_goes_on_without_the_proxy_that_was_asked(make_cluster, tmp_path):
+    """It dies between the two steps: another one carries it out, and the bucket is there with its properties."""
+    with WebServer(tmp_path / "web") as web:
+        web.write("kept/n", b"there")
+        cluster = make_cluster(targets=1, drives=1, proxies=2, meta="etcd", settings={"upstream.endpoints": web.url},
+                               fail_points={"p1": "destroy_bucket.before_removal=kill"})
+        assert make_bucket(cluster, "ht://kept", f"{web.url}/kept").status == 200
+        assert cluster.get("ht://kept", "n").body == b"there"
+        wait_stored(cluster, "ht://kept", "n")
+        with pytest.raises((OSError, http.ProtocolError)):
+            cluster.bucket_action("DELETE", "ht://kept", "evict-remote-bck", query="&keep_bck_md=true")
+        cluster.wait_exit("p1")
+        url = cluster.url("ht://kept", "n", cluster.url_of("p2"))
+        first = http.request("GET", url, expect=False).status
+        assert first in (503, 200)
+        before = web.requests("GET", "kept/n")
+        wait_until(lambda: http.request("GET", url).status == 200, 15, "it is there again")
+        wait_until(lambda: web.requests("GET", "kept/n") > 1, 15, "it was fetched again")
+        print(f"injected: p1 ended between the steps; detected: {first} at first, {before} fetches then, and one more")

@@ -190,7 +190,7 @@ def test_remote_buckets_are_aistores(upstream_cluster, s3):
     cluster = upstream_cluster(s3, targets=2, environment={"AWS_ENDPOINT_URL": s3.url})
     cases = [json.loads(line.rstrip(",")) for line in (CONTRACTS / "remote.json").read_text().splitlines()
              if line.startswith("{")]
-    assert len(cases) >= 150
+    assert len(cases) >= 180
     names = {"up": "contract-up", "other": "contract-other", "none": "contract-none", "into": "contract-into"}
     for name in ("up", "other"):
         s3.client.create_bucket(Bucket=names[name])

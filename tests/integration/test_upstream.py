@@ -170,7 +170,8 @@ def test_a_bucket_of_s3_becomes_known_by_its_first_use(upstream_cluster, make_cl
             "GET", f"{cluster.endpoint}/v1/buckets?provider=aws", b'{"action":"list"}', expect=False).json()}
 
     head = f"{cluster.endpoint}/v1/buckets/first-head?provider=aws"
-    assert client.request("HEAD", head + "&dont_add_remote_bck_md=true").status == 404 and known() == set()
+    looked = client.request("HEAD", head + "&dont_add_remote_bck_md=true")
+    assert looked.status == 200 and s3.url in looked.headers["Ais-Bucket-Props"] and known() == set(), looked
     assert client.request("HEAD", head).status == 200
     assert cluster.get("s3://first-read", "x.tar").body == body
     assert client_of(cluster.endpoint).bucket("first-list", provider=Provider.AMAZON).list_objects().entries[0].name == "x.tar"
@@ -248,7 +249,7 @@ def test_what_was_found_unchanged_is_not_asked_about_for_an_interval(upstream_cl
 
     set_freshness(validate_warm_get=True, validate_interval="1h")
     head = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/often?provider=ht")
-    props = json.loads(head.header("Ais-Bucket-Props"))
+    props = json.loads(head.headers["Ais-Bucket-Props"])
     assert props["versioning"]["validate_interval"] == "1h", props
     before = counted(cluster, "fills_total")
     assert cluster.get(bucket, "x.tar").body == bodies[0]
@@ -276,6 +277,76 @@ def test_what_was_found_unchanged_is_not_asked_about_for_an_interval(upstream_cl
     assert wrong.status == 400 and "versioning.validate_interval" in wrong.text, wrong
     own = cluster.bucket_action("POST", "of-its-own", "create-bck", {"versioning": {"validate_interval": "1h"}})
     assert own.status == 400 and "nothing upstream" in own.text, own
+
+
+def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_cluster, web, rng):
+    cluster, bucket = upstream_cluster(web), "ht://kept"
+    bodies = {f"{i}.tar": rng.randbytes(5000 + i) for i in range(6)}
+    for name, body in bodies.items():
+        web.write(f"kept/{name}", body)
+    assert make_bucket(cluster, bucket, f"{web.url}/kept", {"lru": {"dont_evict_time": "7m"}}).status == 200
+
+    def props():
+        head = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/kept?provider=ht")
+        return json.loads(head.headers["Ais-Bucket-Props"]) if head.status == 200 else None
+
+    assert cluster.bodies(bucket, bodies) == bodies
+    wait_stored(cluster, bucket, *bodies)
+    before = props()
+    evicted = cluster.bucket_action("DELETE", bucket, "evict-remote-bck", query="&keep_bck_md=true")
+    assert evicted.status == 200, evicted
+    assert cluster.names(bucket, flags="1") == []
+    assert props() | {"bid": ""} == before | {"bid": ""}
+    assert cluster.bodies(bucket, bodies) == bodies  # fetched again
+    wait_stored(cluster, bucket, *bodies)
+    wrong = cluster.bucket_action("DELETE", bucket, "evict-remote-bck", query="&keep_bck_md=perhaps")
+    assert wrong.status == 400 and "keep_bck_md" in wrong.text, wrong
+    assert cluster.bucket_action("DELETE", bucket, "evict-remote-bck").status == 200 and props() is None
+
+
+def test_who_wants_the_newest_does_not_join_a_fetch_of_an_older_version(upstream_cluster, slow_web, rng):
+    cluster, bucket = upstream_cluster(slow_web), "ht://newest"
+    old, new = rng.randbytes(3 * MIB), rng.randbytes(1 * MIB + 7)
+    slow_web.write("newest/x.tar", old)
+    assert make_bucket(cluster, bucket, f"{slow_web.url}/newest").status == 200
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(cluster.get, bucket, "x.tar")  # at 2 MB/s
+        wait_until(lambda: slow_web.requests("GET", "newest/x.tar") or lock_of(cluster, bucket, "x.tar") == 423, 20, "it is being fetched")
+        path = slow_web.files / "newest" / "x.new"
+        path.write_bytes(new)
+        path.rename(slow_web.files / "newest" / "x.tar")  # the open file of the first request stays
+        assert lock_of(cluster, bucket, "x.tar") == 423
+        latest = client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true")
+        assert latest.status == 200 and latest.body == new
+        first.result()
+    wait_until(lambda: lock_of(cluster, bucket, "x.tar") == 200, 20, "nothing is fetched any more")
+    assert client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true").body == new
+
+
+def lock_of(cluster, bucket, name):
+    return client.request("POST", cluster.url(bucket, name), b'{"action":"check-lock"}', expect=False).status
+
+
+def test_lists_of_what_the_cluster_has_not(upstream_cluster, s3, rng):
+    cluster, bucket = upstream_cluster(s3), "s3://parted"
+    s3.client.create_bucket(Bucket="parted")
+    names = [f"{i:02}.tar" for i in range(20)]
+    for name in names:
+        s3.client.put_object(Bucket="parted", Key=name, Body=name.encode())
+    assert make_bucket(cluster, bucket, s3.url).status == 200
+    stored = names[:8] + names[15:]
+    for name in stored:
+        assert cluster.get(bucket, name).status == 200
+    wait_stored(cluster, bucket, *stored)
+    left = [name for name in names if name not in stored]
+    assert cluster.names(bucket, flags="512") == left
+    page = cluster.list_page(bucket, flags="512", pagesize=3)  # the first pages have nothing of it
+    assert [each["name"] for each in page.json()["entries"]] == left[:1] and page.json()["continuation_token"], page
+    assert [each["name"] for each in cluster.list(bucket, pagesize=3, flags="512")] == left
+    both = cluster.list_page(bucket, flags="513")
+    assert both.status == 400 and "exclude" in both.text, both
+    plain = cluster.create_bucket("parted-plain")
+    assert cluster.list_page(plain, flags="512").status == 400
 
 
 def test_what_was_evicted_is_fetched_again(upstream_cluster, web, rng):

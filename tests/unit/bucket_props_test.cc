@@ -109,7 +109,7 @@ TEST_CASE("bucket properties: a wrong value is named with what is allowed", "[ap
 TEST_CASE("bucket properties: what is not built cannot be switched on", "[api][props]") {
   for (const char* text :
        {R"({"rate_limit": {"frontend": {"enabled": true}}})",
-        R"({"rate_limit": {"backend": {"enabled": true}}})",
+        R"({"rate_limit": {"frontend": {"enabled": true}}})",
         R"({"backend_bck": {"name": "b", "provider": "aws"}})", R"({"access": "15"})",
         R"({"features": 2})", R"({"checksum": {"enable_read_range": true}})",
         R"({"write_policy": {"md": "delayed"}})", R"({"chunks": {"objsize_limit": "1GiB"}})",

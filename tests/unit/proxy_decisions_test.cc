@@ -188,9 +188,9 @@ TEST_CASE("a page is never longer than 10,000 names", "[proxy][list]") {
 }
 
 TEST_CASE("what a list cannot answer is refused", "[proxy][list]") {
-  CHECK(list_problem({{"flags", "8"}}) == Errc::unsupported);     // archives
-  CHECK(list_problem({{"flags", "4096"}}) == Errc::unsupported);  // diff with upstream
-  CHECK(list_problem({{"flags", "512"}}) == Errc::invalid_argument);
+  CHECK(list_problem({{"flags", "8"}}) == Errc::unsupported);         // archives
+  CHECK(list_problem({{"flags", "4096"}}) == Errc::unsupported);      // diff with upstream
+  CHECK(list_problem({{"flags", "513"}}) == Errc::invalid_argument);  // cached, and not cached
   CHECK(list_problem({{"flags", "65536"}}) == Errc::invalid_argument);
   CHECK(list_problem({{"flags", "-1"}}) == Errc::invalid_argument);
   CHECK(list_problem({{"props", "name,colour"}}) == Errc::invalid_argument);

@@ -259,7 +259,8 @@ struct Marked {
 };
 
 /// The first step of a destroy; nothing to do when it is marked already.
-Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name) {
+Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucket name,
+                                 Afterwards afterwards) {
   std::optional<Error> last;
   for (int attempt = 0; attempt < kBucketChangesAttemptsMax; ++attempt) {
     CO_TRY(const auto base, co_await read_base(store, name));
@@ -273,6 +274,7 @@ Task<Result<Marked>> mark_ending(MetaStore& store, ClusterView& view, api::Bucke
       co_return Marked{bucket.id, base.version};
     }
     bucket.ending = true;
+    bucket.comes_again = afterwards == Afterwards::empty;
     auto transaction = base.next();
     transaction.puts.push_back({keys::bucket(bucket.id), json(bucket).dump(), 0});
     const auto done = co_await store.commit(std::move(transaction));
@@ -296,10 +298,19 @@ Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name
       co_await refresh(view);
       co_return Status();  // gone, as we asked, whoever's transaction it was
     }
+    CO_TRY(const auto found, co_await read_key(store, keys::bucket(id)));
+    if (!found) continue;  // removed between the two reads
+    CO_TRY(const BucketRecord bucket, decode_bucket(*found));
     auto transaction = base.next();
     transaction.deletes.push_back({keys::bucket(id), ""});
-    transaction.deletes.push_back({keys::bucket_name(name), ""});
     transaction.puts.push_back({keys::dead_bucket(id), std::to_string(base.version + 1), 0});
+    if (bucket.comes_again) {
+      const BucketRecord again{BucketId{base.version + 1}, name, bucket.props,
+                               bucket.created_ns,          {},   {}};
+      put_bucket(again, random_id(16), transaction);
+    } else {
+      transaction.deletes.push_back({keys::bucket_name(name), ""});
+    }
     const auto done = co_await store.commit(std::move(transaction));
     if (done && done->succeeded) {
       co_await refresh(view);
@@ -323,8 +334,8 @@ Task<Status> finish_destroy(MetaStore& store, ClusterView& view, api::Bucket nam
 }
 
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
-                            std::chrono::milliseconds limit) {
-  CO_TRY(const Marked marked, co_await mark_ending(store, view, name));
+                            std::chrono::milliseconds limit, Afterwards afterwards) {
+  CO_TRY(const Marked marked, co_await mark_ending(store, view, name, afterwards));
   co_return co_await finish_destroy(store, view, std::move(name), marked.id, marked.version, limit);
 }
 

@@ -34,13 +34,20 @@ void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transact
 /// a name or properties that this cluster cannot serve.
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
+/// What is there of a bucket when it has been destroyed.
+enum class Afterwards : std::uint8_t {
+  gone,  ///< nothing
+  empty  ///< a new bucket with its name and its properties
+};
 /// Destroys a bucket in two steps, each of which every live node has acknowledged before the next:
 /// it is marked, and nodes that know the mark refuse requests (BucketRecord::ending); then it is
 /// gone. Without the first step, a node that is late would show objects that others deny. timeout
 /// when a node has not acknowledged within `limit`, twice that in all: the bucket is marked then,
-/// or gone, and the call may be repeated. bucket_not_found when there is none.
+/// or gone, and the call may be repeated. bucket_not_found when there is none. The first call for a
+/// bucket says what comes `afterwards`.
 Task<Status> destroy_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
-                            std::chrono::milliseconds limit);
+                            std::chrono::milliseconds limit,
+                            Afterwards afterwards = Afterwards::gone);
 /// Takes the second step of destroy_bucket() for bucket `id`, marked by bucket metadata
 /// `bmd_version`; also when the caller of the first step is gone. Ok when it is gone already.
 /// Another bucket that has its name by now is left alone: a caller that saw only the mark may be

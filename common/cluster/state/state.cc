@@ -215,6 +215,7 @@ void to_json(json& out, const BucketRecord& bucket) {
   if (bucket.first_name) out["first_name"] = *bucket.first_name;
   if (bucket.former_name) out["former_name"] = *bucket.former_name;
   if (bucket.ending) out["ending"] = true;
+  if (bucket.comes_again) out["comes_again"] = true;
   for (const PiecesBefore& each : bucket.pieces_before)
     out["pieces_before"].push_back({each.last, each.pieces});
   for (const auto& [path, value] : bucket.props.others)
@@ -235,6 +236,7 @@ void from_json(const json& in, BucketRecord& bucket) {
   if (in.contains("first_name")) bucket.first_name = in["first_name"].get<api::Bucket>();
   if (in.contains("former_name")) bucket.former_name = in["former_name"].get<api::Bucket>();
   bucket.ending = in.value("ending", false);
+  bucket.comes_again = in.value("comes_again", false);
   for (const json& each : in.value("pieces_before", json::array()))
     bucket.pieces_before.push_back({each.at(0), each.at(1)});
   const auto others = in.value("props", json::object());

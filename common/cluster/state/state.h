@@ -112,6 +112,8 @@ struct BucketRecord {
   /// It is being destroyed, and who knows that answers nothing of its objects any more: so nobody
   /// reads them after somebody has been told that they are gone (destroy_bucket()).
   bool ending = false;
+  /// Of one that is ending: in its place comes an empty one with the same name and properties.
+  bool comes_again = false;
 
   /// In how many pieces its objects lie.
   [[nodiscard]] Pieces pieces() const;
