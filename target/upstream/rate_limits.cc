@@ -39,6 +39,12 @@ std::chrono::nanoseconds RequestPace::wait(BootTime now) const {
   return std::max(next_ - now, std::chrono::nanoseconds(0));
 }
 
+std::shared_ptr<RateLimits::OfBucket> RateLimits::of_locked(const std::string& bucket) {
+  auto& own = buckets_[bucket];
+  if (!own) own = std::make_shared<OfBucket>();
+  return own;
+}
+
 std::uint64_t RateLimits::targets() const { return std::max<std::uint64_t>(targets_(), 1); }
 
 Task<Status> RateLimits::enter(std::string bucket, api::BackendRate rate, api::BackendRequest kind,
@@ -51,9 +57,7 @@ Task<Status> RateLimits::enter(std::string bucket, api::BackendRate rate, api::B
   std::chrono::nanoseconds until_next{};
   {
     const std::lock_guard lock(mutex_);
-    auto& own = buckets_[bucket];
-    if (!own) own = std::make_shared<OfBucket>();
-    RequestPace& pace = own->paces[kind];
+    RequestPace& pace = of_locked(bucket)->paces[kind];
     const BootTime now = clock_.boot_time();
     wait = pace.take(now, spacing, most);
     until_next = pace.wait(now);
@@ -75,9 +79,7 @@ Task<Status> RateLimits::pass(std::string bucket, api::BackendRate rate, Directi
   std::shared_ptr<OfBucket> own;
   {
     const std::lock_guard lock(mutex_);
-    auto& entry = buckets_[std::move(bucket)];
-    if (!entry) entry = std::make_shared<OfBucket>();
-    own = entry;
+    own = of_locked(bucket);
   }
   RateLimiter& limiter = direction == Direction::received ? own->received : own->sent;
   limiter.set(std::max<std::uint64_t>(rate.bytes_per_second / targets(), 1));

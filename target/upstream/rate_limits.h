@@ -63,6 +63,7 @@ class RateLimits {
     RateLimiter sent;
   };
   [[nodiscard]] std::uint64_t targets() const;
+  [[nodiscard]] std::shared_ptr<OfBucket> of_locked(const std::string& bucket);
 
   Clock& clock_;
   const std::function<std::size_t()> targets_;
