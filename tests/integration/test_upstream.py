@@ -279,6 +279,23 @@ def test_what_was_found_unchanged_is_not_asked_about_for_an_interval(upstream_cl
     assert own.status == 400 and "nothing upstream" in own.text, own
 
 
+def test_what_was_found_unchanged_counts_as_fetched(upstream_cluster, web, rng):
+    cluster, bucket = upstream_cluster(web, targets=1), "ht://again"
+    body = rng.randbytes(40_000)
+    web.write("again/x.tar", body)
+    versioning = {"validate_warm_get": True, "validate_interval": "1h"}
+    assert make_bucket(cluster, bucket, f"{web.url}/again", {"versioning": versioning}).status == 200
+    assert cluster.get(bucket, "x.tar").body == body
+    wait_stored(cluster, bucket, "x.tar")
+    cluster.kill("t1")  # it forgets what it knew
+    cluster.start("t1")
+    before = web.requests("HEAD", "again/x.tar")
+    for _ in range(3):
+        assert cluster.get(bucket, "x.tar").body == body
+    wait_until(lambda: web.requests("HEAD", "again/x.tar") > before, 20, "it is asked about once")
+    assert web.requests("HEAD", "again/x.tar") == before + 1
+
+
 def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_cluster, web, rng):
     cluster, bucket = upstream_cluster(web), "ht://kept"
     bodies = {f"{i}.tar": rng.randbytes(5000 + i) for i in range(6)}

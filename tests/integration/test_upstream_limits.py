@@ -83,6 +83,18 @@ def test_bytes_come_no_faster_than_the_bandwidth(upstream_cluster, web, s3, rng)
     assert s3.client.head_object(Bucket="slowly", Key="x.tar")["ContentLength"] == 3 * MIB
 
 
+def test_a_failing_request_is_tried_again_as_often_as_the_bucket_says(upstream_cluster, flawed):
+    cluster = upstream_cluster(flawed, targets=1)
+    bucket = limited(cluster, "s3://again", flawed.url, enabled=True, max_tokens=1_000_000, num_retries=1)
+    for name, retries in (("once", 1), ("twice", 2)):
+        assert limit(cluster, bucket, num_retries=retries).status == 200
+        flawed.objects[name] = b"x"
+        flawed.flaws[name] = lambda handler, _body, _start: handler.say(503, b"<Error><Code>SlowDown</Code></Error>")
+        assert cluster.get(bucket, name).status == 503
+        asked = [path for method, path, _ in flawed.seen if method == "GET" and path.endswith(name)]
+        assert len(asked) == 1 + retries, asked
+
+
 def test_limits_that_make_no_sense_are_refused(upstream_cluster, web):
     cluster = upstream_cluster(web, targets=1)
     assert make_bucket(cluster, "ht://wrong", web.url).status == 200
