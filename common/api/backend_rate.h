@@ -15,8 +15,8 @@ enum class BackendRequest : std::uint8_t {
   remove  ///< DELETE; "delete"
 };
 
-/// What a bucket may ask of its upstream server, all targets of the cluster together: the
-/// properties rate_limit.backend.*.
+/// Limits of the requests and bytes of a bucket to its upstream server, of all targets together:
+/// the properties rate_limit.backend.*.
 struct BackendRate {
   bool enabled = false;  ///< what follows counts, but for bytes_per_second
   std::chrono::milliseconds interval{60'000};

@@ -34,7 +34,7 @@
 
 namespace tarn::target {
 
-/// What the handlers of a target share. Made in main.cc; outlives the listeners.
+/// State that the handlers of a target share. Made in main.cc; outlives the listeners.
 struct TargetNode {
   std::string id;
   cluster::ClusterView& view;
@@ -46,7 +46,7 @@ struct TargetNode {
   Clock& clock;
   http::Loops& loops;  ///< on which requests are served
   std::atomic<bool> verify_always = false;
-  std::atomic<bool> leaving = false;  ///< it is to end: proxies shall send nobody here any more
+  std::atomic<bool> leaving = false;  ///< it ends soon: proxies redirect no client here
   /// Rings when `leaving`, or the health of a drive, changes.
   std::shared_ptr<Event> readiness_changed = std::make_shared<Event>();
   std::atomic<std::uint64_t> generation_counter{0};
@@ -76,7 +76,7 @@ struct TargetNode {
   ResilverWish resilver = {};
   HomeMoves home = {};
   MarkedNames marked = {};
-  /// What goes on beside requests and behind their answers: slices on their way, what is overtaken.
+  /// Work beside requests and after their answers: slices on their way, removal of old versions.
   /// Closed when the last request has ended.
   http::TaskGroup aside = {};
   std::atomic<std::chrono::milliseconds> append_timeout{std::chrono::hours(1)};
@@ -117,9 +117,9 @@ struct ObjectRequest {
 Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out);
 /// A write of our own making. unavailable when the name is not ours, or not yet.
 Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname);
-/// The name as a request would have it that nobody sent. bucket_not_found when its bucket is gone.
+/// A request for the name, made by this target itself. bucket_not_found when its bucket is gone.
 [[nodiscard]] Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name);
-/// What a request says about an object that does not exist, or not here.
+/// Returns the error for an object that does not exist, or not here.
 [[nodiscard]] Error object_missing(const ObjectRequest& wanted);
 
 }  // namespace tarn::target

@@ -4,8 +4,8 @@
 
 namespace tarn::target {
 
-// Who may ask what of this target: bucket and owner by the newest map, the lease, and, for writes,
-// their turn while ownership is handed over.
+// Checks before a request is served: bucket and owner by the newest map, the lease, and, for
+// writes, their turn while ownership is handed over.
 
 /// For GET and HEAD: unsigned requests are fine, answers without a lease are marked.
 /// Errors: bucket_not_found, invalid_argument, forbidden, unavailable (no lease and the client

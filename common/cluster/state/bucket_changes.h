@@ -34,7 +34,7 @@ void put_bucket(const BucketRecord& bucket, const std::string& made_by, Transact
 /// a name or properties that this cluster cannot serve.
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock);
-/// What is there of a bucket when it has been destroyed.
+/// The state that a destroyed bucket leaves.
 enum class Afterwards : std::uint8_t {
   gone,  ///< nothing
   empty  ///< a new bucket with its name and its properties
