@@ -16,11 +16,14 @@ std::string last_problem() {
   return text == nullptr ? "unknown" : text;
 }
 
+Status trust_system(ssl_ctx_st* context) {
+  ERR_clear_error();
+  if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
+  return fail(Errc::invalid_argument, "the system's certificate authorities: {}", last_problem());
+}
+
 Status trust(ssl_ctx_st* context, const std::filesystem::path& ca) {
-  if (ca.empty()) {
-    if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
-    return fail(Errc::invalid_argument, "the system's certificate authorities: {}", last_problem());
-  }
+  if (ca.empty()) return {};
   if (SSL_CTX_load_verify_file(context, ca.c_str()) == 1) return {};
   return fail(Errc::invalid_argument, "{}: no certificate authorities in PEM: {}", ca.string(),
               last_problem());
@@ -44,7 +47,8 @@ Status identify(ssl_ctx_st* context, const TlsFiles& files) {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files) {
   ERR_clear_error();
-  const std::shared_ptr<const TlsContext> made(new TlsContext(SSL_CTX_new(TLS_client_method())));
+  const std::shared_ptr<const TlsContext> made(
+      new TlsContext(SSL_CTX_new(TLS_client_method()), files.ca.empty()));
   if (made->context_ == nullptr) return fail(Errc::internal, "OpenSSL: {}", last_problem());
   SSL_CTX_set_min_proto_version(made->context_, TLS1_2_VERSION);
   SSL_CTX_set_verify(made->context_, SSL_VERIFY_PEER, nullptr);
@@ -54,6 +58,12 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files
   TRY_OK(trust(made->context_, files.ca));
   TRY_OK(identify(made->context_, files));
   return made;
+}
+
+Result<ssl_ctx_st*> TlsContext::handle() const {
+  if (trusts_system_) std::call_once(system_read_, [&] { system_ = trust_system(context_); });
+  if (!system_) return fail(system_.error());
+  return context_;
 }
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 
 #include "common/base/error.h"
 
@@ -21,17 +22,24 @@ struct TlsFiles {
 /// it ignores SIGPIPE.
 class TlsContext {
  public:
-  /// Reads the files. invalid_argument, naming the file, for what is missing or does not fit.
+  /// Reads the files. invalid_argument, naming the file, for what is missing or does not fit. The
+  /// system's authorities are some 140 files, 50 ms of processor time: handle() reads them.
   [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> load(const TlsFiles& files);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  [[nodiscard]] ssl_ctx_st* handle() const { return context_; }
+  /// For a connection. The first call reads the system's authorities, if these are trusted;
+  /// invalid_argument, at each call, when they cannot be read.
+  [[nodiscard]] Result<ssl_ctx_st*> handle() const;
 
  private:
-  explicit TlsContext(ssl_ctx_st* context) : context_(context) {}
+  TlsContext(ssl_ctx_st* context, bool trusts_system)
+      : context_(context), trusts_system_(trusts_system) {}
   ssl_ctx_st* context_;
+  const bool trusts_system_;
+  mutable std::once_flag system_read_;
+  mutable Status system_;  // how reading the system's authorities ended
 };
 
 }  // namespace tarn::http

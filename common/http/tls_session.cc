@@ -35,7 +35,8 @@ std::string reason(unsigned long code, int number) {
 
 Result<std::unique_ptr<TlsSession>> TlsSession::open(std::shared_ptr<const TlsContext> context,
                                                      int fd, const std::string& host) {
-  ssl_st* ssl = SSL_new(context->handle());
+  TRY(ssl_ctx_st* const handle, context->handle());
+  ssl_st* ssl = SSL_new(handle);
   if (ssl == nullptr) return fail(Errc::internal, "OpenSSL has no memory for a session");
   std::unique_ptr<TlsSession> made(new TlsSession(std::move(context), ssl));
   if (SSL_set_fd(ssl, fd) != 1 || !expect_host(ssl, host))
