@@ -28,7 +28,7 @@ using cluster::Ownership;
 constexpr std::size_t kTargets = 1000;
 constexpr std::uint32_t kDrives = 24;
 constexpr double kNames = 1e8;
-constexpr std::size_t kProxies = 10;
+constexpr std::size_t kScaleProxies = 10;
 
 struct Scale {
   std::uint64_t sampled;  ///< of kNames; a target's whole share is 100,000
@@ -229,7 +229,7 @@ void print_messages() {
     if (step->settle) state.settled = *step->settle;
     if (step->publish) state.map = std::make_shared<Ownership>(*step->publish);
   }
-  const std::uint64_t watchers = kTargets + 1 + kProxies;
+  const std::uint64_t watchers = kTargets + 1 + kScaleProxies;
   fmt::print("{:34} {} commits by the coordinator, {} words of targets, past sets left: {}\n",
              "messages of a join", commits, words, state.map->past.size());
   fmt::print(
@@ -244,7 +244,7 @@ double a_second(std::chrono::milliseconds period) {
 
 /// Messages of nodes while nothing changes (common/cluster/state/rhythm.h).
 void print_rest() {
-  constexpr double kNodes = kTargets + kProxies;
+  constexpr double kNodes = kTargets + kScaleProxies;
   const double polls = kNodes * a_second(cluster::LeaseTerm().poll_every());
   const double reloads = polls / cluster::kPollsPerReload;
   const double beats = static_cast<double>(kTargets) * a_second(cluster::kHeartbeatEvery);
@@ -252,8 +252,8 @@ void print_rest() {
              "the meta store at rest", kNodes * a_second(cluster::LeaseTerm().renew_every()), polls,
              reloads);
   fmt::print("{:34} {:.0f} lines a second at each of {} proxies, {:.0f} at each target\n",
-             "heartbeats", beats, kProxies,
-             static_cast<double>(kProxies) * a_second(cluster::kHeartbeatEvery));
+             "heartbeats", beats, kScaleProxies,
+             static_cast<double>(kScaleProxies) * a_second(cluster::kHeartbeatEvery));
 }
 
 }  // namespace

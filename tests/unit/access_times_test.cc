@@ -8,17 +8,15 @@
 #include "seed.h"
 #include <catch2/catch.hpp>
 
+namespace access_times_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 constexpr BucketId kOne{1};
 constexpr BucketId kTwo{2};
 
 constexpr WallTime at(std::int64_t seconds) { return std::chrono::seconds(seconds); }
-
-}  // namespace
 
 TEST_CASE("access times: an object was read when that was noted last", "[access_times]") {
   AccessTimes times(at(1000));
@@ -89,3 +87,5 @@ TEST_CASE("access times: a drive of whatever size costs 16 MiB at most", "[acces
   times.note(kOne, "a", at(1));
   CHECK(times.encode().size() < (16U << 20U) + 100);
 }
+
+}  // namespace access_times_test

@@ -5,7 +5,7 @@
 #include "common/api/request_path.h"
 
 namespace tarn::api {
-namespace {
+namespace api_path_test {
 
 Errc code_of(const Status& status) { return status ? Errc{} : status.error().code; }
 
@@ -14,8 +14,6 @@ Query query_of(std::string_view text) {
   REQUIRE(query.has_value());
   return *query;
 }
-
-}  // namespace
 
 TEST_CASE("bucket names follow AIStore's rules", "[api][names]") {
   for (const auto& good : {std::string("a"), std::string("photos-2_b.c"), std::string(64, 'x')}) {
@@ -196,4 +194,5 @@ TEST_CASE("the query says which bucket is meant", "[api][path]") {
   CHECK_FALSE(bucket_from("b", query_of("provider=ftp")).has_value());
 }
 
+}  // namespace api_path_test
 }  // namespace tarn::api

@@ -10,10 +10,10 @@
 #include "target/upstream/dialect.h"
 #include "target/upstream/servers.h"
 
+namespace azure_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 /// The key of the storage emulator, which Microsoft has published.
 constexpr const char* kEmulatorKey =
@@ -62,8 +62,6 @@ std::string refused_account(std::map<std::string, std::string> values) {
   const auto loaded = security::load_azure_account(azure_environment(std::move(values)));
   return loaded ? "" : loaded.error().message;
 }
-
-}  // namespace
 
 TEST_CASE("azure: Shared Key signs the texts that Microsoft's documentation shows",
           "[security][azure]") {
@@ -311,3 +309,5 @@ TEST_CASE("azure: what a refusal means", "[upstream][azure]") {
   CHECK(overtaken.error.code == Errc::unavailable);
   CHECK_FALSE(overtaken.may_pass);
 }
+
+}  // namespace azure_test

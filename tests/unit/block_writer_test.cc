@@ -9,11 +9,11 @@
 #include "tests/unit/drive_fixture.h"
 #include "tests/unit/run_task.h"
 
+namespace block_writer_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 /// Gives one byte, and then nothing for an hour.
 Task<Result<std::size_t>> one_and_no_other(bool& given) {
@@ -41,8 +41,6 @@ Task<void> write_slowly(Drive& drive, std::atomic<bool>& gone) {
 
 Task<void> nothing() { co_return; }
 
-}  // namespace
-
 TEST_CASE("block writer: a file stays until the drive has written, also when its writer is stopped",
           "[target][block_writer]") {
   Fixture f;
@@ -66,3 +64,5 @@ TEST_CASE("block writer: a file stays until the drive has written, also when its
   CHECK(gone);
   CHECK(f.drive->run_idle(5));
 }
+
+}  // namespace block_writer_test

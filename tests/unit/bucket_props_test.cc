@@ -7,7 +7,7 @@
 #include "common/api/mirror_props.h"
 
 namespace tarn::api {
-namespace {
+namespace bucket_props_test {
 
 using nlohmann::json;
 
@@ -22,8 +22,6 @@ std::string problem(const char* text, Errc code) {
   CHECK(changed.error().code == code);
   return changed.error().message;
 }
-
-}  // namespace
 
 TEST_CASE("bucket properties: the tree has AIStore's defaults", "[api][props]") {
   const json tree = props_tree({});
@@ -212,4 +210,5 @@ TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over 
                                                     "domain": "drive", "enabled": true})"));
 }
 
+}  // namespace bucket_props_test
 }  // namespace tarn::api

@@ -5,6 +5,7 @@
 #include "cli/tools/plan.h"
 
 namespace tarn::cli {
+namespace cli_plan_test {
 
 TEST_CASE("plan: drives for a rate, behind NFS and as an object store", "[cli][plan]") {
   struct Row {
@@ -110,4 +111,5 @@ TEST_CASE("completion: both scripts have every command and option", "[cli][compl
   }
 }
 
+}  // namespace cli_plan_test
 }  // namespace tarn::cli

@@ -9,6 +9,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cli {
+namespace cli_progress_test {
 
 namespace fs = std::filesystem;
 
@@ -57,4 +58,5 @@ TEST_CASE("trees: links to files are files, other things are left out", "[cli][t
   CHECK(walk_tree(top / "y", LinksToDirectories::left_out).error().code == Errc::invalid_argument);
 }
 
+}  // namespace cli_progress_test
 }  // namespace tarn::cli

@@ -14,7 +14,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cli {
-namespace {
+namespace cli_shards_test {
 
 /// A header block of a member, as ustar has it.
 std::string header(const std::string& name, std::uint64_t size, char type = '0',
@@ -146,8 +146,6 @@ std::vector<std::string> names_in(const std::string& shard) {
   for (const TarMember& member : read.members) names.push_back(member.name);
   return names;
 }
-
-}  // namespace
 
 TEST_CASE("tar: every byte of members comes back, with their full names", "[cli][tar]") {
   const std::string long_name(300, 'n');
@@ -366,4 +364,5 @@ TEST_CASE("shard names: URLs and names, numbered or listed", "[cli][templates]")
   }
 }
 
+}  // namespace cli_shards_test
 }  // namespace tarn::cli

@@ -5,7 +5,7 @@
 #include "common/api/name_template.h"
 
 namespace tarn::cli {
-namespace {
+namespace cli_templates_test {
 
 using Names = std::vector<std::string>;
 
@@ -20,8 +20,6 @@ Names displayed(const Result<std::vector<Place>>& places) {
     for (const Place& place : *places) out.push_back(place.display());
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("templates: the cluster's grammar gives the same names", "[cli][templates]") {
   for (const char* text :
@@ -122,4 +120,5 @@ TEST_CASE("destinations: names are kept, numbered or paired", "[cli][templates]"
   CHECK(destinations({"x", "x"}, "b/", false).error().message.find("'x'") != std::string::npos);
 }
 
+}  // namespace cli_templates_test
 }  // namespace tarn::cli

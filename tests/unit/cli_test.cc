@@ -17,7 +17,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cli {
-namespace {
+namespace cli_test {
 
 namespace fs = std::filesystem;
 
@@ -41,8 +41,6 @@ FoundFile found(const fs::path& path, std::string_view content) {
   file.xxh64 = xxh64(content);
   return file;
 }
-
-}  // namespace
 
 TEST_CASE("places are written in four ways", "[cli]") {
   for (const char* text : {"b/o/p", "tarn://b/o/p", "ais://b/o/p"}) {
@@ -274,4 +272,5 @@ TEST_CASE("patience ends at once when nobody has answered, and with its time", "
   CHECK_FALSE(run(brief.again(away)));  // a second is more than what is left
 }
 
+}  // namespace cli_test
 }  // namespace tarn::cli

@@ -8,6 +8,8 @@
 
 #include "cli/tools/wait_words.h"
 
+namespace cli_waits_test {
+
 using nlohmann::ordered_json;
 
 TEST_CASE("waits: each reason is a line that says who, since when and until when", "[cli]") {
@@ -40,3 +42,5 @@ TEST_CASE("waits: each reason is a line that says who, since when and until when
   CHECK(lines.back().find('\x1b') == std::string::npos);
   CHECK(lines.back().find("2 objects failed at t[tE], and is tried again: it") == 0);
 }
+
+}  // namespace cli_waits_test

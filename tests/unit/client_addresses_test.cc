@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tarn::cluster {
-namespace {
+namespace client_addresses_test {
 
 Node advertised(const std::vector<std::string>& words) {
   const auto parsed = parse_advertised(words);
@@ -71,5 +71,5 @@ TEST_CASE("What --advertise cannot mean is refused in words", "[cluster][address
   CHECK(parse_advertised({})->url.empty());
 }
 
-}  // namespace
+}  // namespace client_addresses_test
 }  // namespace tarn::cluster

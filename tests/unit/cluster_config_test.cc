@@ -10,11 +10,11 @@
 #include "common/api/action.h"
 #include "common/api/request_path.h"
 
+namespace cluster_config_test {
+
 using namespace tarn;
 using namespace tarn::cluster;
 using nlohmann::json;
-
-namespace {
 
 ConfigValues one(const std::string& name, const json& value) { return {{name, value.dump()}}; }
 
@@ -28,8 +28,6 @@ std::string message_of(const ConfigValues& wanted, Errc code) {
 bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
-
-}  // namespace
 
 TEST_CASE("configuration: a change is read from a query and from AIStore's message", "[config]") {
   const auto query = [](const char* text) { return api::Query::parse(text).value(); };
@@ -154,3 +152,5 @@ TEST_CASE("configuration: it is shown under AIStore's names, and new buckets beg
   config.values["later.setting"] = "1";
   CHECK(json(config).get<ClusterConfig>().values.contains("later.setting"));
 }
+
+}  // namespace cluster_config_test

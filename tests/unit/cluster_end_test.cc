@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::cluster {
-namespace {
+namespace cluster_end_test {
 
 using Catch::Contains;
 using Ids = std::vector<std::string>;
@@ -91,5 +91,5 @@ TEST_CASE("A target whose data is erased ends behind the buckets", "[end]") {
   CHECK_FALSE(target_is_to_end(state, "tX"));
 }
 
-}  // namespace
+}  // namespace cluster_end_test
 }  // namespace tarn::cluster

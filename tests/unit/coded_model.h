@@ -52,6 +52,12 @@ struct Shape {
 
 enum class Kind : std::uint8_t { none, plain, coded, tombstone };
 using Homes = std::array<int, kPiecesMax>;
+inline Homes nowhere() {
+  Homes out{};
+  out.fill(kNobody);
+  return out;
+}
+constexpr std::size_t at_index(int index) { return static_cast<std::size_t>(index); }
 
 struct Record {
   Kind kind = Kind::none;

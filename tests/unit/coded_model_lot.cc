@@ -13,14 +13,6 @@ constexpr std::size_t kOpsMax = 5;
 constexpr int kRoundsMax = 12;
 constexpr int kTurnsMax = 300;
 
-constexpr std::size_t at_index(int index) { return static_cast<std::size_t>(index); }
-
-Homes nowhere() {
-  Homes out{};
-  out.fill(kNobody);
-  return out;
-}
-
 }  // namespace
 
 // --- by lot ---

@@ -8,18 +8,6 @@
 
 namespace tarn::coded_model {
 
-namespace {
-
-constexpr std::size_t at_index(int index) { return static_cast<std::size_t>(index); }
-
-Homes nowhere() {
-  Homes out{};
-  out.fill(kNobody);
-  return out;
-}
-
-}  // namespace
-
 Op& World::begin(Task task, int target) {
   Op op;
   op.id = ++op_ids_;

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::coded_model {
-namespace {
+namespace coded_model_test {
 
 constexpr std::uint64_t kSchedules = 6000;
 constexpr std::uint64_t kSchedulesToNotice = 3000;
@@ -558,5 +558,5 @@ TEST_CASE("coded model: 56, the owner has as new a version, unmarked", "[coded]"
   CHECK(fifty_sixth(rules) != "");
 }
 
-}  // namespace
+}  // namespace coded_model_test
 }  // namespace tarn::coded_model

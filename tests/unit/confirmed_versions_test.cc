@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace confirmed_versions_test {
+
 using namespace tarn;
 using namespace tarn::target;
 using namespace std::chrono_literals;
@@ -36,3 +38,5 @@ TEST_CASE("confirmed versions: the newest are kept, in bounded memory", "[upstre
   const std::size_t newest = 3 * ConfirmedVersions::kMost - 1;
   CHECK(all.had_since(name(newest), Generation{1, 1, newest}, BootTime(newest)));
 }
+
+}  // namespace confirmed_versions_test

@@ -21,7 +21,7 @@
 #include "tests/unit/seed.h"
 
 namespace tarn::cluster {
-namespace {
+namespace copies_model_test {
 
 constexpr int kNames = 6;
 constexpr std::size_t kTargetsMax = 6;
@@ -523,5 +523,5 @@ TEST_CASE("copies on nodes: targets come with other zones, or without", "[owners
   run_worlds(3, 200, {.copies = true, .drives = true, .zones = true});
 }
 
-}  // namespace
+}  // namespace copies_model_test
 }  // namespace tarn::cluster

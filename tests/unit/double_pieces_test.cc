@@ -11,12 +11,12 @@
 #include "target/store/pieces_here.h"
 #include "tests/unit/pieces_here_fixture.h"
 
+namespace double_pieces_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
+using namespace tarn::target::testing;
 using Room = DriveView::Room;
-
-namespace {
 
 using Where = std::map<std::size_t, std::uint64_t>;
 
@@ -38,8 +38,6 @@ void damage(Store& f, std::size_t drive, const PieceKey& key) {
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(600) << "~~~~";
 }
-
-}  // namespace
 
 TEST_CASE("double pieces: which drive is to keep one", "[target][piece]") {
   const DriveView good{true, 0, Room::free};
@@ -211,3 +209,5 @@ TEST_CASE("double pieces: a crash before one goes leaves both, with the higher g
   CHECK(keep_one(f, object, 0) == 1U);
   CHECK(f.where(object.key(0)) == Where{{liked, 6}});
 }
+
+}  // namespace double_pieces_test

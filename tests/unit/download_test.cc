@@ -9,10 +9,10 @@
 #include "common/api/download_batch.h"
 #include "proxy/jobs/download_state.h"
 
+namespace download_test {
+
 using nlohmann::json;
 using tarn::api::DownloadRequest;
-
-namespace {
 
 json asked(const json& more) {
   json out{{"bucket", {{"name", "data"}}}};
@@ -24,8 +24,6 @@ std::string refusal(const json& more) {
   const auto parsed = tarn::api::parse_download(asked(more));
   return parsed ? "" : parsed.error().message;
 }
-
-}  // namespace
 
 TEST_CASE("download: a link is taken apart, and shown without its query") {
   const auto web = tarn::api::parse_link("HTTPS://Host:8443/dir/a%20b.tar?sig=1/2");
@@ -191,3 +189,5 @@ TEST_CASE("download: the keys of a link are the cluster's own") {
   CHECK(tarn::api::is_reserved_key(tarn::api::kLinkKey));
   CHECK(tarn::api::is_reserved_key("tarn-link-version"));
 }
+
+}  // namespace download_test

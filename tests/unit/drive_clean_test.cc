@@ -6,11 +6,11 @@
 #include "common/base/fail_points.h"
 #include "tests/unit/drive_fixture.h"
 
+namespace drive_clean_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 const BucketId kBucket{1};
 
@@ -31,8 +31,6 @@ Cleaned clean(Fixture& f, const CleanOrder& order = {}) {
 void make_work_file(const Fixture& f, const std::string& name, const std::string& content) {
   std::ofstream(f.directory.path() + "/data/00000001/" + name) << content;
 }
-
-}  // namespace
 
 TEST_CASE("clean-up: an upload that nobody goes on with goes, one under way stays",
           "[target][drive][clean]") {
@@ -127,3 +125,5 @@ TEST_CASE("loading an index counts the objects of a bucket", "[target][drive][cl
   CHECK(wait_for(f.drive->load_index(kBucket, "n2")).value().objects == 1);
   CHECK(wait_for(f.drive->load_index(BucketId(2), "")).value().objects == 0);
 }
+
+}  // namespace drive_clean_test

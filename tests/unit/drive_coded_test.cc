@@ -3,11 +3,11 @@
 #include "common/base/fail_points.h"
 #include "tests/unit/drive_fixture.h"
 
+namespace drive_coded_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 const BucketId kBucket{1};
 constexpr std::uint64_t kSize = 5'000'000'000;
@@ -47,8 +47,6 @@ Status put_coded(Fixture& f, const std::string& name) { return wait_for(put_code
 std::optional<io::ObjectRecord> find(Fixture& f, const std::string& name) {
   return wait_for(f.drive->find(kBucket, name)).value();
 }
-
-}  // namespace
 
 TEST_CASE("coded: a record has an empty file, and opens with all checksums, none",
           "[target][drive][coded]") {
@@ -138,3 +136,5 @@ TEST_CASE("coded: acknowledged before its sync, a record is whole when its file 
   f.open();
   CHECK(find(f, "a")->coding == coding());
 }
+
+}  // namespace drive_coded_test

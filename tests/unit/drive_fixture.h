@@ -18,7 +18,7 @@
 #include "target/drive/drive.h"
 
 /// A real drive in a directory that goes with the test, and what tests do with it.
-namespace tarn::target::test {
+namespace tarn::target::testing {
 
 /// A directory on a real file system that goes away with the test.
 class TemporaryDirectory {
@@ -177,4 +177,4 @@ struct Fixture {
   }
 };
 
-}  // namespace tarn::target::test
+}  // namespace tarn::target::testing

@@ -4,9 +4,11 @@
 
 #include "tests/unit/drive_fixture.h"
 
+namespace drive_health_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
+using namespace tarn::target::testing;
 
 TEST_CASE("drive: asking for its state never waits for the drive", "[target][drive][health]") {
   Fixture f;
@@ -110,3 +112,5 @@ TEST_CASE("drive threads: what waits can be refused, what may not be refused wai
   CHECK(threads.drain(10));  // a job counts once its thread is done with it, behind the answer
   CHECK(threads.completed() == 3);
 }
+
+}  // namespace drive_health_test

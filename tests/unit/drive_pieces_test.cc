@@ -8,12 +8,12 @@
 #include "target/drive/drive_identity.h"
 #include "tests/unit/piece_fixture.h"
 
+namespace drive_pieces_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
+using namespace tarn::target::testing;
 using Sealed = Drive::Sealed;
-
-namespace {
 
 std::optional<std::string> read_piece(Fixture& f, const PieceKey& key) {
   auto piece = wait_for(f.drive->open_piece(key)).value();
@@ -43,8 +43,6 @@ class KeptFiles {
   std::string tag_;
   std::vector<std::filesystem::path> files_;
 };
-
-}  // namespace
 
 TEST_CASE("piece: what is sealed is read, block by block and with its label",
           "[target][drive][piece]") {
@@ -418,8 +416,6 @@ TEST_CASE("piece: a clean-up leaves those that are sealed or being written, and 
   CHECK(f.data_files().empty());
 }
 
-namespace {
-
 /// Does `work` until it comes to the point, and then starts anew on what is there by then: what was
 /// under way takes nothing back.
 template <class Work>
@@ -432,8 +428,6 @@ void crash_at(Fixture& f, const std::string& point, const Work& work) {
   fail_point::set("");
   f.open();
 }
-
-}  // namespace
 
 TEST_CASE("piece: a seal that a crash ends leaves nothing, or the piece",
           "[target][drive][piece]") {
@@ -492,8 +486,6 @@ TEST_CASE("piece: a raise that a crash ends leaves the old generation or the new
   }
 }
 
-namespace {
-
 /// A drive with an identity of format 1, as those before have.
 DriveIdentity give_identity(Fixture& f) {
   DriveIdentity identity{1, "c", "d1", "t1", f.directory.path(), {}};
@@ -506,8 +498,6 @@ int format_of(const Fixture& f) {
   std::ifstream file(f.directory.path() + "/" + kIdentityFile);
   return nlohmann::json::parse(file).at("format");
 }
-
-}  // namespace
 
 TEST_CASE("drive format: it is raised before the first piece or coded record, and stays",
           "[target][drive][piece][identity]") {
@@ -581,3 +571,5 @@ TEST_CASE("drive format: one that this program does not know is refused, with bo
                                                  format));
   }
 }
+
+}  // namespace drive_pieces_test

@@ -8,11 +8,11 @@
 #include "target/drive/drive_identity.h"
 #include "tests/unit/piece_fixture.h"
 
+namespace drive_scan_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 /// The bytes that an export would write.
 Result<std::string> bytes_of(const cli::FoundFile& file) {
@@ -54,8 +54,6 @@ struct Scanned {
   cli::DriveScan scan{[this](const Error& error) { problems.push_back(error.message); }};
   explicit Scanned(const Fixture& f) { REQUIRE(scan.add(f.directory.path())); }
 };
-
-}  // namespace
 
 TEST_CASE("drive scan: a coded object is made of its slices, and of no older file",
           "[cli][piece]") {
@@ -114,3 +112,5 @@ TEST_CASE("drive scan: pieces without a record are told of when they are enough"
   REQUIRE(with_whole.size() == 2);
   CHECK(with_whole.front().slices == nullptr);
 }
+
+}  // namespace drive_scan_test

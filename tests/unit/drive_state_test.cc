@@ -5,15 +5,13 @@
 
 #include <catch2/catch.hpp>
 
-using namespace tarn::target;
+namespace drive_state_test {
 
-namespace {
+using namespace tarn::target;
 
 constexpr std::array kStates{DriveState::up,       DriveState::slow,     DriveState::suspect,
                              DriveState::draining, DriveState::disabled, DriveState::hung,
                              DriveState::out,      DriveState::missing};
-
-}  // namespace
 
 TEST_CASE("drive state: each state allows no more than the one before it", "[target][drive]") {
   for (std::size_t i = 1; i < kStates.size(); ++i) {
@@ -38,3 +36,5 @@ TEST_CASE("drive state: what is read can be asked, and what takes files is read"
   }
   CHECK(words.size() == kStates.size());
 }
+
+}  // namespace drive_state_test

@@ -8,9 +8,11 @@
 #include "target/drive/drive_identity.h"
 #include "tests/unit/drive_fixture.h"
 
+namespace drive_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
+using namespace tarn::target::testing;
 
 TEST_CASE("drive: what was put is read, replaced and deleted", "[target][drive]") {
   Fixture f;
@@ -120,8 +122,6 @@ TEST_CASE("drive: a file without attribute is removed at the next start",
   CHECK(**f.get("a") == "one");
 }
 
-namespace {
-
 /// The file of the only object, kept under a second name: the unlink of a replaced or deleted file
 /// then does not destroy it.
 class KeptFile {
@@ -136,8 +136,6 @@ class KeptFile {
   std::filesystem::path file_;
   std::filesystem::path kept_;
 };
-
-}  // namespace
 
 TEST_CASE("drive: of two files of one name the higher generation wins, in either order",
           "[target][drive][recovery]") {
@@ -404,8 +402,6 @@ TEST_CASE(
 // --- metadata that changes after publication
 // -------------------------------------------------------
 
-namespace {
-
 /// What the drive says of `name`, with other metadata and a higher generation.
 Status patch(Fixture& f, const std::string& name, const std::string& value) {
   auto record = wait_for(f.drive->find(BucketId(1), name));
@@ -425,8 +421,6 @@ std::string color_of(Fixture& f, const std::string& name) {
   REQUIRE((record && *record));
   return (*record)->custom.empty() ? "" : (*record)->custom.front().second;
 }
-
-}  // namespace
 
 TEST_CASE("drive: changed metadata survives a restart and a lost index",
           "[target][drive][recovery]") {
@@ -511,3 +505,5 @@ TEST_CASE("drive: an unfinished file is read back and cut", "[target][drive]") {
   REQUIRE(wait_for(f.drive->truncate(**file, 6)));
   CHECK_FALSE(wait_for(f.drive->read_back(**file, std::as_writable_bytes(std::span(back)), 6)));
 }
+
+}  // namespace drive_test

@@ -6,11 +6,11 @@
 #include "ec/code.h"
 #include "tests/unit/ec_fixture.h"
 
+namespace ec_code_test {
+
 using namespace tarn;
 using namespace tarn::ec;
 using namespace tarn::ec::testing;
-
-namespace {
 
 /// Multiplication in GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, as a book has it.
 std::uint8_t multiply(std::uint8_t a, std::uint8_t b) {
@@ -80,8 +80,6 @@ class Pieces {
   std::vector<std::byte> room_;
   std::byte* base_ = nullptr;
 };
-
-}  // namespace
 
 TEST_CASE("ec: a code without parity, or of too many pieces, is refused in words", "[ec]") {
   for (const auto& [k, m] : std::vector<std::pair<std::size_t, std::size_t>>{
@@ -190,3 +188,5 @@ TEST_CASE("ec: readers take the data slices that they want, or k with data first
   CHECK(slices_to_read(PieceSet{1, 2}, PieceSet{1, 2}, 4).value() == PieceSet{1, 2});
   CHECK(slices_to_read(PieceSet{0, 2, 3, 4, 5}, PieceSet{1, 2}, 4).value() == PieceSet{0, 2, 3, 4});
 }
+
+}  // namespace ec_code_test

@@ -9,11 +9,11 @@
 #include "common/base/hash.h"
 #include "tests/unit/ec_fixture.h"
 
+namespace ec_format_test {
+
 using namespace tarn;
 using namespace tarn::ec;
 using namespace tarn::ec::testing;
-
-namespace {
 
 Label sample() {
   Label label;
@@ -50,8 +50,6 @@ std::string sealed(std::string unit, const SliceId& slice, std::uint64_t stripe)
   seal_block(std::as_writable_bytes(std::span(unit)), slice, stripe);
   return unit;
 }
-
-}  // namespace
 
 TEST_CASE("slice format: the bytes on disk do not change", "[ec][golden]") {
   const SliceId slice{kSet, {8, 2}, 3};
@@ -215,3 +213,5 @@ TEST_CASE("slice format: a whole block of another slice, set, place or code is r
   CHECK(error_of(with(16, 5)) ==
         should + "block 258 of slice 3 of set 1122334455667788 (8+2, 5 bytes)");
 }
+
+}  // namespace ec_format_test

@@ -5,11 +5,11 @@
 #include "ec/layout.h"
 #include "tests/unit/ec_fixture.h"
 
+namespace ec_layout_test {
+
 using namespace tarn;
 using namespace tarn::ec;
 using namespace tarn::ec::testing;
-
-namespace {
 
 /// Where each byte of an object lies: found by going through all stripes and units in order.
 struct Place {
@@ -26,8 +26,6 @@ std::vector<Place> places_of(const Layout& layout) {
         if (places.size() < layout.object_bytes()) places.push_back({stripe, slice, at});
   return places;
 }
-
-}  // namespace
 
 TEST_CASE("ec: every byte has one place, and ranges find it", "[ec]") {
   const std::uint32_t seed = test_seed();
@@ -134,3 +132,5 @@ TEST_CASE("ec: what has no layout is refused in words", "[ec]") {
   REQUIRE(largest.has_value());
   CHECK(largest->blocks_bytes() > kObjectBytesMax);
 }
+
+}  // namespace ec_layout_test

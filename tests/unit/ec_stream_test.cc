@@ -6,11 +6,11 @@
 #include "common/base/hash.h"
 #include "tests/unit/ec_fixture.h"
 
+namespace ec_stream_test {
+
 using namespace tarn;
 using namespace tarn::ec;
 using namespace tarn::ec::testing;
-
-namespace {
 
 std::string flip(std::string text, std::size_t at) {
   text[at] = static_cast<char>(text[at] ^ 1);
@@ -31,8 +31,6 @@ std::vector<std::string> rebuild(const Layout& layout, const std::vector<std::st
   }
   return made;
 }
-
-}  // namespace
 
 TEST_CASE("slices: whichever m of k + m <= 16 are lost, objects and slices come back", "[ec]") {
   const std::uint32_t seed = test_seed();
@@ -325,3 +323,5 @@ TEST_CASE("slices: an object under way holds one stripe, and a reader the missin
     CHECK(PooledBuffer::bytes_in_use() - before == (computed ? PooledBuffer::kSmallBytes : 0));
   }
 }
+
+}  // namespace ec_stream_test

@@ -17,7 +17,7 @@
 #include "tests/unit/seed.h"
 
 namespace tarn::cluster {
-namespace {
+namespace embedded_store_test {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
@@ -352,5 +352,5 @@ TEST_CASE("Embedded store: a first start that was cut short begins anew", "[clus
   CHECK(MetaDatabase::open(copy.path() / "t"));
 }
 
-}  // namespace
+}  // namespace embedded_store_test
 }  // namespace tarn::cluster

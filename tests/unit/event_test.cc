@@ -8,10 +8,10 @@
 #include "common/base/run_blocking.h"
 #include "common/http/loops.h"
 
+namespace event_test {
+
 using namespace tarn;
 using std::chrono::steady_clock;
-
-namespace {
 
 constexpr auto kGuard = std::chrono::seconds(90);
 
@@ -36,8 +36,6 @@ Task<void> wait_for_nothing(Event& event) {
   EventListener listener(event, co_await asio::this_coro::executor);
   co_await listener.wait_until(steady_clock::now() + std::chrono::milliseconds(20));
 }
-
-}  // namespace
 
 TEST_CASE("event: a ring from another thread wakes all that listen", "[base][event]") {
   http::Loops loops(2);
@@ -71,3 +69,5 @@ TEST_CASE("event: a tick is a whole multiple of its period, and not past", "[bas
     CHECK(tick.time_since_epoch() % std::chrono::milliseconds(period) == steady_clock::duration{});
   }
 }
+
+}  // namespace event_test

@@ -14,10 +14,10 @@
 #include "common/api/eviction_props.h"
 #include "target/drive/space_rules.h"
 
+namespace eviction_plan_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30U;
 
@@ -53,8 +53,6 @@ std::uint64_t bytes_of(const std::vector<EvictionCandidate>& all) {
   for (const auto& each : all) sum += each.bytes;
   return sum;
 }
-
-}  // namespace
 
 TEST_CASE("eviction: it begins above the high watermark and ends at the low one", "[eviction]") {
   const SpaceLimits limits;
@@ -178,3 +176,5 @@ TEST_CASE("eviction: objects of buckets with an upstream only, and where it is e
   CHECK(api::eviction_of(cloud, *other).protect == std::chrono::seconds(90));
   CHECK_FALSE(api::eviction_of(cloud, *other).enabled);
 }
+
+}  // namespace eviction_plan_test

@@ -19,7 +19,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cluster {
-namespace {
+namespace gateway_test {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -380,5 +380,5 @@ TEST_CASE("Gateway: a watch leaves an endpoint that is cut off", "[cluster][gate
   CHECK(ended);
 }
 
-}  // namespace
+}  // namespace gateway_test
 }  // namespace tarn::cluster

@@ -14,7 +14,7 @@
 using namespace std::chrono_literals;
 
 namespace tarn {
-namespace {
+namespace gather_test {
 
 /// Sleeps; `late` counts those that slept to their end.
 Task<std::string> after(std::chrono::milliseconds time, std::string what, int& late) {
@@ -51,8 +51,6 @@ Task<void> gather_two(int& late) {
 Task<void> first_of_two(int& late) {
   (void)co_await first_of(after(1h, "a", late), after(1h, "b", late));
 }
-
-}  // namespace
 
 TEST_CASE("gather, first_of: a cancellation from before they began ends their tasks") {
   test::TaskRunner run;
@@ -100,4 +98,5 @@ TEST_CASE("first_of: the first to end is told by its place, and the other one is
   CHECK_THROWS_WITH(run(first_of(after(60s, "a", late), throws())), "no");
 }
 
+}  // namespace gather_test
 }  // namespace tarn

@@ -11,7 +11,7 @@
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {
-namespace {
+namespace hand_over_test {
 
 using Verdict = HandOver::Verdict;
 constexpr std::int64_t kLease = 5;
@@ -275,5 +275,5 @@ TEST_CASE("simulation: the checker takes registers and nothing else", "[ownershi
   CHECK(linearizable({{Kind::create, 1, 0, 10}, {Kind::exists, 2, 5, 12}}));
 }
 
-}  // namespace
+}  // namespace hand_over_test
 }  // namespace tarn::cluster

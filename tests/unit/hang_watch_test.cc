@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-using tarn::target::HangWatch;
+namespace hang_watch_test {
 
-namespace {
+using tarn::target::HangWatch;
 
 /// How many of `looks`, a second apart, it takes to call the drive hung; 0: it never is.
 int looks_until_hung(int looks, const std::function<HangWatch::Progress(int second)>& seen) {
@@ -15,8 +15,6 @@ int looks_until_hung(int looks, const std::function<HangWatch::Progress(int seco
     if (watch.look(seen(second))) return second;
   return 0;
 }
-
-}  // namespace
 
 TEST_CASE("hang watch: a drive hangs when nothing ends for ten seconds", "[target][health]") {
   // The first look finds what was done before.
@@ -52,3 +50,5 @@ TEST_CASE("hang watch: a process that was stopped finds no drive guilty", "[targ
           return HangWatch::Progress{second < 5 ? 0.1 : 60.0 + second, 5, {}};
         }) == 0);
 }
+
+}  // namespace hang_watch_test

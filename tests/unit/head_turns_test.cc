@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace tarn::target;
+namespace head_turns_test {
 
-namespace {
+using namespace tarn::target;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
 
@@ -24,8 +24,6 @@ struct Asked {
     });
   }
 };
-
-}  // namespace
 
 TEST_CASE("turns: one window at a time, first come first served", "[target][turns]") {
   Asked asked({1, 8 * kMiB, 16 * kMiB, 256 * kMiB});
@@ -142,3 +140,5 @@ TEST_CASE("turns: windows shrink with the number of streams, not below the least
   for (int i = 0; i < 100; ++i) turns.stream_ends();
   CHECK(turns.window() == 16 * kMiB);
 }
+
+}  // namespace head_turns_test

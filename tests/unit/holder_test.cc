@@ -11,7 +11,7 @@
 #include "common/cluster/state/state_builder.h"
 
 namespace tarn::cluster {
-namespace {
+namespace holder_test {
 
 /// A process that waits until it is killed.
 pid_t start_child() {
@@ -28,8 +28,6 @@ std::string started(pid_t pid) {
   for (int i = 1; i <= 22; ++i) stat >> field;
   return field;
 }
-
-}  // namespace
 
 TEST_CASE("A holder of a lease runs, or is gone, or may be elsewhere", "[cluster][holder]") {
   const Holder own = new_holder();
@@ -68,4 +66,5 @@ TEST_CASE("A holder is kept in the record of a live node", "[cluster][holder]") 
         "");
 }
 
+}  // namespace holder_test
 }  // namespace tarn::cluster

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tarn::target {
-namespace {
+namespace home_moves_test {
 
 using State = api::MoveReport::State;
 using namespace std::chrono_literals;
@@ -51,5 +51,5 @@ TEST_CASE("move: a target tells how far it is, how fast, and how long it takes",
   CHECK(moves.report().map_version == 8);
 }
 
-}  // namespace
+}  // namespace home_moves_test
 }  // namespace tarn::target

@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace {
+namespace house_rules_test {
 
 namespace fs = std::filesystem;
 
@@ -136,8 +136,6 @@ std::vector<Source> sources() {
   return out;
 }
 
-}  // namespace
-
 TEST_CASE("house rules: includes point one way", "[house]") {
   std::size_t checked = 0;
   for (const Source& source : sources()) {
@@ -220,8 +218,6 @@ TEST_CASE("house rules: no body in memory whole, nobody unwaited for, no blocked
   }
 }
 
-namespace {
-
 /// Constants and types in the unnamed namespaces of a file, at its left edge.
 std::set<std::string> names_of_its_own(const std::string& text) {
   static const std::regex named(
@@ -240,8 +236,6 @@ std::set<std::string> names_of_its_own(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
 TEST_CASE("house rules: files of a room can be compiled together", "[house]") {
   CHECK(names_of_its_own("namespace {\nconstexpr int kA = 1;\nstruct B {\n}  // namespace\n"
                          "struct C;\n") == std::set<std::string>{"kA", "B"});
@@ -258,3 +252,5 @@ TEST_CASE("house rules: files of a room can be compiled together", "[house]") {
   }
   CHECK(owner.size() > 100);
 }
+
+}  // namespace house_rules_test

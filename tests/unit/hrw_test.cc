@@ -10,7 +10,7 @@
 #include "common/cluster/state/state.h"
 
 namespace tarn::cluster {
-namespace {
+namespace hrw_test {
 
 // Computed with an independent implementation.
 const std::vector<std::string> kTargets{"tgtAAAA1", "tgtBBBB2", "tgtCCCC3", "tgtDDDD4"};
@@ -215,5 +215,5 @@ TEST_CASE("HRW: the extremes of the hash have finite, ordered scores", "[cluster
   CHECK(placement_first(pair, 0) == 0);
 }
 
-}  // namespace
+}  // namespace hrw_test
 }  // namespace tarn::cluster

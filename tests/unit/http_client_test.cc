@@ -18,7 +18,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::http {
-namespace {
+namespace http_client_test {
 
 using test::RawPeer;
 using test::RawServer;
@@ -68,8 +68,6 @@ Task<Status> write_text(ClientStream& stream, std::string_view text) {
   const Status written = co_await stream.write(std::as_bytes(std::span(text)));
   co_return written;
 }
-
-}  // namespace
 
 TEST_CASE("URLs are taken apart strictly", "[http][client]") {
   const auto url = parse_url("http://Example.org:8080/a/b?c=d#e");
@@ -570,4 +568,5 @@ TEST_CASE("client and server agree on long bodies both ways", "[http][client][se
   server.stop(1s);
 }
 
+}  // namespace http_client_test
 }  // namespace tarn::http

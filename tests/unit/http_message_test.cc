@@ -5,7 +5,7 @@
 #include "common/http/message.h"
 
 namespace tarn::http {
-namespace {
+namespace http_message_test {
 
 RequestHead with(std::initializer_list<Field> fields, Method method = Method::get) {
   RequestHead head;
@@ -25,8 +25,6 @@ struct RangeRow {
 constexpr std::string_view kEtag = "\"45ab6734b21e6968-11\"";
 constexpr std::int64_t kModified = 784'111'777;  // Sun, 06 Nov 1994 08:49:37 GMT
 constexpr const char* kModifiedText = "Sun, 06 Nov 1994 08:49:37 GMT";
-
-}  // namespace
 
 TEST_CASE("fields are found without regard to case, the first one wins", "[http][message]") {
   const Fields fields{{"content-type", "a"}, {"Content-Type", "b"}};
@@ -198,4 +196,5 @@ TEST_CASE("If-Range lets a range through for the same object only", "[http][mess
   CHECK_FALSE(applies("Sun, 06 Nov 1994 08:49:38 GMT"));
 }
 
+}  // namespace http_message_test
 }  // namespace tarn::http

@@ -6,10 +6,10 @@
 
 #include "tests/unit/drive_fixture.h"
 
+namespace index_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 const BucketId kBucket{7};
 
@@ -44,8 +44,6 @@ struct OneIndex {
     return out;
   }
 };
-
-}  // namespace
 
 TEST_CASE("index: pieces are found by bucket, name, set and index", "[target][index]") {
   OneIndex f;
@@ -138,3 +136,5 @@ TEST_CASE("index: a record under a key of the other kind is corrupt", "[target][
   CHECK_FALSE(f.index->scan([](auto, auto, const auto&) {}));
   CHECK_FALSE(f.index->scan_pieces([](const auto&, const auto&) { return true; }));
 }
+
+}  // namespace index_test

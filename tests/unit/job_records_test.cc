@@ -17,13 +17,13 @@
 #include "tests/unit/forwarding_store.h"
 #include "tests/unit/run_task.h"
 
+namespace job_records_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
 using test::eventually;
 using test::TaskRunner;
 using test::TemporaryDirectory;
-
-namespace {
 
 constexpr JobState kAllStates[] = {JobState::pending, JobState::running, JobState::stopping,
                                    JobState::done,    JobState::aborted, JobState::failed};
@@ -43,8 +43,6 @@ Job in_state(JobState state) {
   if (state == JobState::failed) REQUIRE(end(job, broken(), 5));
   return job;
 }
-
-}  // namespace
 
 TEST_CASE("job states: each change leads where it may, and nowhere else", "[proxy][jobs]") {
   struct Row {
@@ -120,8 +118,6 @@ TEST_CASE("kept jobs: the newest, not too many of one kind, not too large, not t
   const std::int64_t hour = std::chrono::nanoseconds(std::chrono::hours(1)).count();
   CHECK(forget({.age = std::chrono::hours(1)}, hour + 102) == std::vector<std::string>{"a0", "a1"});
 }
-
-namespace {
 
 /// A proxy as far as jobs are concerned: its lease is the key live/<id>, as that of a real one.
 class TestProxy {
@@ -221,8 +217,6 @@ struct Fixture {
     return state_of(run(proxy.jobs->look_up(id)).value());
   }
 };
-
-}  // namespace
 
 TEST_CASE("jobs: any proxy knows of a job when its id is told, and stops it", "[proxy][jobs]") {
   Fixture all;
@@ -363,8 +357,6 @@ TEST_CASE("jobs: a driver that breaks fails its job", "[proxy][jobs]") {
   CHECK(all.run(proxy.jobs->look_up(id)).value().error == "broken");
 }
 
-namespace {
-
 /// A store out of which a caller gets nothing once it is cancelled, as one behind a network.
 class FarStore : public test::ForwardingStore {
  public:
@@ -394,8 +386,6 @@ Task<void> carry_out_in_request(Jobs& jobs) {
   (void)co_await jobs.carry_out(a_job());
 }
 
-}  // namespace
-
 TEST_CASE("jobs: a cancelled caller does not wait for the store", "[proxy][jobs]") {
   Fixture all;
   FarStore far(*all.store);
@@ -410,3 +400,5 @@ TEST_CASE("jobs: a cancelled caller does not wait for the store", "[proxy][jobs]
   CHECK(requests.close(90));
   CHECK_FALSE(ours);
 }
+
+}  // namespace job_records_test

@@ -5,11 +5,11 @@
 #include "common/api/summary.h"
 #include "proxy/admin/job_answers.h"
 
+namespace jobs_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
 using nlohmann::json;
-
-namespace {
 
 api::Bucket photos() {
   api::Bucket out;
@@ -53,8 +53,6 @@ Job summary_job(std::initializer_list<const char*> targets, std::string id) {
   for (const char* target : targets) job.parts[target] = {};
   return job;
 }
-
-}  // namespace
 
 TEST_CASE("job queries: what clients send is understood in any case of its keys", "[proxy][jobs]") {
   const auto query = parse_job_query(
@@ -197,3 +195,5 @@ TEST_CASE("a summary adds up objects and targets, and each file system once", "[
   CHECK(empty["ObjSize"]["obj_avg_size"] == 0);
   CHECK(empty["used_pct"] == 0);
 }
+
+}  // namespace jobs_test

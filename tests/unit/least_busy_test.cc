@@ -9,10 +9,10 @@
 
 #include "common/cluster/place/hrw.h"
 
+namespace least_busy_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
-
-namespace {
 
 using Load = LoadReport::Load;
 
@@ -24,8 +24,6 @@ std::array<int, 2> shared_out(const Load& owner, const Load& other) {
   for (int i = 0; i < 10'000; ++i) ++out[least_busy(homes, draws())];
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("a heartbeat line says ready or not, or is none", "[proxy]") {
   const auto said = parse_heartbeat(
@@ -102,3 +100,5 @@ TEST_CASE("readers do not run to and fro between homes on stale figures", "[prox
     CHECK(reading[1] < 140);
   }
 }
+
+}  // namespace least_busy_test

@@ -4,10 +4,10 @@
 #include "target/request/list_page.h"
 #include "tests/unit/run_task.h"
 
+namespace list_drives_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 /// Two drives of one target, written to behind the store's back.
 struct TwoDrives {
@@ -82,8 +82,6 @@ struct TwoDrives {
 
 using Names = std::vector<std::string>;
 
-}  // namespace
-
 TEST_CASE("a target's list joins its drives, page by page", "[target][list]") {
   for (const bool may_hold_foreign : {false, true}) {
     CAPTURE(may_hold_foreign);
@@ -122,3 +120,5 @@ TEST_CASE("of a name on two drives the newest version is listed, and none that w
   CHECK(drives.list(1) == Names{"x=2", "y=2"});
   CHECK(drives.list(100, true) == Names{"x=2", "y=2"});
 }
+
+}  // namespace list_drives_test

@@ -11,10 +11,10 @@
 
 #include "tests/unit/seed.h"
 
+namespace list_merge_test {
+
 using namespace tarn;
 using namespace tarn::api;
-
-namespace {
 
 using Names = std::vector<std::string>;
 
@@ -60,8 +60,6 @@ Page list(std::vector<Target>& targets, std::size_t limit, const std::string& af
       REQUIRE(targets[index].answer(merge, index, merge.batch()));
   return {names(merge.entries()), merge.more()};
 }
-
-}  // namespace
 
 TEST_CASE("list merge: names of all targets come in byte order", "[api][list]") {
   std::vector<Target> targets{{{"a", "d", "z"}}, {{"b"}}, {{}}, {{"B", "c", "\xC3\xA9"}}};
@@ -169,3 +167,5 @@ TEST_CASE("list merge: any split over targets lists the same names, page by page
     REQUIRE(listed == Names(all.begin(), all.end()));
   }
 }
+
+}  // namespace list_merge_test

@@ -7,11 +7,11 @@
 #include "common/api/msgpack.h"
 #include "proxy/list/list_codec.h"
 
+namespace list_page_test {
+
 using namespace tarn;
 using namespace tarn::api;
 using nlohmann::json;
-
-namespace {
 
 std::string msgpack(const json& value) {
   const auto bytes = json::to_msgpack(value);
@@ -46,8 +46,6 @@ PackedPage packed(std::initializer_list<ListEntry> entries, bool more) {
   for (const ListEntry& entry : entries) packer.add(entry);
   return packer.take(more);
 }
-
-}  // namespace
 
 TEST_CASE("list page: what is packed is read back, field by field", "[api][list]") {
   const PackedPage page = packed({sample(), directory()}, true);
@@ -257,3 +255,5 @@ TEST_CASE("times are written in the formats of Go that clients name", "[api][lis
   }
   CHECK_FALSE(parse_time_format("YYYY"));
 }
+
+}  // namespace list_page_test

@@ -13,9 +13,9 @@
 #include "target/drive/index.h"
 #include "target/request/list_page.h"
 
-using namespace tarn;
+namespace list_speed_test {
 
-namespace {
+using namespace tarn;
 
 /// Of this thread: what else the machine does shall not count.
 std::chrono::nanoseconds processor_time() {
@@ -23,8 +23,6 @@ std::chrono::nanoseconds processor_time() {
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
-
-}  // namespace
 
 TEST_CASE("list speed: from the index of one drive to the bytes for the client", "[.speed]") {
   constexpr std::uint64_t kNames = 300'000;
@@ -85,3 +83,5 @@ TEST_CASE("list speed: from the index of one drive to the bytes for the client",
   }
   std::filesystem::remove_all(directory);
 }
+
+}  // namespace list_speed_test

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace loop_watch_test {
+
 using namespace tarn;
 
 TEST_CASE("loop watch: a loop that was held up is counted, and one that was not is not",
@@ -29,3 +31,5 @@ TEST_CASE("loop watch: a loop that was held up is counted, and one that was not 
   CHECK(group.close(5));
   loops.stop();
 }
+
+}  // namespace loop_watch_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::target {
-namespace {
+namespace losses_borne_test {
 
 TEST_CASE("losses borne: the drives that have the most go first", "[target][repair]") {
   // 4 + 2 on as many drives, and with two slices on one of five.
@@ -17,5 +17,5 @@ TEST_CASE("losses borne: the drives that have the most go first", "[target][repa
   CHECK(losses_borne({}, 2) == 0);
 }
 
-}  // namespace
+}  // namespace losses_borne_test
 }  // namespace tarn::target

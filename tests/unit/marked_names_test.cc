@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::target {
-namespace {
+namespace marked_names_test {
 
 using namespace std::chrono_literals;
 
@@ -41,5 +41,5 @@ TEST_CASE("when there are too many marked names the drives must be looked throug
   CHECK(names.count() == MarkedNames::kMost + 1);
 }
 
-}  // namespace
+}  // namespace marked_names_test
 }  // namespace tarn::target

@@ -7,7 +7,7 @@
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {
-namespace {
+namespace member_change_test {
 
 using Action = MemberChange::Action;
 using Catch::Contains;
@@ -241,5 +241,5 @@ TEST_CASE("A rebalance is started, and stopped until somebody wants one", "[clus
   CHECK(rebalance_id(7) == "g7");
 }
 
-}  // namespace
+}  // namespace member_change_test
 }  // namespace tarn::cluster

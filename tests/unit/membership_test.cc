@@ -15,7 +15,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cluster {
-namespace {
+namespace membership_test {
 
 using namespace std::chrono_literals;
 using test::eventually;
@@ -691,5 +691,5 @@ TEST_CASE("A node keeps its lease with a store whose answers take longer than tw
   cluster.flaky.slow = 0ms;
 }
 
-}  // namespace
+}  // namespace membership_test
 }  // namespace tarn::cluster

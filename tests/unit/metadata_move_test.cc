@@ -14,7 +14,7 @@
 #include "tests/unit/run_task.h"
 
 namespace tarn::cluster {
-namespace {
+namespace metadata_move_test {
 
 using test::TaskRunner;
 using test::TemporaryDirectory;
@@ -273,5 +273,5 @@ TEST_CASE("A node does not follow a store that has less than before, or another 
   CHECK(view.state()->revision > known->revision);
 }
 
-}  // namespace
+}  // namespace metadata_move_test
 }  // namespace tarn::cluster

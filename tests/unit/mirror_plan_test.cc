@@ -7,7 +7,7 @@
 #include "target/store/mirror_ledger.h"
 
 namespace tarn::target {
-namespace {
+namespace mirror_plan_test {
 
 using Kind = CopyVerdict::Kind;
 
@@ -151,5 +151,5 @@ TEST_CASE("mirror: copies are counted", "[mirror]") {
   CHECK(nlohmann::json(counts).get<api::CopyCounts>() == counts);
 }
 
-}  // namespace
+}  // namespace mirror_plan_test
 }  // namespace tarn::target

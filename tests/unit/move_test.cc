@@ -10,12 +10,12 @@
 #include "target/replica/move_format.h"
 #include "target/replica/move_offer.h"
 
+namespace move_test {
+
 using namespace tarn;
 using namespace tarn::target;
 using namespace std::chrono_literals;
 using Kind = io::ObjectRecord::Kind;
-
-namespace {
 
 io::ObjectRecord record(Kind kind, Generation generation) {
   io::ObjectRecord out;
@@ -33,8 +33,6 @@ std::shared_ptr<const cluster::Ownership> map_of(const std::vector<std::string>&
     members.push_back({id, cluster::placement_digest(id), 1.0, 1, 0});
   return std::make_shared<const cluster::Ownership>(cluster::with_members(map, members));
 }
-
-}  // namespace
 
 TEST_CASE("move: an offer comes back as it was, names of any bytes too", "[move]") {
   const Offer offer{BucketId(7),
@@ -231,3 +229,5 @@ TEST_CASE("move: progress reads as that of a bucket copy, too", "[move]") {
   CHECK(json.get<api::MoveProgress>() == progress);
   CHECK(json.get<api::CopyProgress>() == progress.counts);
 }
+
+}  // namespace move_test

@@ -9,7 +9,7 @@
 #include "tests/unit/seed.h"
 
 namespace tarn::api {
-namespace {
+namespace multi_object_test {
 
 using Names = std::vector<std::string>;
 
@@ -67,8 +67,6 @@ Sample random_sample(std::mt19937& random) {
   if (below(2) > 0) out.literal(Names{".tar", "1", "-z"}[below(3)]);
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("name template: the forms of AIStore", "[api][multi]") {
   CHECK(expanded("a-{0001..0003}-b") == Names{"a-0001-b", "a-0002-b", "a-0003-b"});
@@ -231,4 +229,5 @@ TEST_CASE("multi-object: what nodes tell each other comes back as it was", "[api
   CHECK(back.failed == progress.failed);
 }
 
+}  // namespace multi_object_test
 }  // namespace tarn::api

@@ -8,10 +8,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+namespace node_file_test {
+
 using namespace tarn;
 namespace fs = std::filesystem;
-
-namespace {
 
 struct Directory {
   fs::path path;
@@ -25,8 +25,6 @@ struct Directory {
     return nlohmann::json::parse(in, nullptr, false);
   }
 };
-
-}  // namespace
 
 TEST_CASE("node.json of a target names its listeners and drives", "[base][node_file]") {
   const Directory dir;
@@ -86,3 +84,5 @@ TEST_CASE("a directory that is not there is an error that names it", "[base][nod
   REQUIRE_FALSE(written);
   CHECK_THAT(written.error().message, Catch::Contains("/nonexistent/dir"));
 }
+
+}  // namespace node_file_test

@@ -7,6 +7,8 @@
 #include "common/cluster/admin/daemon.h"
 #include "common/obs/log.h"
 
+namespace node_report_test {
+
 using namespace tarn;
 using namespace tarn::cluster;
 using nlohmann::json;
@@ -152,3 +154,5 @@ TEST_CASE("log: the last lines are kept, by severity and from an offset", "[obs]
   obs::begin_log();
   CHECK(obs::log_tail("info").value().text.find("marker-c") == std::string::npos);
 }
+
+}  // namespace node_report_test

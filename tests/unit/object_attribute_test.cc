@@ -7,9 +7,9 @@
 #include "common/base/encoding.h"
 #include "common/base/packed.h"
 
-using namespace tarn;
+namespace object_attribute_test {
 
-namespace {
+using namespace tarn;
 
 io::ObjectAttribute sample() {
   io::ObjectAttribute attribute;
@@ -80,8 +80,6 @@ std::string coded_with(std::uint8_t kind, const std::vector<std::string>& ids,
   for (const std::uint8_t home : homes) out.byte(home);
   return out.finish();
 }
-
-}  // namespace
 
 TEST_CASE("attribute: what is written is read back", "[io][attribute]") {
   for (const auto& attribute : {sample(), coded_sample(), piece_sample()}) {
@@ -242,3 +240,5 @@ TEST_CASE("attribute: only what is coded has a file of another size, and another
   CHECK(io::encode(tombstone)[0] == 1);
   CHECK_FALSE(io::decode_record(io::encode(tombstone)).value().coding);
 }
+
+}  // namespace object_attribute_test

@@ -7,7 +7,7 @@
 #include "target/request/head_request.h"
 
 namespace tarn {
-namespace {
+namespace object_request_test {
 
 using api::CustomMetadata;
 
@@ -21,8 +21,6 @@ api::Query query_of(std::string_view text) {
   REQUIRE(query.has_value());
   return *query;
 }
-
-}  // namespace
 
 TEST_CASE("custom metadata: a line a pair, or several joined in one line", "[api][custom]") {
   const auto lines = api::custom_from_lines({"color=red", "note=a=b"});
@@ -149,4 +147,5 @@ TEST_CASE("digests: going back forgets what came after the mark", "[target][appe
   CHECK(digests.size() == wanted.size());
 }
 
+}  // namespace object_request_test
 }  // namespace tarn

@@ -6,10 +6,10 @@
 #include "target/store/object_store.h"
 #include "tests/unit/run_task.h"
 
+namespace open_objects_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 constexpr BucketId kBucket{1};
 
@@ -62,8 +62,6 @@ struct OneDrive {
     return block;
   }
 };
-
-}  // namespace
 
 TEST_CASE("open objects: a second reader finds the object open, and never one that was changed",
           "[target][open]") {
@@ -184,3 +182,5 @@ TEST_CASE("open objects: metadata counts as memory", "[target][open]") {
   CHECK(kept > 0);
   CHECK(kept * 2 * object->field_lines().size() <= 16U << 20U);
 }
+
+}  // namespace open_objects_test

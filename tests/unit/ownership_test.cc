@@ -11,7 +11,7 @@
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {
-namespace {
+namespace ownership_test {
 
 std::uint64_t digest_of(int i) { return placement_digest("ais/@#/data/" + std::to_string(i)); }
 
@@ -361,5 +361,5 @@ TEST_CASE("rebalance: a copy that was alone is given to all homes that there are
   }
 }
 
-}  // namespace
+}  // namespace ownership_test
 }  // namespace tarn::cluster

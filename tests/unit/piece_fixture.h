@@ -10,7 +10,7 @@
 #include "tests/unit/ec_fixture.h"
 
 /// Objects that are cut into slices, for tests of what drives do with these.
-namespace tarn::target::test {
+namespace tarn::target::testing {
 
 inline const BucketId kPieceBucket{1};
 
@@ -105,4 +105,4 @@ inline std::uint64_t sealed_at(Drive& drive, const PieceKey& key) {
   return found ? found->generation.counter : 0;
 }
 
-}  // namespace tarn::target::test
+}  // namespace tarn::target::testing

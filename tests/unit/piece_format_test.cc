@@ -4,11 +4,11 @@
 
 #include "tests/unit/piece_fixture.h"
 
+namespace piece_format_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 /// As it comes out of a URL.
 api::Query over_the_wire(const api::Query& query) {
@@ -17,8 +17,6 @@ api::Query over_the_wire(const api::Query& query) {
 
 const PieceKey kKey{BucketId(7), "a b/c%d&e=f", 0xfedcba9876543210, 5};
 constexpr AsOf kAsOf{9, 4};
-
-}  // namespace
 
 TEST_CASE("piece calls: what is asked for arrives as it was meant", "[target][piece]") {
   PieceWrite write;
@@ -99,3 +97,5 @@ TEST_CASE("piece calls: what is missing or wrong is named", "[target][piece]") {
   whole.set("index", "255");
   CHECK(piece_write_of(whole)->key.index == io::kWhole);
 }
+
+}  // namespace piece_format_test

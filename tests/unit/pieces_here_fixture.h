@@ -10,7 +10,7 @@
 #include "target/store/object_store.h"
 #include "tests/unit/piece_fixture.h"
 
-namespace tarn::target::test {
+namespace tarn::target::testing {
 
 /// A target with some drives.
 struct Store {
@@ -72,7 +72,7 @@ struct Store {
   }
   /// Seals a piece on a drive as if the others were not there.
   void put_on(std::size_t i, const CutObject& object, std::uint8_t index, std::uint64_t counter) {
-    REQUIRE(test::seal(*drive(i), object, index, counter) == Drive::Sealed::done);
+    REQUIRE(testing::seal(*drive(i), object, index, counter) == Drive::Sealed::done);
   }
   [[nodiscard]] std::size_t index_of(const Drive& wanted) {
     for (std::size_t i = 0; i < directories.size(); ++i)
@@ -81,4 +81,4 @@ struct Store {
   }
 };
 
-}  // namespace tarn::target::test
+}  // namespace tarn::target::testing

@@ -13,9 +13,11 @@
 #include "target/request/list_moving.h"
 #include "tests/unit/pieces_here_fixture.h"
 
+namespace pieces_here_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
+using namespace tarn::target::testing;
 using Sealed = Drive::Sealed;
 using Room = DriveView::Room;
 
@@ -195,8 +197,6 @@ TEST_CASE("pieces here: a whole is found on any drive", "[target][piece]") {
   CHECK(&whole->drive() == f.drive(1).get());
 }
 
-namespace {
-
 /// A walk over a target's drives that moves pieces of the bucket of these tests.
 struct Mover {
   Moves moves{"t1"};
@@ -222,8 +222,6 @@ struct Mover {
     return wait_for(move_pieces(*f.store, state, from, pace, counts));
   }
 };
-
-}  // namespace
 
 TEST_CASE("piece moves: all leave a drive that is being emptied, with their generations",
           "[target][piece][move]") {
@@ -312,3 +310,5 @@ TEST_CASE("piece moves: a crash between the two steps leaves two that are one af
   REQUIRE(move(f, *f.drive(0)));
   CHECK(f.where(object.key(0)) == std::map<std::size_t, std::uint64_t>{{1, 5}});
 }
+
+}  // namespace pieces_here_test

@@ -13,11 +13,11 @@
 #include "proxy/object/assign.h"
 #include "proxy/pages.h"
 
+namespace proxy_decisions_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
 using nlohmann::json;
-
-namespace {
 
 cluster::ClusterState three_targets() {
   cluster::ClusterState state;
@@ -61,8 +61,6 @@ const cluster::BucketRecord kRenamed{BucketId{7}, named("data"), {}, 0, named("o
 std::string owner_of_x(const cluster::ClusterState& state) {
   return cluster::owner_of(state.map, "ais/@#/old/x")->id;
 }
-
-}  // namespace
 
 TEST_CASE("a client is sent to the owner by HRW when it answers", "[proxy]") {
   const auto state = three_targets();
@@ -201,8 +199,6 @@ TEST_CASE("what a list cannot answer is refused", "[proxy][list]") {
   CHECK(list_problem("list") == Errc::invalid_argument);
 }
 
-namespace {
-
 api::MergedPage page_of(std::string_view name, std::uint64_t size, bool more) {
   api::ListEntry entry;
   entry.name = name;
@@ -216,8 +212,6 @@ api::MergedPage page_of(std::string_view name, std::uint64_t size, bool more) {
   out.kept.push_back(std::move(packed.bytes));
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("a page escapes names in text and in links", "[proxy][pages]") {
   const api::MergedPage listed = page_of("d/<script>\"&'x y:?#%.tar", 12, false);
@@ -256,3 +250,5 @@ TEST_CASE("settings of a proxy are checked", "[proxy][settings]") {
   CHECK_THAT(settings.apply(bad).error().message,
              Catch::Contains("redirect_put_status: ") && Catch::Contains("default_bucket: "));
 }
+
+}  // namespace proxy_decisions_test

@@ -4,6 +4,8 @@
 
 #include "tests/unit/run_task.h"
 
+namespace rate_limits_test {
+
 using namespace tarn;
 using namespace tarn::target;
 using namespace tarn::test;
@@ -60,3 +62,5 @@ TEST_CASE("rate limits: a target has its share, for each bucket and kind", "[ups
   clock.advance(450s);
   CHECK(ask("s3://a", api::BackendRequest::read));
 }
+
+}  // namespace rate_limits_test

@@ -4,11 +4,11 @@
 
 #include "tests/unit/drive_fixture.h"
 
+namespace read_ahead_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 std::string some_bytes(std::size_t count) {
   std::string bytes(count, '\0');
@@ -70,8 +70,6 @@ Reading read_whole(Fixture& f, const std::string& name, std::uint64_t size,
 }
 
 constexpr std::uint64_t kBig = 40 * kBlockBytes + 12345;
-
-}  // namespace
 
 TEST_CASE("read ahead: brings every byte, in windows, and gives all turns back",
           "[target][read_ahead]") {
@@ -210,3 +208,5 @@ TEST_CASE("cache policy: keeps what fits or comes round soon, drops what does no
   policy.note_removed(4200);
   CHECK(policy.keep(last));
 }
+
+}  // namespace read_ahead_test

@@ -20,7 +20,7 @@
 using namespace std::chrono_literals;
 
 namespace tarn::target {
-namespace {
+namespace rebuild_test {
 
 TEST_CASE("rebuild: a look shows what is left, by how much is missing, and when all is whole") {
   ManualClock clock;
@@ -439,11 +439,11 @@ TEST_CASE("rebuild: having been fast is not held against it when clients come") 
   CHECK(rebuild_wait(limits, 64U << 10U, clock.boot_time(), true).by == HeldBy::nothing);
 }
 
-}  // namespace
+}  // namespace rebuild_test
 }  // namespace tarn::target
 
 namespace tarn::proxy {
-namespace {
+namespace rebuild_test {
 
 TEST_CASE("rebuild: reasons of targets are summed, and who is down is said to be so") {
   using nlohmann::json;
@@ -501,11 +501,11 @@ TEST_CASE("rebuild: the cluster takes as long as the slowest of its targets") {
   CHECK_FALSE(rebuild_seconds_left(reports, {"t1", "t2"}));
 }
 
-}  // namespace
+}  // namespace rebuild_test
 }  // namespace tarn::proxy
 
 namespace tarn::api {
-namespace {
+namespace rebuild_test {
 
 TEST_CASE("rebuild plan: what a loss costs") {
   constexpr std::uint64_t kGiB = 1ULL << 30U;
@@ -541,5 +541,5 @@ TEST_CASE("rebuild plan: without limits nobody knows how long, nothing costs not
   CHECK(stake == stakes.front());
 }
 
-}  // namespace
+}  // namespace rebuild_test
 }  // namespace tarn::api

@@ -6,10 +6,10 @@
 #include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 
+namespace recode_test {
+
 using namespace tarn;
 using nlohmann::json;
-
-namespace {
 
 api::BucketProps changed(const api::BucketProps& before, const json& wanted) {
   const auto after = api::with_changes(before, wanted);
@@ -42,8 +42,6 @@ io::ObjectRecord coded_object(std::uint64_t size, std::uint8_t k, std::uint8_t m
   record.coding->layout = layout;
   return record;
 }
-
-}  // namespace
 
 TEST_CASE("recode: which objects are kept otherwise than their bucket wants") {
   using target::is_kept_otherwise;
@@ -126,3 +124,5 @@ TEST_CASE("recode: a bucket with copies on drives is not switched on or off") {
   CHECK_FALSE(api::check_other_coding(few, changed(few, {{"ec", {{"enabled", false}}}})));
   CHECK(api::check_other_coding(few, changed(few, coded(2, 3, "striped"))));
 }
+
+}  // namespace recode_test

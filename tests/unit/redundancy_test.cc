@@ -17,12 +17,12 @@
 #include "proxy/admin/redundancy_tally.h"
 #include "proxy/jobs/scrub_ages.h"
 
+namespace redundancy_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
 using namespace std::chrono_literals;
 using nlohmann::json;
-
-namespace {
 
 using Names = std::set<std::string>;
 
@@ -79,8 +79,6 @@ RedundancyBoard::Counted counted_at(BootTime began) {
 std::string shown(const RedundancyBoard& board, const cluster::ClusterState& state, BootTime now) {
   return prometheus::TextSerializer().Serialize(board.gauges(state, now, WallTime(1500s)));
 }
-
-}  // namespace
 
 TEST_CASE("first names: the first behind a name, and whether there are more", "[api]") {
   api::FirstNames lost("b", 2);
@@ -435,3 +433,5 @@ TEST_CASE("redundancy board: shows nothing that may be wrong by now", "[proxy]")
     CHECK_FALSE(shows(BootTime(401s)));
   }
 }
+
+}  // namespace redundancy_test

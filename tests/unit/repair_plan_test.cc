@@ -13,11 +13,11 @@
 #include "target/node/drives_away.h"
 #include "target/repair/coded_repair.h"
 
+namespace repair_plan_test {
+
 using namespace tarn;
 using namespace tarn::target;
 using namespace std::chrono_literals;
-
-namespace {
 
 constexpr std::uint64_t kName = 0x1234567890abcdef;
 
@@ -51,8 +51,6 @@ struct Object {
     return std::find(coding.homes.begin(), coding.homes.end(), id) != coding.homes.end();
   }
 };
-
-}  // namespace
 
 TEST_CASE("repair plan: an object that is whole needs nothing", "[target][repair]") {
   const Object object;
@@ -334,3 +332,5 @@ TEST_CASE("slice counts: what owners say is put together", "[api][repair]") {
   CHECK(counts.lost_bytes == 300);
   CHECK(counts.survives() == 0U);
 }
+
+}  // namespace repair_plan_test

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::target {
-namespace {
+namespace repair_queue_test {
 
 RepairQueue::Entry entry(const std::string& name) { return {{BucketId(1), name, name}, 1, 100}; }
 
@@ -26,8 +26,6 @@ Repair repair(std::size_t left, std::size_t anew) {
     out.anew.push_back({static_cast<std::uint8_t>(i), "t0", 0});
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("repair queue: who bears the fewest losses is first, however many pieces are missing",
           "[target][repair]") {
@@ -69,4 +67,5 @@ TEST_CASE("repair queue: when there are too many the least endangered are let go
   CHECK_FALSE(none.next());
 }
 
+}  // namespace repair_queue_test
 }  // namespace tarn::target

@@ -9,7 +9,7 @@
 #include "common/api/status.h"
 
 namespace tarn::http {
-namespace {
+namespace request_fields_test {
 
 struct Case {
   const char* method;
@@ -101,5 +101,5 @@ TEST_CASE("docs/http.md has the table of fields", "[http][fields]") {
   }
 }
 
-}  // namespace
+}  // namespace request_fields_test
 }  // namespace tarn::http

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace request_parser_test {
+
 using namespace tarn;
 using http::RequestParser;
-
-namespace {
 
 /// Feeds `input` in pieces of `piece` bytes until the head is complete.
 Result<bool> feed_head(RequestParser& parser, http::RequestHead& head, std::string_view input,
@@ -32,8 +32,6 @@ Errc refusal_of(const std::string& request) {
   REQUIRE_FALSE(done.has_value());
   return done.error().code;
 }
-
-}  // namespace
 
 TEST_CASE("parser: a head is the same however it is cut", "[http][parser]") {
   const std::string request =
@@ -161,3 +159,5 @@ TEST_CASE("parser: heads that are used again stay small", "[http][parser]") {
   for (const auto& field : parse(request + "\r\n").fields) bytes += field.value.capacity();
   CHECK(bytes < 64'000);
 }
+
+}  // namespace request_parser_test

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace return_budget_test {
+
 using tarn::BootTime;
 using tarn::target::ReturnBudget;
 
@@ -24,3 +26,5 @@ TEST_CASE("a drive that goes again and again comes back by itself a few times a 
   budget.note("a", hours(124));
   CHECK_FALSE(budget.allows("a", hours(124)));
 }
+
+}  // namespace return_budget_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::http {
-namespace {
+namespace router_test {
 
 const Router& router() {
   static const Router instance({
@@ -24,8 +24,6 @@ struct Row {
   std::string_view summary;
   std::vector<std::string> parts;
 };
-
-}  // namespace
 
 TEST_CASE("the first row with path and method is taken", "[http][router]") {
   const Row rows[] = {
@@ -100,4 +98,5 @@ TEST_CASE("a path that no row has is not found, a malformed one is refused", "[h
   CHECK(malformed.error().code == Errc::invalid_argument);
 }
 
+}  // namespace router_test
 }  // namespace tarn::http

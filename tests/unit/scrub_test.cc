@@ -8,7 +8,7 @@
 using namespace std::chrono_literals;
 
 namespace tarn::target {
-namespace {
+namespace scrub_test {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStart = 1'700'000'000 * kSecond;
@@ -128,7 +128,7 @@ TEST_CASE("scrub: each byte is read within the period") {
 }
 
 TEST_CASE("scrub: a file is read anew though its bytes were compared before", "[drive]") {
-  test::Fixture f;
+  testing::Fixture f;
   const std::string content(5 * kBlockBytes + 100, 'y');
   REQUIRE(f.put("a", content));
   bool adopted = false;
@@ -138,19 +138,19 @@ TEST_CASE("scrub: a file is read anew though its bytes were compared before", "[
     f.lose_index();
     f.open();
   }
-  const auto object = test::wait_for(f.drive->open_object(BucketId(1), "a"));
+  const auto object = testing::wait_for(f.drive->open_object(BucketId(1), "a"));
   REQUIRE(object);
   REQUIRE(*object);
-  CHECK(test::wait_for((*object)->read_anew(0, 4)));
-  CHECK(test::wait_for((*object)->read_anew(4, 2)));
+  CHECK(testing::wait_for((*object)->read_anew(0, 4)));
+  CHECK(testing::wait_for((*object)->read_anew(4, 2)));
   CHECK(f.drive->counters().bytes_verified >= content.size());
   {
     std::fstream bytes(f.data_files().front(), std::ios::in | std::ios::out | std::ios::binary);
     bytes.seekp(4 * kBlockBytes + 50);
     bytes.put('z');
   }
-  CHECK(test::wait_for((*object)->read_anew(0, 4)));
-  const Status bad = test::wait_for((*object)->read_anew(4, 2));
+  CHECK(testing::wait_for((*object)->read_anew(0, 4)));
+  const Status bad = testing::wait_for((*object)->read_anew(4, 2));
   REQUIRE_FALSE(bad);
   CHECK(bad.error().code == Errc::corrupt);
   CHECK(f.drive->counters().corrupt_blocks == 1);
@@ -158,17 +158,17 @@ TEST_CASE("scrub: a file is read anew though its bytes were compared before", "[
 
 TEST_CASE("scrub: what a drive is told to keep is there after a start, and gone with its index",
           "[drive]") {
-  test::Fixture f;
-  CHECK(test::wait_for(f.drive->note("scrub")).value().empty());
+  testing::Fixture f;
+  CHECK(testing::wait_for(f.drive->note("scrub")).value().empty());
   ScrubState state;
   state.begin("job", 1000, kStart);
-  REQUIRE(test::wait_for(f.drive->keep_note("scrub", encode(state))));
+  REQUIRE(testing::wait_for(f.drive->keep_note("scrub", encode(state))));
   f.open();
-  CHECK(scrub_state_from(test::wait_for(f.drive->note("scrub")).value()).value() == state);
+  CHECK(scrub_state_from(testing::wait_for(f.drive->note("scrub")).value()).value() == state);
   f.lose_index();
   f.open();
-  CHECK(test::wait_for(f.drive->note("scrub")).value().empty());
+  CHECK(testing::wait_for(f.drive->note("scrub")).value().empty());
 }
 
-}  // namespace
+}  // namespace scrub_test
 }  // namespace tarn::target

@@ -13,7 +13,7 @@
 #include "common/security/redirect_token.h"
 
 namespace tarn::security {
-namespace {
+namespace security_test {
 
 namespace fs = std::filesystem;
 
@@ -307,5 +307,5 @@ TEST_CASE("A node's proof grows old", "[security]") {
   CHECK(auth.verify(header, "GET", "/x").error().code == Errc::unauthenticated);
 }
 
-}  // namespace
+}  // namespace security_test
 }  // namespace tarn::security

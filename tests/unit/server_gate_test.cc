@@ -7,12 +7,12 @@
 
 #include "tests/unit/run_task.h"
 
+namespace server_gate_test {
+
 using namespace tarn;
 using namespace tarn::target;
 using namespace tarn::test;
 using namespace std::chrono_literals;
-
-namespace {
 
 struct GateFixture {
   explicit GateFixture(std::size_t requests = 4)
@@ -31,8 +31,6 @@ struct GateFixture {
   TaskRunner run;
   std::shared_ptr<ServerGate> gate;
 };
-
-}  // namespace
 
 TEST_CASE("server gate: a server that fails in a row is left alone", "[upstream]") {
   GateFixture all;
@@ -90,3 +88,5 @@ TEST_CASE("server gate: as many requests as are allowed are under way", "[upstre
   const auto entered = third.get();
   CHECK(entered);
 }
+
+}  // namespace server_gate_test

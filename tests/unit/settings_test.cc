@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace settings_test {
+
 using namespace tarn;
 using namespace std::chrono_literals;
-
-namespace {
 
 /// One variable of each kind, bound.
 struct Sample {
@@ -31,8 +31,6 @@ struct Sample {
     return status ? "" : status.error().message;
   }
 };
-
-}  // namespace
 
 TEST_CASE("a duration is whole numbers with falling units", "[base][settings]") {
   CHECK(*parse_duration("75s") == 75s);
@@ -128,3 +126,5 @@ TEST_CASE("the table shows the defaults, also after values were set", "[base][se
   CHECK_THAT(table, Catch::Contains("| `threads` | `8` | threads | of a drive |\n"));
   CHECK_THAT(table, Catch::Contains("| `log.level` | `info` | debug, info or warn |"));
 }
+
+}  // namespace settings_test

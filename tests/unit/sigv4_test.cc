@@ -8,10 +8,10 @@
 
 #include "common/security/aws_credentials.h"
 
+namespace sigv4_test {
+
 using namespace tarn;
 using namespace tarn::security;
-
-namespace {
 
 /// "Examples: Signature Calculations" of the S3 API.
 const AwsCredentials kS3{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""};
@@ -51,8 +51,6 @@ Environment environment_of(std::map<std::string, std::string> variables) {
     return found->second;
   };
 }
-
-}  // namespace
 
 TEST_CASE("SigV4: the published examples of S3", "[security][sigv4]") {
   auto get = s3_request("GET", "/test.txt");
@@ -144,3 +142,5 @@ TEST_CASE("credentials of AWS: the environment comes first, then a profile", "[s
   CHECK_FALSE(AwsIdentities::load(
       environment_of({{"AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials"}})));
 }
+
+}  // namespace sigv4_test

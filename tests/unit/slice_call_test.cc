@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace slice_call_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 using namespace std::chrono_literals;
 using Times = std::vector<std::chrono::steady_clock::duration>;
@@ -15,8 +15,6 @@ using Times = std::vector<std::chrono::steady_clock::duration>;
 std::chrono::milliseconds late(Times took, std::size_t asked) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(late_after(took, asked));
 }
-
-}  // namespace
 
 TEST_CASE("A slice is late by what the others took", "[coded]") {
   CHECK(late({5ms, 6ms, 7ms}, 4) == 500ms);
@@ -30,3 +28,5 @@ TEST_CASE("A slice that is alone, or among the first, is late after a fixed time
   CHECK(late({1ms}, 4) == 2'000ms);
   CHECK(late({1ms, 1ms}, 4) == 500ms);
 }
+
+}  // namespace slice_call_test

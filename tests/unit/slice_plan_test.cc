@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 namespace tarn::cluster {
-namespace {
+namespace slice_plan_test {
 
 NodeSet targets(std::size_t count, std::uint32_t drives = 4) {
   NodeSet out;
@@ -52,8 +52,6 @@ std::map<std::string, std::size_t> counts(const std::vector<SlicePlace>& places)
   for (const SlicePlace& place : places) ++out[place.id];
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("slice plan: with enough targets each has one, in HRW order", "[slice_plan]") {
   const NodeSet nodes = targets(8);
@@ -224,4 +222,5 @@ TEST_CASE("slice plan: standing members are those that stay, down or not", "[sli
   CHECK(standing.contains("up"));
 }
 
+}  // namespace slice_plan_test
 }  // namespace tarn::cluster

@@ -6,10 +6,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace slow_watch_test {
+
 using tarn::io::DriveKind;
 using tarn::target::SlowWatch;
-
-namespace {
 
 /// A disk that needs `ms` for each request and does `requests` a second.
 struct Disk {
@@ -43,8 +43,6 @@ struct Siblings {
 void all_well(std::map<std::string, Disk>& disks) {
   for (auto& [path, disk] : disks) disk.second(50, 1);
 }
-
-}  // namespace
 
 TEST_CASE("slow watch: ten times as long as its siblings is slow, until it is not",
           "[target][health]") {
@@ -121,3 +119,5 @@ TEST_CASE("slow watch: a drive alone is compared with itself", "[target][health]
   CHECK(its.look().empty());
   CHECK(its.watch.slow().empty());
 }
+
+}  // namespace slow_watch_test

@@ -11,7 +11,7 @@
 #include "common/cluster/store/keys.h"
 
 namespace tarn::cluster {
-namespace {
+namespace state_test {
 
 using nlohmann::json;
 
@@ -348,5 +348,5 @@ TEST_CASE("Names of buckets are distinct keys", "[cluster][state]") {
   CHECK(prefix_end("\xff") == std::string(1, '\0'));
 }
 
-}  // namespace
+}  // namespace state_test
 }  // namespace tarn::cluster

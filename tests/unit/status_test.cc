@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace status_test {
+
 using namespace tarn;
 
 TEST_CASE(
@@ -27,3 +29,5 @@ TEST_CASE(
   CHECK(api::errc_of_answer(418, "") == Errc::invalid_argument);
   CHECK(api::errc_of_answer(599, "") == Errc::internal);
 }
+
+}  // namespace status_test

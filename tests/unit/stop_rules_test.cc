@@ -13,11 +13,11 @@
 #include "proxy/admin/redundancy_tally.h"
 #include "tests/unit/ownership_fixture.h"
 
+namespace stop_rules_test {
+
 using namespace tarn;
 using namespace tarn::proxy;
 using nlohmann::json;
-
-namespace {
 
 using Ids = std::set<std::string>;
 
@@ -106,8 +106,6 @@ void stop_take(NamePage& page, const std::string& target, const std::vector<json
                    text);
   REQUIRE(page.take(target, text));
 }
-
-}  // namespace
 
 TEST_CASE("stop rules: what a bucket survives decides what is counted", "[proxy]") {
   auto state = cluster_of({"t1", "t2", "t3"});
@@ -236,3 +234,5 @@ TEST_CASE("stop rules: slices that were counted by no target do not count as the
   CHECK(unreadable_names(page, true, {}) == Ids{"a"});
   CHECK(unreadable_names(page, false, {}).empty());
 }
+
+}  // namespace stop_rules_test

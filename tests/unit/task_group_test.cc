@@ -13,10 +13,10 @@
 #include "common/obs/log.h"
 #include "tests/unit/run_task.h"
 
+namespace task_group_test {
+
 using namespace tarn;
 using namespace tarn::test;
-
-namespace {
 
 Task<void> wait_for_ever() {
   asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::hours(1));
@@ -56,8 +56,6 @@ Task<bool> still_throws_when_cancelled() {
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_return threw&& throws;
 }
-
-}  // namespace
 
 TEST_CASE("tasks: those that do not end are named", "[http][tasks]") {
   TaskRunner run;
@@ -105,3 +103,5 @@ TEST_CASE("tasks: one that its own loop has spawned and not begun is stopped", "
   may_go_on.set_value();
   CHECK(closed.get());
 }
+
+}  // namespace task_group_test

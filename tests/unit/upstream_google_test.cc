@@ -7,10 +7,10 @@
 #include "target/upstream/dialect.h"
 #include "target/upstream/servers.h"
 
+namespace upstream_google_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 constexpr std::int64_t kGoogleNow = 1'795'651'200;
 const api::Bucket kGoogleBucket{"gcp", "", "", "data"};
@@ -43,8 +43,6 @@ http::ClientResponse answered(unsigned status, http::Fields fields) {
 std::string value_of(const http::Fields& fields, std::string_view name) {
   return std::string(http::find_field(fields, name));
 }
-
-}  // namespace
 
 TEST_CASE("google: its own host and keys are used, and those of AWS are not", "[upstream]") {
   const UpstreamServer server = google();
@@ -121,3 +119,5 @@ TEST_CASE("google: objects come as they are stored, or not at all", "[upstream]"
   CHECK(dialect_of(server).understands_part({{"Range", "bytes=-5"}}));
   CHECK_FALSE(dialect_of(server).understands_part({{"Range", "bytes=0-5"}, {"If-Range", "\"t\""}}));
 }
+
+}  // namespace upstream_google_test

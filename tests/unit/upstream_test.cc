@@ -15,10 +15,10 @@
 #include "target/upstream/servers.h"
 #include "target/upstream/write_mark.h"
 
+namespace upstream_test {
+
 using namespace tarn;
 using namespace tarn::target;
-
-namespace {
 
 constexpr std::int64_t kNow = 1'795'651'200;
 
@@ -83,8 +83,6 @@ T run(asio::io_context& loop, Task<T> task) {
   loop.run();
   return done.get();
 }
-
-}  // namespace
 
 TEST_CASE("upstream: targets ask AWS and what the operator listed, and nothing else",
           "[upstream]") {
@@ -436,3 +434,5 @@ TEST_CASE("fill: one a name, and parts that follow each other are noticed", "[up
   CHECK_FALSE(board.note_part("1/p", now + 120s));
   CHECK_FALSE(board.note_part("1/q", now + 120s));
 }
+
+}  // namespace upstream_test

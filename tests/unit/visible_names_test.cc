@@ -10,7 +10,7 @@
 #include "tests/unit/ownership_fixture.h"
 
 namespace tarn::cluster {
-namespace {
+namespace visible_names_test {
 
 bool shows_all(const Ownership& map, const Pieces& pieces, const std::set<std::string>& blind) {
   return shows_all_names(map, pieces, [&](const std::string& id) { return blind.contains(id); });
@@ -70,5 +70,5 @@ TEST_CASE("visible names: a set that is kept for one that is out stands for no o
   CHECK_FALSE(shows_all(given, 2, {"t2", "t3"}));
 }
 
-}  // namespace
+}  // namespace visible_names_test
 }  // namespace tarn::cluster

@@ -5,11 +5,11 @@
 #include "tests/unit/drive_fixture.h"
 #include "tests/unit/run_task.h"
 
+namespace write_behind_test {
+
 using namespace tarn;
 using namespace tarn::target;
-using namespace tarn::target::test;
-
-namespace {
+using namespace tarn::target::testing;
 
 constexpr std::size_t kPiece = 256U << 10U;
 constexpr std::uint64_t kMiB = 1U << 20U;
@@ -49,8 +49,6 @@ struct Rotational : Fixture {
   std::mutex mutex;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> windows;  // offset, length
 };
-
-}  // namespace
 
 TEST_CASE("write behind: an upload comes to a rotational drive in long runs, each byte once",
           "[target][write_behind]") {
@@ -124,3 +122,5 @@ TEST_CASE("write behind: an upload that goes away in the middle leaves nothing a
   CHECK(f.drive->turns().waiting() == 0);
   REQUIRE(wait_for(upload(f, "big", std::string(20 * kMiB, 'x'))));
 }
+
+}  // namespace write_behind_test

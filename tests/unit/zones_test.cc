@@ -17,7 +17,7 @@
 // Placement over zones (docs/decisions/024).
 
 namespace tarn::cluster {
-namespace {
+namespace zones_test {
 
 std::uint64_t zones_digest_of(int i) {
   return placement_digest("ais/@#/zoned/" + std::to_string(i));
@@ -96,8 +96,6 @@ Member in_zone(const std::string& id, const std::string& zone) {
   out.zone = zone;
   return out;
 }
-
-}  // namespace
 
 TEST_CASE("zones: one zone for all places as none does", "[zones]") {
   const std::uint64_t seed = test_seed();
@@ -357,4 +355,5 @@ TEST_CASE("zones: a code survives as many zones as its slices allow", "[zones]")
   CHECK(slice_reach(zoned({2, 2, 2}), 4, 2, false).nodes == 2);
 }
 
+}  // namespace zones_test
 }  // namespace tarn::cluster
