@@ -1,4 +1,4 @@
-# Preset release compiles ten files of a library, which is a folder or a room of one, at a time (unity batches): a third of
+# Preset release compiles twenty files of a library, which is a folder or a room of one, at a time (unity batches): a third of
 # the processor time of a build file by file, which preset dev does. So no two files of a library may have something of the
 # same name in their unnamed namespaces; tests/unit/house_rules_test.cc looks.
 
@@ -25,6 +25,10 @@ function(tarn_node_program program library)
   set_target_properties(${program}-with-fail-points PROPERTIES
     OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${TARN_TESTING})
 endfunction()
+
+# Of libraries that are not on the path of a read or a write. LLVM inlines functions of up to 225 instructions at -O2; with 25
+# it compiles them in two thirds of the time. On that path it costs: 4 KiB GETs took a quarter more processor time.
+set(TARN_COMPACT "$<$<CONFIG:Release>:SHELL:-mllvm -inline-threshold=25>")
 
 if(TARN_SANITIZE)
   add_compile_options(-fsanitize=${TARN_SANITIZE} -fno-omit-frame-pointer
