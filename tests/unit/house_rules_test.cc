@@ -253,4 +253,21 @@ TEST_CASE("house rules: files of a room can be compiled together", "[house]") {
   CHECK(owner.size() > 100);
 }
 
+TEST_CASE("house rules: each unit test file has a namespace of its name", "[house]") {
+  std::size_t checked = 0;
+  const fs::path folder = fs::path(TARN_SOURCE_DIR) / "tests" / "unit";
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string file = entry.path().stem().string();
+    if (entry.path().extension() != ".cc" || !file.ends_with("_test")) continue;
+    INFO(file << ".cc: several of them are compiled as one (cmake/CompileOptions.cmake)");
+    std::ostringstream read;
+    read << std::ifstream(entry.path()).rdbuf();
+    const std::string text = read.str();
+    CHECK(text.find("\nnamespace " + file + " {\n") != std::string::npos);
+    CHECK(text.find("\nnamespace {\n") == std::string::npos);
+    ++checked;
+  }
+  CHECK(checked > 90);
+}
+
 }  // namespace house_rules_test
