@@ -19,9 +19,9 @@ using nlohmann::ordered_json;
 /// answer was lost; nothing then.
 Result<std::optional<http::ClientResponse>> act_once(Session& session, http::Method method,
                                                      const Place& bucket, const std::string& body,
-                                                     Errc done) {
+                                                     Errc done, const std::string& query = "") {
   bool repeated = false;
-  auto answer = session.run(session.call(method, bucket.bucket_target(), body, &repeated));
+  auto answer = session.run(session.call(method, bucket.bucket_target() + query, body, &repeated));
   if (!answer && repeated && answer.error().code == done)
     return std::optional<http::ClientResponse>();
   if (!answer) return fail(answer.error());
@@ -81,13 +81,15 @@ Exit set_bucket(Session& session, const std::string& name, const BucketChoices& 
   return Exit::ok;
 }
 
-/// Takes a bucket with an upstream out of the cluster; there everything stays.
-Exit evict(Session& session, const std::string& name, bool json) {
+/// Takes a bucket with an upstream out of the cluster; there everything stays. `keeps_bucket`: its
+/// objects alone.
+Exit evict(Session& session, const std::string& name, bool keeps_bucket, bool json) {
   const char* const command = "bucket evict";
   const auto bucket = parse_bucket(name);
   if (!bucket) return complain(command, bucket.error());
-  const auto done = act_once(session, http::Method::del, *bucket,
-                             R"({"action":"evict-remote-bck"})", Errc::remote_not_known);
+  const auto done =
+      act_once(session, http::Method::del, *bucket, R"({"action":"evict-remote-bck"})",
+               Errc::remote_not_known, keeps_bucket ? "&keep_bck_md=true" : "");
   if (!done) return complain(command, done.error());
   if (json) print_json({{"bucket", bucket->bucket_display()}});
   return Exit::ok;
@@ -248,9 +250,13 @@ void add_bucket_commands(const CommandLine& line) {
       "evict", "Take a bucket with an upstream out of the cluster; upstream keeps its objects");
   take_out->footer("Example:\n  tarn bucket evict s3://imagenet");
   take_out->add_option("BUCKET", *name)->required();
-  line.on_session(take_out, "bucket evict", [name, &options = line.options](Session& session) {
-    return evict(session, *name, options.json);
-  });
+  const auto keeps_bucket = std::make_shared<bool>(false);
+  take_out->add_flag("--keep-md", *keeps_bucket,
+                     "its objects alone: the bucket stays known, with its properties");
+  line.on_session(take_out, "bucket evict",
+                  [name, keeps_bucket, &options = line.options](Session& session) {
+                    return evict(session, *name, *keeps_bucket, options.json);
+                  });
 
   const auto words = std::make_shared<CopyWords>();
   auto* copy_all = group->add_subcommand("cp", "Copy a bucket, and wait until that is done");
