@@ -12,7 +12,13 @@ constexpr std::uint64_t kBlockBytes = 4096;
 }  // namespace
 
 void BucketSummary::add_object(std::uint64_t size) {
-  add({1, size, size, size, (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes, {}});
+  const std::uint64_t on_disk = (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  add({.objects = 1,
+       .bytes = size,
+       .smallest = size,
+       .largest = size,
+       .bytes_on_disk = on_disk,
+       .disks = {}});
 }
 
 void BucketSummary::add(const BucketSummary& other) {
@@ -51,13 +57,13 @@ nlohmann::json aistore_summary(const Bucket& bucket, const BucketSummary& summar
   const std::uint64_t disk_bytes = summary.disk_bytes();
   nlohmann::json out = bucket;
   out["ObjCount"] = {{"obj_count_present", std::to_string(summary.objects)},
-                     {"obj_count_remote", "0"}};
+                     {"obj_count_remote", std::to_string(summary.remote_objects)}};
   out["ObjSize"] = {{"obj_min_size", summary.smallest},
                     {"obj_avg_size", summary.objects == 0 ? 0 : summary.bytes / summary.objects},
                     {"obj_max_size", summary.largest}};
   out["TotalSize"] = {{"size_on_disk", std::to_string(summary.bytes_on_disk)},
                       {"size_all_present_objs", std::to_string(summary.bytes)},
-                      {"size_all_remote_objs", "0"},
+                      {"size_all_remote_objs", std::to_string(summary.remote_bytes)},
                       {"total_disks_size", std::to_string(disk_bytes)}};
   out["used_pct"] = disk_bytes == 0
                         ? 0

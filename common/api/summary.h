@@ -20,11 +20,14 @@ struct BucketSummary {
   /// Sizes of the targets' file systems. Each has a name that no other has, on any machine, so that
   /// one that several drives or targets share counts once.
   std::map<std::string, std::uint64_t> disks;
+  /// Objects that upstream has, those included that the cluster has as well; 0 unless asked for.
+  std::uint64_t remote_objects = 0;
+  std::uint64_t remote_bytes = 0;
 
   bool operator==(const BucketSummary&) const = default;
   /// Takes one object in.
   void add_object(std::uint64_t size);
-  /// Takes another target's part in.
+  /// Takes another target's part in. Targets do not count what upstream has.
   void add(const BucketSummary& other);
   [[nodiscard]] std::uint64_t disk_bytes() const;
 };

@@ -323,7 +323,6 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
   }
   CO_TRY(const KnownBucket known, std::move(found));
   if (request.query().find("bsumm_remote")) {
-    CO_TRY_OK(request.query().flag("bsumm_remote"));
     const Status done = co_await bucket_info(services, request, known, std::move(prefix));
     co_return done;
   }

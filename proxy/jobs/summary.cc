@@ -6,6 +6,7 @@
 
 #include "common/api/status.h"
 #include "common/api/summary.h"
+#include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
 #include "common/base/gather.h"
 #include "common/base/resume.h"
@@ -14,6 +15,7 @@
 #include "proxy/core/targets.h"
 #include "proxy/jobs/jobs.h"
 #include "proxy/jobs/target_counts.h"
+#include "proxy/list/list.h"
 
 namespace tarn::proxy {
 namespace {
@@ -54,6 +56,23 @@ Task<Result<api::BucketSummary>> summary_count_bucket(const Services& services,
   co_return sum;
 }
 
+/// What targets have of it and, if `remote`, what upstream has.
+Task<Result<api::BucketSummary>> summary_count_all(const Services& services, KnownBucket bucket,
+                                                   std::string prefix, bool remote,
+                                                   std::string job) {
+  CO_TRY(api::BucketSummary sum,
+         co_await summary_count_bucket(services, *bucket.state, *bucket.record, prefix, job));
+  if (!remote || !api::has_upstream(bucket.record->name)) co_return sum;
+  const auto upstream = co_await count_upstream(services, bucket, std::move(prefix));
+  // A web server without a list has nothing that could be counted.
+  if (!upstream && upstream.error().code != Errc::unsupported) co_return fail(upstream.error());
+  if (upstream) {
+    sum.remote_objects = upstream->objects;
+    sum.remote_bytes = upstream->bytes;
+  }
+  co_return sum;
+}
+
 /// Ends when a user stops the job: a count may take minutes.
 Task<void> wait_stopped(const Services& services, std::string job) {
   co_await asio::this_coro::throw_if_cancelled(false);
@@ -63,12 +82,12 @@ Task<void> wait_stopped(const Services& services, std::string job) {
 
 Task<Result<std::string>> start(const Services& services,
                                 std::shared_ptr<const cluster::ClusterState> state,
-                                std::vector<api::Bucket> buckets, std::string prefix) {
+                                std::vector<api::Bucket> buckets, std::string prefix, bool remote) {
   Job job;
   job.kind = kSummaryKind;
   if (buckets.size() == 1) job.bucket = buckets.front();
   if (!prefix.empty()) job.about = "prefix:" + prefix;
-  job.order = json{{"buckets", buckets}, {"prefix", prefix}}.dump();
+  job.order = json{{"buckets", buckets}, {"prefix", prefix}, {"remote", remote}}.dump();
   CO_TRY(const auto targets, targets_that_may_hold(*state));
   for (const cluster::Node* target : targets) job.parts[target->id] = {};
   co_return co_await services.jobs.start(std::move(job));
@@ -104,6 +123,18 @@ Result<std::string> summary_text_of(const json& message, std::string_view key) {
   return "";
 }
 
+/// True if the message says "cached": only what the cluster has. Absent and null are false.
+Result<bool> is_cached_only(const json& message) {
+  if (message.is_null()) return false;
+  for (const auto& [name, value] : message.items()) {
+    if (!iequals(name, "cached") || value.is_null()) continue;
+    if (!value.is_boolean())
+      return fail(Errc::invalid_argument, "summary: cached is neither true nor false");
+    return value.get<bool>();
+  }
+  return false;
+}
+
 }  // namespace
 
 Task<Status> summarize(const Services& services, http::Request& request, std::string bucket,
@@ -111,6 +142,7 @@ Task<Status> summarize(const Services& services, http::Request& request, std::st
   CO_TRY(const std::string id, summary_text_of(message, "uuid"));
   CO_TRY(const std::string prefix, summary_text_of(message, "prefix"));
   CO_TRY_OK(api::check_prefix(prefix));
+  CO_TRY(const bool cached_only, is_cached_only(message));
   http::Response response(202);
   if (id.empty()) {
     std::vector<api::Bucket> buckets;
@@ -125,7 +157,8 @@ Task<Status> summarize(const Services& services, http::Request& request, std::st
       for (const auto& [name, record] : state->bmd.buckets)
         if (any || name.provider == wanted.provider) buckets.push_back(name);
     }
-    CO_TRY(const std::string job, co_await start(services, state, std::move(buckets), prefix));
+    CO_TRY(const std::string job,
+           co_await start(services, state, std::move(buckets), prefix, !cached_only));
     response = http::Response(202, http::kText, job);
   } else {
     CO_TRY(const Job job, co_await find_job(services, id));
@@ -138,10 +171,11 @@ Task<Status> summarize(const Services& services, http::Request& request, std::st
 Task<Status> bucket_info(const Services& services, http::Request& request, KnownBucket bucket,
                          std::string prefix) {
   CO_TRY_OK(api::check_prefix(prefix));
+  CO_TRY(const bool remote, request.query().flag("bsumm_remote"));
   std::string id(request.query().get("uuid"));
   http::Response response(202);
   if (id.empty()) {
-    CO_TRY(id, co_await start(services, bucket.state, {bucket.record->name}, prefix));
+    CO_TRY(id, co_await start(services, bucket.state, {bucket.record->name}, prefix, remote));
   } else {
     CO_TRY(const Job job, co_await find_job(services, id));
     if (!job.is_running()) {
@@ -159,6 +193,7 @@ Task<Status> bucket_info(const Services& services, http::Request& request, Known
 Task<Status> drive_summary(const Services& services, Job job) {
   const json order = json::parse(job.order);
   const auto prefix = order.at("prefix").get<std::string>();
+  const bool remote = order.value("remote", false);  // not known to older versions
   auto state = services.view.state();
   if (job.runs > 1) {
     CO_TRY(state, co_await services.view.fresh());
@@ -168,8 +203,9 @@ Task<Status> drive_summary(const Services& services, Job job) {
     if (record == nullptr)
       co_return fail(Errc::bucket_not_found, "bucket \"{}\" was destroyed meanwhile",
                      name.display());
-    auto ended = co_await first_of(summary_count_bucket(services, *state, *record, prefix, job.id),
-                                   wait_stopped(services, job.id));
+    auto ended =
+        co_await first_of(summary_count_all(services, {state, record}, prefix, remote, job.id),
+                          wait_stopped(services, job.id));
     if (ended.index() == 1) co_return fail(Errc::cancelled, "stopped");
     const auto& sum = std::get<0>(ended);
     CO_TRY_OK(sum);

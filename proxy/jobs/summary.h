@@ -14,7 +14,8 @@
 namespace tarn::proxy {
 
 /// Summaries of buckets (docs/api.md): counted by a job, asked for by its id. The
-/// counts come from the targets' indexes; a target that does not answer fails the job.
+/// counts come from the targets' indexes, and those of upstream from its lists; a target that does
+/// not answer fails the job.
 
 /// GET /v1/buckets[/B] {"action":"summary-bck"}: 202 and the id of a new job, or for a job that
 /// there is 202 with no bucket done, 206 with some, 200 with all. `bucket` is empty for all

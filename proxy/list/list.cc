@@ -112,7 +112,38 @@ Task<void> pause() {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
+/// A page of the names that upstream has, of any target that answers. It asks upstream several
+/// times before it gives up.
+Task<Result<api::PackedPage>> upstream_page(const Services& services, const KnownBucket& bucket,
+                                            const ListRequest& request) {
+  ListSources sources;
+  sources.answering.suspects = services.suspects.answering()->suspects;
+  CO_TRY(const auto* target, target_for_upstream(*bucket.state, sources.answering));
+  const api::Query query =
+      list_query(*bucket.state, *bucket.record, request, request.after, request.limit);
+  co_return co_await ask_target(services, *target,
+                                std::string(kUpstreamListPath) + "?" + query.encode(), sources);
+}
+
 }  // namespace
+
+Task<Result<UpstreamCount>> count_upstream(const Services& services, KnownBucket bucket,
+                                           std::string prefix) {
+  ListRequest request;
+  request.prefix = std::move(prefix);
+  UpstreamCount sum;
+  for (bool more = true; more;) {
+    CO_TRY(const api::PackedPage page, co_await upstream_page(services, bucket, request));
+    for (const api::PackedEntry& each : page.entries) {
+      CO_TRY(const api::ListEntry entry, api::unpack_entry(each.bytes));
+      ++sum.objects;
+      sum.bytes += entry.size;
+    }
+    more = page.more && !page.entries.empty();
+    if (more) request.after = std::string(page.entries.back().name);
+  }
+  co_return sum;
+}
 
 Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::ClusterState& state,
                                                            const Answering& answering,

@@ -20,6 +20,17 @@ namespace tarn::proxy {
 Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket bucket,
                                            const ListRequest& request);
 
+/// Objects that the upstream of a bucket has.
+struct UpstreamCount {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+};
+/// Counts those whose names begin with `prefix`, page by page: a request to upstream for each 1,000
+/// or so. Errors: unsupported for a web server that has no list, those of upstream, unavailable
+/// when no target answers, or the one that was asked died.
+Task<Result<UpstreamCount>> count_upstream(const Services& services, KnownBucket bucket,
+                                           std::string prefix);
+
 /// Returns those targets that may hold any object and answer, when that is enough for a complete
 /// list of the bucket: of a bucket with copies on n nodes, up to n - 1 of each set of owners may be
 /// away. unavailable, naming one.
