@@ -76,17 +76,22 @@ void print_waits(const ordered_json& bucket) {
     fmt::print("{}: {}\n", name, line);
 }
 
-/// How much may go at once without a loss: "2 drives, 1 nodes", with ", 1 zones" where placement
-/// uses zones; "-" of a bucket without objects.
+/// "1 drive", "2 drives".
+std::string count_of(const ordered_json& number, std::string_view noun) {
+  const auto count = number.get<std::uint64_t>();
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// How much may go at once without a loss: "2 drives, 1 node", with ", 1 zone" where placement uses
+/// zones; "-" of a bucket without objects.
 std::string what_it_survives(const ordered_json& bucket) {
   if (bucket.value("provider", "ais") != "ais") return "any: fetched again";
   const auto drives = bucket.value("survives_drives", ordered_json());
   const auto nodes = bucket.value("survives_nodes", ordered_json());
   if (!drives.is_number() || !nodes.is_number()) return "-";
   const auto zones = bucket.value("survives_zones", ordered_json());
-  return fmt::format(
-      "{} drives, {} nodes{}", drives.get<std::uint64_t>(), nodes.get<std::uint64_t>(),
-      zones.is_number() ? fmt::format(", {} zones", zones.get<std::uint64_t>()) : "");
+  return count_of(drives, "drive") + ", " + count_of(nodes, "node") +
+         (zones.is_number() ? ", " + count_of(zones, "zone") : "");
 }
 
 /// A line on stderr for each bucket that could not be counted whole.

@@ -120,7 +120,7 @@ def test_with_fewer_slices_than_targets_each_zone_has_as_many(make_cluster, rng)
     assert pieces_by_zone(cluster, zones) == {name: {"z1": 1, "z2": 1, "z3": 1} for name in names}
     assert redundancy(cluster, "cut")["survives_zones"] == 1
     cli = Cli(cluster.endpoint)
-    assert b"1 drives, 1 nodes, 1 zones" in cli.ok("redundancy", "cut")
+    assert b"1 drive, 1 node, 1 zone" in cli.ok("redundancy", "cut")
     head = [line for line in cli.ok("node", "ls").decode().splitlines() if line.startswith("NODE")]
     assert head and head[0].split()[:4] == ["NODE", "ROLE", "ZONE", "STATE"], head
     shown = {node["id"]: node["zone"] for node in json.loads(cli.ok("node", "ls", "--json"))["nodes"] if node["role"] == "target"}
