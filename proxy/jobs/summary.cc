@@ -56,7 +56,7 @@ Task<Result<api::BucketSummary>> summary_count_bucket(const Services& services,
   co_return sum;
 }
 
-/// What targets have of it and, if `remote`, what upstream has.
+/// Counts the objects of all targets and, if `remote`, those of upstream.
 Task<Result<api::BucketSummary>> summary_count_all(const Services& services, KnownBucket bucket,
                                                    std::string prefix, bool remote,
                                                    std::string job) {
@@ -110,29 +110,31 @@ http::Response results_answer(const Job& job) {
   return {job.is_running() ? running : 200, http::kJson, body + "]\n"};
 }
 
-/// A text of the message, its key in any case; absent and null are "".
-Result<std::string> summary_text_of(const json& message, std::string_view key) {
-  if (message.is_null()) return "";
+/// Returns the value of a key, in any case; null when it is absent or null.
+Result<json> summary_field(const json& message, std::string_view key) {
+  if (message.is_null()) return json();
   if (!message.is_object())
     return fail(Errc::invalid_argument, "summary: \"value\" is no JSON object");
-  for (const auto& [name, value] : message.items()) {
-    if (!iequals(name, key) || value.is_null()) continue;
-    if (!value.is_string()) return fail(Errc::invalid_argument, "summary: {} is no string", key);
-    return value.get<std::string>();
-  }
-  return "";
+  for (const auto& [name, value] : message.items())
+    if (iequals(name, key) && !value.is_null()) return value;
+  return json();
 }
 
-/// True if the message says "cached": only what the cluster has. Absent and null are false.
+/// Returns a text of the message, "" by default.
+Result<std::string> summary_text_of(const json& message, std::string_view key) {
+  TRY(const json value, summary_field(message, key));
+  if (value.is_null()) return "";
+  if (!value.is_string()) return fail(Errc::invalid_argument, "summary: {} is no string", key);
+  return value.get<std::string>();
+}
+
+/// True if the message says "cached": only objects that the cluster has. False by default.
 Result<bool> is_cached_only(const json& message) {
-  if (message.is_null()) return false;
-  for (const auto& [name, value] : message.items()) {
-    if (!iequals(name, "cached") || value.is_null()) continue;
-    if (!value.is_boolean())
-      return fail(Errc::invalid_argument, "summary: cached is neither true nor false");
-    return value.get<bool>();
-  }
-  return false;
+  TRY(const json value, summary_field(message, "cached"));
+  if (value.is_null()) return false;
+  if (!value.is_boolean())
+    return fail(Errc::invalid_argument, "summary: cached is neither true nor false");
+  return value.get<bool>();
 }
 
 }  // namespace
