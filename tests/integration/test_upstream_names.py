@@ -1,0 +1,78 @@
+"""Names and counts of what upstream has, in the cluster or not."""
+
+from aistore.sdk.provider import Provider
+from harness.sdk import client_of
+from harness.upstreams import make_bucket, wait_stored
+from harness.waiting import wait_until
+
+
+def test_lists_of_what_the_cluster_has_not(upstream_cluster, s3, rng):
+    cluster, bucket = upstream_cluster(s3), "s3://parted"
+    s3.client.create_bucket(Bucket="parted")
+    names = [f"{i:02}.tar" for i in range(20)]
+    for name in names:
+        s3.client.put_object(Bucket="parted", Key=name, Body=name.encode())
+    assert make_bucket(cluster, bucket, s3.url).status == 200
+    stored = names[:8] + names[15:]
+    for name in stored:
+        assert cluster.get(bucket, name).status == 200
+    wait_stored(cluster, bucket, *stored)
+    left = [name for name in names if name not in stored]
+    assert cluster.names(bucket, flags="512") == left
+    page = cluster.list_page(bucket, flags="512", pagesize=3)  # the first pages have nothing of it
+    assert [each["name"] for each in page.json()["entries"]] == left[:1] and page.json()["continuation_token"], page
+    assert [each["name"] for each in cluster.list(bucket, pagesize=3, flags="512")] == left
+    both = cluster.list_page(bucket, flags="513")
+    assert both.status == 400 and "exclude" in both.text, both
+    plain = cluster.create_bucket("parted-plain")
+    assert cluster.list_page(plain, flags="512").status == 400
+
+
+def test_a_summary_counts_what_upstream_has(upstream_cluster, s3, web, rng):
+    cluster, bucket = upstream_cluster(s3, web), "s3://counted"
+    bodies = {f"{'ab'[i % 2]}/{i:04}": rng.randbytes(10 + i) for i in range(1200)}  # more than a page of upstream's
+    s3.client.create_bucket(Bucket="counted")
+    stored = ("a/0000", "b/0001", "b/0003")
+    for name, body in bodies.items():
+        if name in stored:
+            s3.client.put_object(Bucket="counted", Key=name, Body=body)
+        else:  # which versitygw lists as well, and costs less
+            (s3.directory / "root" / "counted" / name).write_bytes(body)
+    assert make_bucket(cluster, bucket, s3.url).status == 200
+    assert cluster.bodies(bucket, stored) == {name: bodies[name] for name in stored}
+    wait_stored(cluster, bucket, *stored)
+
+    def ended(of, job, status):
+        return wait_until(lambda: (answer := cluster.bucket_action("GET", of, "summary-bck", {"uuid": job})).status == status
+                          and answer, 90, f"the summary ends with {status}")
+
+    def summary(of, **value):
+        job = cluster.bucket_action("GET", of, "summary-bck", value)
+        assert job.status == 202, job
+        (counts,) = ended(of, job.text, 200).json()
+        return tuple(int(counts["ObjCount"][f"obj_count_{which}"]) for which in ("present", "remote")) + \
+            tuple(int(counts["TotalSize"][f"size_all_{which}_objs"]) for which in ("present", "remote"))
+
+    def sizes(prefix="", names=bodies):
+        return sum(len(bodies[name]) for name in names if name.startswith(prefix))
+
+    assert summary(bucket) == (3, 1200, 10 + 11 + 13, sizes())
+    assert summary(bucket, prefix="b/", cached=False) == (2, 600, 11 + 13, sizes("b/"))
+    assert summary(bucket, prefix="c/") == (0, 0, 0, 0)
+    assert summary(bucket, cached=True) == (3, 0, 10 + 11 + 13, 0)
+    wrong = cluster.bucket_action("GET", bucket, "summary-bck", {"cached": "perhaps"})
+    assert wrong.status == 400 and "cached" in wrong.text, wrong
+    packaged = client_of(cluster.endpoint).bucket("counted", provider=Provider.AMAZON)
+    assert packaged.summary()["ObjCount"] == {"obj_count_present": "3", "obj_count_remote": "0"}  # it asks for what is cached
+    _, info = packaged.info()
+    assert info["ObjCount"] == {"obj_count_present": "3", "obj_count_remote": "1200"}
+    _, info = packaged.info(bsumm_remote=False)
+    assert info["ObjCount"] == {"obj_count_present": "3", "obj_count_remote": "0"}
+    make_bucket(cluster, "ht://web", web.url)  # a web server has no list
+    assert summary("ht://web") == (0, 0, 0, 0)
+    s3.stop()
+    try:
+        job = cluster.bucket_action("GET", bucket, "summary-bck", {}).text
+        assert s3.url in ended(bucket, job, 503).text
+    finally:
+        s3.start()
