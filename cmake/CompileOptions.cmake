@@ -26,7 +26,7 @@ function(tarn_node_program program library)
     OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${TARN_TESTING})
 endfunction()
 
-# Of libraries that are not on the path of a read or a write. LLVM inlines functions of up to 225 instructions at -O2; with 25
+# Options for libraries that are not on the path of a read or a write. LLVM inlines functions of up to 225 instructions at -O2; with 25
 # it compiles them in two thirds of the time. On that path it costs: 4 KiB GETs took a quarter more processor time.
 set(TARN_COMPACT "$<$<CONFIG:Release>:SHELL:-mllvm -inline-threshold=25>")
 

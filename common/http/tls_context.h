@@ -23,7 +23,7 @@ struct TlsFiles {
 class TlsContext {
  public:
   /// Reads the files. invalid_argument, naming the file, for what is missing or does not fit. The
-  /// system's authorities are some 140 files, 50 ms of processor time: handle() reads them.
+  /// system's some 140 authorities, which take 50 ms of processor time, are read by handle().
   [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> load(const TlsFiles& files);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;

@@ -25,9 +25,9 @@ struct UpstreamCount {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;
 };
-/// Counts those whose names begin with `prefix`, page by page: a request to upstream for each 1,000
-/// or so. Errors: unsupported for a web server that has no list, those of upstream, unavailable
-/// when no target answers, or the one that was asked died.
+/// Counts the objects of upstream whose names begin with `prefix`: one request to upstream for
+/// about 1,000 of them. Errors: unsupported for a web server, which has no list; those of upstream;
+/// unavailable when no target answers, or when the target that was asked dies.
 Task<Result<UpstreamCount>> count_upstream(const Services& services, KnownBucket bucket,
                                            std::string prefix);
 
