@@ -1,14 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "common/base/error.h"
 
 /// Fail points: named places where a test program can kill the process, return an error, wait, or
 /// leave a safety out. docs/testing.md lists the names. Objects are compiled once, for released
-/// programs and for tests; which definition of hit() and is_off() a program gets is decided when
-/// it is linked:
+/// programs and for tests; which definition of these functions a program gets is decided when it
+/// is linked:
 ///   * tarn_no_fail_points (released programs): nothing happens, and there is no switch;
 ///   * tarn_fail_points (programs for tests): TARN_FAIL_POINTS="name=kill@3;other=sleep:50".
 /// The compiler turns names into numbers, so no object file has a name in it.
@@ -35,6 +37,10 @@ consteval Id constant(std::string_view name) { return id_of(name); }
 Status hit(Id point);
 /// True if the safety has been switched off for this process. Logs each time it is. Thread-safe.
 [[nodiscard]] bool is_off(Id safety);
+/// The identifier of a new node or drive, whose directory is `of`; placement follows from it. It is
+/// random_id(length), but for programs for tests that have TARN_TEST_IDENTITIES (fail_points.h).
+/// Thread-safe.
+[[nodiscard]] std::string identity(std::size_t length, std::string_view of);
 
 }  // namespace tarn::fail_point
 

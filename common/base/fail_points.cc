@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/encoding.h"
+#include "common/base/random.h"
 
 namespace tarn::fail_point {
 namespace {
@@ -119,6 +120,22 @@ Status hit(Id point) {
 bool is_off(Id safety) {
   const std::optional<Setting> due = registry().due(safety);
   return due && due->action == "off";
+}
+
+std::string identity(std::size_t length, std::string_view of) {
+  static std::mutex mutex;
+  static std::map<std::string, unsigned> made;
+  const char* text = std::getenv("TARN_TEST_IDENTITIES");
+  if (text == nullptr) return random_id(length);
+  const auto name = of.rfind('/');
+  const auto parent = name == 0 || name == of.npos ? of.npos : of.rfind('/', name - 1);
+  std::string place(parent == of.npos ? of : of.substr(parent + 1));
+  const std::lock_guard lock(mutex);
+  const unsigned number = ++made[place];
+  std::mt19937_64 dice(id_of(fmt::format("{} {} {}", text, place, number)));
+  std::string out;
+  while (out.size() < length) out += kIdAlphabet[dice() % kIdAlphabet.size()];
+  return out;
 }
 
 void set(std::string_view settings) { registry().parse(settings); }

@@ -15,6 +15,11 @@ namespace tarn::fail_point {
 ///
 /// TARN_FAIL_POINTS_DELAY=MILLISECONDS makes one hit in four, of any point, wait up to that long.
 /// Concurrent steps then come in other orders, as on a busy machine.
+///
+/// TARN_TEST_IDENTITIES=TEXT makes the identifiers of new nodes and drives follow from TEXT, from
+/// the last two parts of their directory's path, and from their number among those that the process
+/// has made there. A test that gives each start another TEXT has the same placement in each run,
+/// and no identifier twice.
 void set(std::string_view settings);
 
 }  // namespace tarn::fail_point

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/encoding.h"
-#include "common/base/random.h"
+#include "common/base/fail_point.h"
 #include "common/base/unique_fd.h"
 
 namespace tarn {
@@ -128,7 +128,7 @@ Result<std::string> load_or_create_node_id(const fs::path& dir, const std::strin
                   id, role.front());
     return id;
   }
-  std::string id = role.substr(0, 1) + random_id(8);
+  std::string id = role.substr(0, 1) + fail_point::identity(8, dir.native());
   TRY_OK(replace_file(file, id + "\n", Sync::yes));
   return id;
 }

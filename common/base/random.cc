@@ -25,12 +25,10 @@ std::uint64_t random_u64() {
 }
 
 std::string random_id(std::size_t length) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   std::string out;
   for (const char byte : random_bytes(length)) {
     // The bias of the remainder does not matter: ids need to differ, not to be secret.
-    out += kAlphabet[static_cast<unsigned char>(byte) % kAlphabet.size()];
+    out += kIdAlphabet[static_cast<unsigned char>(byte) % kIdAlphabet.size()];
   }
   return out;
 }

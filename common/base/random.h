@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tarn {
 
@@ -10,6 +11,10 @@ namespace tarn {
 /// happen.
 [[nodiscard]] std::string random_bytes(std::size_t count);
 [[nodiscard]] std::uint64_t random_u64();
+
+/// What identifiers are made of.
+inline constexpr std::string_view kIdAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// An identifier of `length` letters and digits, as AIStore allows for nodes and jobs.
 [[nodiscard]] std::string random_id(std::size_t length);

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/base/random.h"
+#include "common/base/fail_point.h"
 #include "common/io/object_attribute.h"
 
 namespace tarn::target {
@@ -168,7 +168,7 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
     use.path = drive.path;
     use.fresh = !drive.identity;
     use.identity = drive.identity.value_or(
-        DriveIdentity{1, cluster, random_id(16), plan.node, drive.path, {}});
+        DriveIdentity{1, cluster, fail_point::identity(16, drive.path), plan.node, drive.path, {}});
     if (use.fresh || use.identity.path != drive.path) changed = true;
     use.identity.path = drive.path;
     DrivePlace& place = siblings[use.identity.drive];

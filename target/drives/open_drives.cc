@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/api/mirror_props.h"
-#include "common/base/random.h"
+#include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/cluster_history.h"
 
@@ -107,7 +107,8 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     found.push_back(std::move(drive));
     files[path] = std::move(*file_system);
   }
-  TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives, "t" + random_id(8)));
+  TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives,
+                                  "t" + fail_point::identity(8, options.dir.native())));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
   OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}, list.drive_set};
   // Before any drive forgets that there was another one: what lay there is not here any more, which

@@ -89,7 +89,7 @@ class Stage:
         With `served`, and all nodes up, returns when the proxy trusts them again, which takes it an instant more."""
         made = local_cluster.Cluster.load(self.directory)
         words = self.cluster._fail_points(names, fail_points, environment)
-        environments = local_cluster.parse_environment(made, words[1::2])
+        environments = local_cluster.parse_environment(made, words[1::2], self.cluster.environment_of_start())
         nodes = [made.node(name) for name in names]
         begun = time.monotonic()
         for node in nodes:

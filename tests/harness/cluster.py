@@ -119,10 +119,11 @@ class NodeLog:
 class Cluster:
     """`proxies` proxies and `targets` targets in `directory`, with `meta="etcd"` over `etcds` members of etcd; on a
     `network` (netns.Network), each on the machine of its own name, or else of its number; members of etcd with `etcds_apart` on the
-    last ones. Not started until `up`."""
+    last ones. `identities`: a text from which the ids of nodes and drives follow, and so where names lie; by chance without
+    one. Not started until `up`."""
 
     def __init__(self, directory, targets=4, drives=2, settings=None, programs=None, environment=None, proxies=1,
-                 meta="embedded", etcds=1, etcds_apart=False, network=None, zones=0):
+                 meta="embedded", etcds=1, etcds_apart=False, network=None, zones=0, identities=""):
         self.directory = Path(directory)
         self.network = network
         self.options = ["--targets", str(targets), "--drives", str(drives)]
@@ -136,6 +137,7 @@ class Cluster:
             self.options += ["--set", f"{key}={value}"]
         self.programs = Path(programs or PROGRAMS)
         self.environment = os.environ | (environment or {})
+        self.identities, self._starts = identities, 0
         self.nodes = {}
         self.logs = {}
         self.running = set()  # names that this test has reason to believe alive
@@ -148,11 +150,17 @@ class Cluster:
         Returns it as if it were a finished process."""
         command = [*map(str, words), "--dir", str(self.directory)]
         output, errors = io.StringIO(), io.StringIO()
-        code = local_cluster.run(command, self.environment, output, errors)
+        environment = self.environment_of_start() if words[0] in ("up", "start", "add") else self.environment
+        code = local_cluster.run(command, environment, output, errors)
         result = subprocess.CompletedProcess([str(LOCAL_CLUSTER), *command], code, output.getvalue(), errors.getvalue())
         if check and code != 0:
             raise CommandFailed(result.args, result)
         return result
+
+    def environment_of_start(self):
+        """Of nodes that start now: no two starts make the same identifiers."""
+        self._starts += 1
+        return self.environment | ({"TARN_TEST_IDENTITIES": f"{self.identities} {self._starts}"} if self.identities else {})
 
     def _fail_points(self, names, fail_points, environment):
         """--env words: the points of this start, and the safety that tests/sabotage has switched off."""

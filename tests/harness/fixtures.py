@@ -96,10 +96,15 @@ def pytest_collectreport(report):
 
 # --- randomness --------------------------------------------------------------------------------------------------
 
+def seed_of_run():
+    """A number from the environment, or else by chance."""
+    return int(os.environ.get("TARN_TEST_SEED") or random.SystemRandom().randrange(2**32))
+
+
 @pytest.fixture
 def seed(request):
     """A number that makes the run of this test repeatable; shown when the test fails."""
-    value = int(os.environ.get("TARN_TEST_SEED") or random.SystemRandom().randrange(2**32))
+    value = seed_of_run()
     print(f"seed {value}; repeat: TARN_TEST_SEED={value} tests/run {request.node.nodeid}")
     return value
 
@@ -117,9 +122,9 @@ def _check(cluster):
 
 
 @pytest.fixture
-def make_cluster(request, tmp_path):
+def make_cluster(request, tmp_path, seed):
     """Makes clusters that belong to this test alone: `make_cluster(targets=1, settings={...})`, started unless
-    `start=False`. With `apart` each node has a machine of its own, with an address of its own (`cluster.network`), and
+    `start=False`. Where names lie follows from the test and its seed. With `apart` each node has a machine of its own, with an address of its own (`cluster.network`), and
     the meta store is etcd. They are checked, stopped and removed at the end."""
     made, networks = [], contextlib.ExitStack()
 
@@ -130,6 +135,7 @@ def make_cluster(request, tmp_path):
                 pytest.skip(reason)
             options.setdefault("meta", "etcd")  # several machines have no embedded store
             options["network"] = networks.enter_context(netns.machine_of_each(**options))
+        options.setdefault("identities", f"{seed} {request.node.nodeid} {len(made)}")
         cluster = Cluster(directory or tmp_path / f"cluster{len(made)}", **options)
         made.append(cluster)
         _live.append(cluster)
@@ -189,7 +195,7 @@ _shared = {}
 
 @pytest.fixture(scope="session")
 def _session_cluster(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("shared") / "cluster")
+    cluster = Cluster(tmp_path_factory.mktemp("shared") / "cluster", identities=f"{seed_of_run()} shared")
     _live.append(cluster)
     _shared["cluster"] = cluster
     cluster.up()

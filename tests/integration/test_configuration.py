@@ -9,6 +9,7 @@ import pytest
 from harness import client
 from harness.cli import Cli
 from harness.cluster import Cluster
+from harness.fixtures import seed_of_run
 from harness.waiting import assert_within, wait_until
 
 
@@ -18,6 +19,7 @@ NODES = ("p1", "p2", "t1", "t2")
 @pytest.fixture(scope="module")
 def module_cluster(tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("configuration") / "cluster", meta="etcd", proxies=2, targets=2, drives=1,
+                      identities=f"{seed_of_run()} configuration",
                       settings={"space.out_of_space": 97})
     cluster.up()
     yield cluster

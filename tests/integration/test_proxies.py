@@ -9,12 +9,14 @@ import pytest
 from harness import attribute, client, etcd
 from harness.cli import Cli
 from harness.cluster import PROGRAMS, Cluster
+from harness.fixtures import seed_of_run
 from harness.waiting import scaled, wait_until
 
 
 @pytest.fixture(scope="module")
 def module_cluster(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("proxies") / "cluster", meta="etcd", proxies=2, targets=2, drives=1)
+    cluster = Cluster(tmp_path_factory.mktemp("proxies") / "cluster", meta="etcd", proxies=2, targets=2, drives=1,
+                      identities=f"{seed_of_run()} proxies")
     cluster.up()
     yield cluster
     cluster.close()

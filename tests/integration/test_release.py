@@ -1,5 +1,6 @@
 """What is released cannot be told to fail: fail points are not in it, whatever the environment says."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.environ.get("TARN_TEST_PRESET", "release") !=
                                 reason="looks at released programs; the release preset has them")
 
 POINT = re.compile(rb'"((?:safety|put|delete)\.[a-z_]+)"')
-SWITCH = b"TARN_FAIL_POINTS"
+SWITCHES = (b"TARN_FAIL_POINTS", b"TARN_TEST_IDENTITIES")
 
 
 def names_of_fail_points():
@@ -32,10 +33,10 @@ def dynamic_symbols(program):
 def test_released_programs_have_no_fail_points(program):
     binary = (RELEASE / program).read_bytes()
     assert {name for name in names_of_fail_points() if name in binary} == set()
-    assert SWITCH not in binary
-    # Those of the tests, linked from the same objects, have the switch: the search finds it where it is.
+    assert [switch for switch in SWITCHES if switch in binary] == []
+    # Those of the tests, linked from the same objects, have the switches: the search finds them where they are.
     if program != "tarn":
-        assert SWITCH in (PROGRAMS / program).read_bytes()
+        assert all(switch in (PROGRAMS / program).read_bytes() for switch in SWITCHES)
 
 
 @pytest.mark.parametrize("program", ["tarn-proxy", "tarn-target"])
@@ -51,3 +52,16 @@ def test_a_released_target_ignores_the_variable(make_cluster):
     assert cluster.put("data", "x", b"stored").status == 200
     assert cluster.get("data", "x").body == b"stored"
     assert not cluster.logs["t1"].matching("failpoint")
+
+
+def test_a_test_has_the_same_placement_each_time(make_cluster, tmp_path):
+    """What a test does with a target that has much or nothing must not depend on chance."""
+    def identifiers(folder, text):
+        cluster = make_cluster(targets=2, drives=2, directory=tmp_path / folder / "cluster", identities=text)
+        drives = [json.loads((drive / ".tarn/drive.json").read_text())["drive"] for name in cluster.targets()
+                  for drive in cluster.drives(name)]
+        return [cluster.nodes[name]["id"] for name in sorted(cluster.nodes)] + drives
+
+    first, again, other = identifiers("a", "text"), identifiers("b", "text"), identifiers("c", "other")
+    assert first == again and len(set(first)) == 7
+    assert not set(first) & set(other)

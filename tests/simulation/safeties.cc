@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/fail_point.h"
+#include "common/base/random.h"
 
 namespace tarn::simulation {
 namespace {
@@ -56,5 +57,7 @@ bool is_off(Id safety) {
   if (off) ++simulation::g_count;
   return off;
 }
+
+std::string identity(std::size_t length, std::string_view) { return random_id(length); }
 
 }  // namespace tarn::fail_point
