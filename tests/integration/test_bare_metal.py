@@ -396,7 +396,7 @@ def test_members_of_etcd_are_replaced_one_by_one():
 
 def test_a_host_that_is_out_of_reach_is_named(tmp_path):
     if shutil.which("ssh") is None:
-        pytest.fail("there is no ssh: deploy/install-deps --test --metal")
+        pytest.fail("there is no ssh: deploy/install-deps --test")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]  # bound, and not listened at
