@@ -68,9 +68,10 @@ Result<std::vector<ListedObject>> Listing::take_page(std::string_view body) {
   }
 }
 
-Exit list_buckets(Session& session, std::string_view command, bool json_wanted) {
-  const auto answer = session.run(session.call(http::Method::get, "/v1/buckets",
-                                               R"({"action":"list","name":"","value":null})"));
+Exit list_buckets(Session& session, std::string_view command, BucketsOf which, bool json_wanted) {
+  const char* const path = which == BucketsOf::cluster ? "/v1/buckets" : "/v1/buckets?presence=0";
+  const auto answer = session.run(
+      session.call(http::Method::get, path, R"({"action":"list","name":"","value":null})"));
   if (!answer) return complain(command, answer.error());
   const auto buckets = nlohmann::ordered_json::parse(answer->body, nullptr, false);
   if (!buckets.is_array()) return complain(command, {Errc::io, "the list of buckets is malformed"});

@@ -44,7 +44,9 @@ class Listing {
   bool done_ = false;
 };
 
-/// Prints all buckets, a line each, or as JSON. Errors are printed under the name `command`.
-Exit list_buckets(Session& session, std::string_view command, bool json);
+/// Buckets to list: those that the cluster knows, or also those of accounts upstream.
+enum class BucketsOf : std::uint8_t { cluster, accounts_too };
+/// Prints buckets, a line each, or as JSON. Errors are printed under the name `command`.
+Exit list_buckets(Session& session, std::string_view command, BucketsOf which, bool json);
 
 }  // namespace tarn::cli

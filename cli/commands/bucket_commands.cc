@@ -281,9 +281,12 @@ void add_bucket_commands(const CommandLine& line) {
   });
 
   auto* list = group->add_subcommand("ls", "List the buckets");
-  list->footer("Example:\n  tarn bucket ls --json");
-  line.on_session(list, "bucket ls", [&options = line.options](Session& session) {
-    return list_buckets(session, "bucket ls", options.json);
+  list->footer("Example:\n  tarn bucket ls --all");
+  const auto all = std::make_shared<bool>(false);
+  list->add_flag("-a,--all", *all, "also those that only accounts upstream have");
+  line.on_session(list, "bucket ls", [all, &options = line.options](Session& session) {
+    const auto which = *all ? BucketsOf::accounts_too : BucketsOf::cluster;
+    return list_buckets(session, "bucket ls", which, options.json);
   });
 
   auto* show_one = group->add_subcommand("show", "Show the properties of a bucket");

@@ -14,6 +14,7 @@ struct ListArguments {
   bool names_only = false;
   bool directories = false;
   bool cached = false;
+  bool all = false;
 };
 
 void print_line(const ListedObject& object, const ListArguments& arguments) {
@@ -60,7 +61,12 @@ Exit list_objects(Session& session, const Place& place, const ListArguments& arg
 }
 
 Exit list_list(Session& session, const ListArguments& arguments, bool json) {
-  if (arguments.where.empty()) return list_buckets(session, "ls", json);
+  const auto which = arguments.all ? BucketsOf::accounts_too : BucketsOf::cluster;
+  if (arguments.where.empty()) return list_buckets(session, "ls", which, json);
+  if (arguments.all)
+    return complain(
+        "ls", {Errc::invalid_argument,
+               "--all is for a list of buckets: leave it out, or leave out " + arguments.where});
   const auto place = parse_place(arguments.where);
   if (!place) return complain("ls", place.error());
   return list_objects(session, *place, arguments, json);
@@ -80,6 +86,8 @@ void add_list_command(const CommandLine& line) {
                     "one level only: names up to the next / as directories");
   command->add_flag("-c,--cached", arguments->cached,
                     "of a bucket with an upstream: only what the cluster has");
+  command->add_flag("-a,--all", arguments->all,
+                    "of buckets: also those that only accounts upstream have");
   line.on_session(command, "ls", [arguments, &options = line.options](Session& session) {
     return list_list(session, *arguments, options.json);
   });

@@ -45,6 +45,11 @@ const KindRow* row_of(const Bucket& bucket) {
   return row == kKinds.end() ? nullptr : &*row;
 }
 
+const KindRow& row_of(UpstreamKind kind) {
+  return *std::find_if(kKinds.begin(), kKinds.end(),
+                       [&](const KindRow& each) { return each.kind == kind; });
+}
+
 Status check_url(const char* path, const std::string& text) {
   const bool is_url = text.starts_with("http://") || text.starts_with("https://");
   if (is_url && text.find_first_of(" ?#@") == std::string::npos) return {};
@@ -79,6 +84,8 @@ std::optional<UpstreamKind> upstream_kind(const Bucket& bucket) {
   return row->kind;
 }
 
+std::string_view provider_of(UpstreamKind kind) { return row_of(kind).provider; }
+
 bool has_upstream(const Bucket& bucket) { return row_of(bucket) != nullptr; }
 
 bool is_found_by_name(const Bucket& bucket) {
@@ -88,9 +95,7 @@ bool is_found_by_name(const Bucket& bucket) {
 }
 
 nlohmann::json server_props(UpstreamKind kind, std::string_view url) {
-  const auto row = std::find_if(kKinds.begin(), kKinds.end(),
-                                [&](const KindRow& each) { return each.kind == kind; });
-  const std::string_view path = row->server;
+  const std::string_view path = row_of(kind).server;
   const auto first = path.find('.');
   const auto last = path.rfind('.');
   const std::string group(path.substr(first + 1, last - first - 1));

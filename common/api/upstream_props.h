@@ -37,6 +37,8 @@ struct UpstreamProps {
 /// The kind of server that a bucket of this provider has upstream; nothing for a bucket that has no
 /// upstream.
 [[nodiscard]] std::optional<UpstreamKind> upstream_kind(const Bucket& bucket);
+/// The provider of buckets of this kind, "aws".
+[[nodiscard]] std::string_view provider_of(UpstreamKind kind);
 /// True for a bucket whose objects come from upstream, and can be fetched again.
 [[nodiscard]] bool has_upstream(const Bucket& bucket);
 /// True for a bucket that can be found upstream by its name alone, and so becomes known by its

@@ -1,5 +1,7 @@
 #include "proxy/bucket/buckets.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <boost/asio/steady_timer.hpp>
@@ -188,8 +190,16 @@ Task<Status> encode_bucket(const Services& services, http::Exchange& exchange, a
   co_return done;
 }
 
-/// AIStore's ways to ask whether something exists, in the cluster or upstream. A bucket of ours is
-/// in the cluster or nowhere, so all of them have one answer.
+/// AIStore's ways to ask whether something exists.
+enum class Presence : std::uint8_t { here, anywhere, outside };
+
+/// Of a query that passed check_presence(). A list without it is of what is here, as AIStore's.
+Presence presence_of(const api::Query& query) {
+  const auto text = query.get("presence");
+  if (text == "5") return Presence::outside;
+  return text == "0" || text == "1" ? Presence::anywhere : Presence::here;
+}
+
 Status check_presence(const api::Query& query) {
   const auto text = query.get("presence");
   if (text.empty() || (text.size() == 1 && text[0] >= '0' && text[0] <= '5')) return {};
@@ -214,15 +224,25 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
   const bool any_provider = request.query().get("provider").empty();
   const bool any_namespace = request.query().get("namespace").empty();
 
-  const auto state = services.view.state();
-  json out = json::array();
-  for (const auto& [name, record] : state->bmd.buckets) {
-    if (!any_provider && name.provider != wanted.provider) continue;
-    if (!any_namespace && (name.ns_uuid != wanted.ns_uuid || name.ns_name != wanted.ns_name))
-      continue;
-    out.push_back(name);
+  const auto is_wanted = [&](const api::Bucket& name) {
+    return (any_provider || name.provider == wanted.provider) &&
+           (any_namespace || (name.ns_uuid == wanted.ns_uuid && name.ns_name == wanted.ns_name));
+  };
+  std::set<api::Bucket> found;
+  const Presence presence = presence_of(request.query());
+  if (presence != Presence::here && (any_provider || api::is_found_by_name(wanted))) {
+    CO_TRY(const auto there,
+           co_await list_account_buckets(services, any_provider ? "" : wanted.provider));
+    std::copy_if(there.begin(), there.end(), std::inserter(found, found.end()), is_wanted);
   }
-  http::Response response(200, http::kJson, out.dump() + "\n");
+  const auto state = services.view.state();
+  for (const auto& [name, record] : state->bmd.buckets) {
+    if (presence == Presence::outside)
+      found.erase(name);
+    else if (is_wanted(name))
+      found.insert(name);
+  }
+  http::Response response(200, http::kJson, json(found).dump() + "\n");
   CO_TRY_OK(mark_staleness(services, request.head(), response));
   const Status sent = co_await request.exchange.respond(std::move(response));
   co_return sent;

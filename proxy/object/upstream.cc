@@ -15,6 +15,7 @@ namespace tarn::proxy {
 namespace {
 
 constexpr const char* kCheckPath = "/v1/internal/upstream/check";
+constexpr const char* kBucketsPath = "/v1/internal/upstream/buckets?provider=";
 // Longer than a target tries.
 constexpr http::CallLimits kCheckLimits{.total = std::chrono::seconds(90)};
 
@@ -49,6 +50,26 @@ Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, a
   if (!asked.is_object())
     co_return fail(Errc::internal, "target t[{}]: no answer about upstream", target->id);
   co_return api::with_changes(std::move(props), asked);
+}
+
+Task<Result<std::vector<api::Bucket>>> list_account_buckets(const Services& services,
+                                                            std::string provider) {
+  const auto state = services.view.state();
+  const auto answering = services.suspects.answering();
+  CO_TRY(const auto* target, target_for_upstream(*state, *answering));
+  http::CallLimits limits = kCheckLimits;
+  limits.is_silent = answering->silence_of(target->id);
+  CO_TRY(const auto answer, co_await call_node(services, *target, http::Method::get,
+                                               kBucketsPath + std::move(provider), limits));
+  if (answer.status != 200)
+    co_return fail(api::errc_of_answer(answer.status, answer.body), "{}",
+                   api::error_message_of(answer.body));
+  try {
+    co_return nlohmann::json::parse(answer.body).get<std::vector<api::Bucket>>();
+  } catch (const nlohmann::json::exception& problem) {
+    co_return fail(Errc::internal, "target t[{}]: buckets of upstream: {}", target->id,
+                   problem.what());
+  }
 }
 
 Result<cluster::BucketProps> upstream_defaults(const cluster::ClusterConfig& config) {

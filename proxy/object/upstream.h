@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/api/bucket_props.h"
 #include "common/base/async.h"
@@ -20,6 +22,12 @@ enum class Server : std::uint8_t { any, configured };
 Task<Result<api::BucketProps>> check_upstream_bucket(const Services& services, api::Bucket name,
                                                      api::BucketProps props,
                                                      Server server = Server::any);
+
+/// Asks a target for the buckets of the accounts that targets were started with: of one provider,
+/// or of all with "". bucket_not_found for a provider for which they were started with none;
+/// otherwise as check_upstream_bucket().
+Task<Result<std::vector<api::Bucket>>> list_account_buckets(const Services& services,
+                                                            std::string provider);
 
 /// The properties of a new bucket with an upstream: the cluster's defaults without copies and
 /// slices, which are meant for objects that are nowhere else, and with eviction.

@@ -52,6 +52,13 @@ struct UpstreamListOrder {
   std::string marker = {};  ///< of the page before; empty for the first one
 };
 
+/// A page of the buckets of an account.
+struct UpstreamBuckets {
+  std::vector<std::string> names;
+  std::string
+      marker;  ///< the server's own word for where the next page begins; empty: the last one
+};
+
 /// A request that changes an object.
 struct UpstreamChange {
   http::Method method = http::Method::put;
@@ -121,10 +128,19 @@ class Dialect {
   [[nodiscard]] virtual Said said_in(const http::ClientResponse& answer) const = 0;
 };
 
-/// A kind of server that takes writes. Changes are described here and signed by change_request().
-/// Large objects go in parts: begin_upload(), put_part() in any order, complete_upload().
+/// A kind of server that has accounts and takes writes. Changes are described here and signed by
+/// change_request(). Large objects go in parts: begin_upload(), put_part() in any order,
+/// complete_upload().
 class WritableDialect : public Dialect {
  public:
+  /// A page of an account's buckets. `account` as UpstreamServers::account_of(). `marker`: of the
+  /// page before; empty for the first one.
+  [[nodiscard]] virtual http::ClientRequest buckets_request(const UpstreamServer& account,
+                                                            const std::string& marker,
+                                                            std::int64_t now) const = 0;
+  /// The page in the answer to buckets_request(). bad_upstream for what is no list.
+  [[nodiscard]] virtual Result<UpstreamBuckets> buckets_in(const UpstreamServer& account,
+                                                           std::string_view body) const = 0;
   /// The request of a change, signed.
   [[nodiscard]] virtual http::ClientRequest change_request(const UpstreamServer& server,
                                                            std::string_view object,

@@ -169,6 +169,30 @@ Result<UpstreamPage> AzureDialect::page_in(const UpstreamServer& server,
   return out;
 }
 
+http::ClientRequest AzureDialect::buckets_request(const UpstreamServer& account,
+                                                  const std::string& marker,
+                                                  std::int64_t now) const {
+  Pairs query{{"comp", "list"}};
+  if (!marker.empty()) query.emplace_back("marker", marker);
+  const std::string path = account.url.path.empty() ? "/" : account.url.path;
+  return azure_request(account, http::Method::get, path, std::move(query), {}, 0, now);
+}
+
+Result<UpstreamBuckets> AzureDialect::buckets_in(const UpstreamServer& account,
+                                                 std::string_view body) const {
+  pugi::xml_document xml;
+  const auto parsed = xml.load_buffer(body.data(), body.size());
+  const pugi::xml_node list = xml.child("EnumerationResults");
+  if (!parsed || !list)
+    return fail(Errc::bad_upstream, "{} answered with no list of containers: {}", account.display(),
+                parsed ? "another document" : parsed.description());
+  UpstreamBuckets out;
+  for (const pugi::xml_node each : list.child("Containers").children("Container"))
+    out.names.emplace_back(each.child_value("Name"));
+  out.marker = list.child_value("NextMarker");
+  return out;
+}
+
 Dialect::Said AzureDialect::said_in(const http::ClientResponse& answer) const {
   pugi::xml_document xml;
   static_cast<void>(xml.load_buffer(answer.body.data(), answer.body.size()));

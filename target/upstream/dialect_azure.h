@@ -5,8 +5,9 @@
 namespace tarn::target {
 
 /// Azure's Blob service, as in "Azure Storage REST API": a bucket is a container, an object a block
-/// blob (Get Blob, Get Blob Properties, List Blobs, Put Blob, Put Block, Put Block List, Delete
-/// Blob); signatures by common/security/azure_signature.h, or a shared access signature.
+/// blob (Get Blob, Get Blob Properties, List Containers, List Blobs, Put Blob, Put Block, Put Block
+/// List, Delete Blob); signatures by common/security/azure_signature.h, or a shared access
+/// signature.
 ///
 /// Parts are blocks, which the service forgets by itself when nothing commits them for a week. It
 /// also forgets them when another write of the name is committed: complete_upload() is then
@@ -33,6 +34,11 @@ class AzureDialect final : public WritableDialect {
                                              const UpstreamListOrder& order,
                                              std::string_view body) const override;
 
+  [[nodiscard]] http::ClientRequest buckets_request(const UpstreamServer& account,
+                                                    const std::string& marker,
+                                                    std::int64_t now) const override;
+  [[nodiscard]] Result<UpstreamBuckets> buckets_in(const UpstreamServer& account,
+                                                   std::string_view body) const override;
   [[nodiscard]] http::ClientRequest change_request(const UpstreamServer& server,
                                                    std::string_view object, UpstreamChange change,
                                                    std::int64_t now) const override;

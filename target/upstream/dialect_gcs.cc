@@ -47,6 +47,13 @@ http::ClientRequest GcsDialect::bucket_request(const UpstreamServer& server,
                     {{"list-type", "2"}, {"max-keys", "1"}}, {}, now);
 }
 
+http::ClientRequest GcsDialect::buckets_request(const UpstreamServer& account,
+                                                const std::string& /*marker*/,
+                                                std::int64_t now) const {
+  const std::string path = account.url.path.empty() ? "/" : account.url.path;
+  return s3_request(account, http::Method::get, path, {}, {}, now);
+}
+
 Result<UpstreamObject> GcsDialect::object_in(const UpstreamServer& server,
                                              const http::ClientResponse& answer) const {
   const auto stored = answer.field(kStoredEncoding);

@@ -14,6 +14,7 @@ using security::RequestToSign;
 
 constexpr const char* kLastCharacter = "\xF4\x8F\xBF\xBF";  // U+10FFFF
 constexpr std::size_t kPageNamesMax = 1000;                 // S3's own limit
+constexpr const char* kBucketsOfPage = "1000";              // S3 has 10,000 at most
 
 /// "2026-11-26T10:11:12.000Z".
 std::optional<std::int64_t> parse_iso_time(const char* text) {
@@ -148,6 +149,29 @@ Result<UpstreamPage> S3Dialect::page_in(const UpstreamServer& server,
   out.marker = list.child_value("NextContinuationToken");
   out.more = std::string_view(list.child_value("IsTruncated")) == "true" &&
              (!out.entries.empty() || !out.marker.empty());
+  return out;
+}
+
+http::ClientRequest S3Dialect::buckets_request(const UpstreamServer& account,
+                                               const std::string& marker, std::int64_t now) const {
+  // Without a number AWS refuses accounts that may have more than 10,000.
+  RequestToSign::Pairs query{{"max-buckets", kBucketsOfPage}};
+  if (!marker.empty()) query.emplace_back("continuation-token", marker);
+  return s3_request(account, http::Method::get, bucket_path(account), std::move(query), {}, now);
+}
+
+Result<UpstreamBuckets> S3Dialect::buckets_in(const UpstreamServer& account,
+                                              std::string_view body) const {
+  pugi::xml_document xml;
+  const auto parsed = xml.load_buffer(body.data(), body.size());
+  const pugi::xml_node list = xml.child("ListAllMyBucketsResult");
+  if (!parsed || !list)
+    return fail(Errc::bad_upstream, "{} answered with no list of buckets: {}", account.display(),
+                parsed ? "another document" : parsed.description());
+  UpstreamBuckets out;
+  for (const pugi::xml_node each : list.child("Buckets").children("Bucket"))
+    out.names.emplace_back(each.child_value("Name"));
+  out.marker = list.child_value("ContinuationToken");
   return out;
 }
 

@@ -4,8 +4,8 @@
 
 namespace tarn::target {
 
-/// S3 as in AWS's "Amazon S3 API Reference" (GetObject, HeadObject, HeadBucket, ListObjectsV2,
-/// multipart uploads); signatures by common/security/sigv4.h.
+/// S3 as in AWS's "Amazon S3 API Reference" (GetObject, HeadObject, HeadBucket, ListBuckets,
+/// ListObjectsV2, multipart uploads); signatures by common/security/sigv4.h.
 class S3Dialect : public WritableDialect {
  public:
   [[nodiscard]] http::ClientRequest object_request(const UpstreamServer& server,
@@ -23,6 +23,11 @@ class S3Dialect : public WritableDialect {
                                              const UpstreamListOrder& order,
                                              std::string_view body) const override;
 
+  [[nodiscard]] http::ClientRequest buckets_request(const UpstreamServer& account,
+                                                    const std::string& marker,
+                                                    std::int64_t now) const override;
+  [[nodiscard]] Result<UpstreamBuckets> buckets_in(const UpstreamServer& account,
+                                                   std::string_view body) const override;
   [[nodiscard]] http::ClientRequest change_request(const UpstreamServer& server,
                                                    std::string_view object, UpstreamChange change,
                                                    std::int64_t now) const override;
@@ -63,7 +68,8 @@ class S3Dialect : public WritableDialect {
 ///   - unpacks objects that are stored with gzip unless asked not to (Accept-Encoding);
 ///   - says checksums in x-goog-hash, and has entity tags that are no MD5;
 ///   - lets a bucket's metadata be read by few who may read its objects, so a list stands for it;
-///   - documents no If-Range.
+///   - documents no If-Range;
+///   - lists the buckets of the key's default project, all in one page.
 class GcsDialect final : public S3Dialect {
  public:
   [[nodiscard]] http::ClientRequest object_request(const UpstreamServer& server,
@@ -76,6 +82,9 @@ class GcsDialect final : public S3Dialect {
   /// bad_upstream also for a body that was unpacked on its way.
   [[nodiscard]] Result<UpstreamObject> object_in(const UpstreamServer& server,
                                                  const http::ClientResponse& answer) const override;
+  [[nodiscard]] http::ClientRequest buckets_request(const UpstreamServer& account,
+                                                    const std::string& marker,
+                                                    std::int64_t now) const override;
   [[nodiscard]] std::string md5_in(const http::ClientResponse& answer) const override;
 
  protected:

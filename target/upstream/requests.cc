@@ -1,6 +1,7 @@
 #include "target/upstream/requests.h"
 
 #include <algorithm>
+#include <array>
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kCheckBytesMax = 64U << 10U;
+constexpr std::array kClouds{api::UpstreamKind::s3, api::UpstreamKind::gcs,
+                             api::UpstreamKind::azure};
 
 Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
   CO_TRY(const std::string body, co_await request.exchange.read_all(kCheckBytesMax));
@@ -39,6 +42,28 @@ Task<Status> check_upstream_bucket(Upstream& upstream, http::Request& request) {
   json server{{"extra", json::object()}};
   if (wanted.url.empty()) server = api::server_props(wanted.kind, servers.endpoint(wanted.kind));
   http::Response answer(200, http::kJson, server.dump());
+  co_return co_await request.exchange.respond(std::move(answer));
+}
+
+Task<Status> list_upstream_buckets(Upstream& upstream, http::Request& request) {
+  const auto provider = request.query().get("provider");
+  json out = json::array();
+  bool is_known = provider.empty();
+  for (const api::UpstreamKind kind : kClouds) {
+    api::Bucket bucket;
+    bucket.provider = api::provider_of(kind);
+    const bool is_asked = bucket.provider == provider;
+    if (!is_asked && (!provider.empty() || !upstream.servers().is_configured(kind))) continue;
+    is_known = true;
+    CO_TRY(const auto names, co_await upstream.list_buckets(kind));
+    for (const std::string& name : names) {
+      bucket.name = name;
+      if (api::check_bucket_name(name)) out.push_back(bucket);
+    }
+  }
+  if (!is_known)
+    co_return fail(Errc::invalid_argument, "provider \"{}\" has no accounts", provider);
+  http::Response answer(200, http::kJson, out.dump());
   co_return co_await request.exchange.respond(std::move(answer));
 }
 
@@ -104,6 +129,8 @@ std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
   return {
       {"POST", "/v1/internal/upstream/check", "whether upstream has a bucket",
        [&upstream](http::Request& request) { return check_upstream_bucket(upstream, request); }},
+      {"GET", "/v1/internal/upstream/buckets", "the buckets of the account upstream",
+       [&upstream](http::Request& request) { return list_upstream_buckets(upstream, request); }},
       {"GET", "/v1/internal/upstream/list", "a page of the names that upstream has",
        [&node, &upstream](http::Request& request) {
          return list_upstream(node, upstream, request);

@@ -17,6 +17,9 @@ struct TargetNode;
 ///                                     with the properties that say which server was asked.
 ///                                     "configured": 404 unless this target was started with a
 ///                                     server or credentials for it
+///   GET  /v1/internal/upstream/buckets  ?provider=aws: all buckets of the account that this target
+///                                     was started with, as a JSON array of Bck; 404 where it was
+///                                     started with none. Without provider of all its accounts
 ///   GET  /v1/internal/upstream/list   the query of /v1/internal/list: a page of upstream's names
 [[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);
 

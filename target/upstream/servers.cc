@@ -32,13 +32,14 @@ bool is_aws_host(const http::Url& url) {
 }
 
 /// AWS's host of a region. A bucket is a part of the host name, but for names with a dot, for which
-/// AWS's certificates do not hold.
+/// AWS's certificates do not hold. Without a bucket: that of the account.
 http::Url aws_url(const std::string& bucket, const std::string& region) {
   http::Url url;
   url.tls = true;
   url.port = 443;
   url.path = "";
   url.host = fmt::format("s3.{}.amazonaws.com", region);
+  if (bucket.empty()) return url;
   if (bucket.find('.') == std::string::npos)
     url.host = bucket + "." + url.host;
   else
@@ -174,6 +175,31 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
                 "upstream.endpoints of each target",
                 bucket.display(), origin_of(out.url));
   if (props.kind != UpstreamKind::web) out.url.path += "/" + bucket.name;
+  return out;
+}
+
+Result<UpstreamServer> UpstreamServers::account_of(api::UpstreamKind kind) const {
+  UpstreamServer out;
+  out.kind = kind;
+  out.name = fmt::format("{}://", api::provider_of(kind));
+  if (!is_configured(kind))
+    return fail(Errc::bucket_not_found,
+                "buckets of {} are unknown: targets were started without a server or credentials "
+                "for it (docs/upstream.md)",
+                out.name);
+  if (kind == api::UpstreamKind::s3) out.region = region_;
+  if (kind == api::UpstreamKind::gcs) out.region = kGoogleRegion;
+  if (kind == api::UpstreamKind::azure) {
+    out.azure = azure_;
+  } else {
+    TRY(out.credentials, identities(kind).find(""));
+  }
+  const std::string named = endpoint(kind);
+  if (!named.empty()) {
+    TRY(out.url, server_url(named));
+  } else {
+    out.url = kind == api::UpstreamKind::s3 ? aws_url("", region_) : google_url();
+  }
   return out;
 }
 

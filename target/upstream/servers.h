@@ -60,6 +60,9 @@ class UpstreamServers {
   /// the account's own URL alone, and not to others that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;
+  /// The server that lists the buckets of the account that this target was started with, without a
+  /// bucket. bucket_not_found unless is_configured().
+  [[nodiscard]] Result<UpstreamServer> account_of(api::UpstreamKind kind) const;
   /// The web server of a link, without the link's path. forbidden for one that is not listed.
   [[nodiscard]] Result<UpstreamServer> server_of_link(const http::Url& link) const;
 

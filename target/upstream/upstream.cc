@@ -1,6 +1,8 @@
 #include "target/upstream/upstream.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -226,7 +228,8 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
       answer->head.body = std::move(*body);
     const Refusal refusal = dialect.refusal_in(server, about, answer->head);
     last = refusal.error;
-    if (refusal.is_absent && !refusal.names_object && server.kind != api::UpstreamKind::web) {
+    const bool has_bucket = server.kind != api::UpstreamKind::web && !server.bucket.empty();
+    if (refusal.is_absent && !refusal.names_object && has_bucket) {
       // The bucket may be what is absent, or something between here and the server.
       CO_TRY_OK(co_await turn());
       const auto bucket = co_await try_once(server, dialect.bucket_request(server, now()));
@@ -349,6 +352,27 @@ Task<Result<UpstreamPage>> Upstream::list(api::Bucket bucket, api::UpstreamProps
                      server.display());
     order.marker = std::move(page.marker);
   }
+}
+
+Task<Result<std::vector<std::string>>> Upstream::list_buckets(api::UpstreamKind kind) {
+  CO_TRY(const UpstreamServer account, servers_.account_of(kind));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(account));
+  std::vector<std::string> out;
+  std::string marker;
+  do {
+    const auto make = [&] { return dialect->buckets_request(account, marker, now()); };
+    CO_TRY(Answer answer, co_await send(account, "list of the buckets of " + account.name, make));
+    CO_TRY(const std::string body, co_await read_rest(answer.stream, kListBytesMax));
+    CO_TRY(UpstreamBuckets page, dialect->buckets_in(account, body));
+    if (!page.marker.empty() && (page.names.empty() || page.marker == marker))
+      co_return fail(Errc::bad_upstream, "{} answered a list with no buckets and yet more of them",
+                     account.display());
+    out.insert(out.end(), std::make_move_iterator(page.names.begin()),
+               std::make_move_iterator(page.names.end()));
+    marker = std::move(page.marker);
+  } while (!marker.empty());
+  std::sort(out.begin(), out.end());
+  co_return out;
 }
 
 }  // namespace tarn::target

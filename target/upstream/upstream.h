@@ -98,6 +98,10 @@ class Upstream {
   Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props,
                                   UpstreamListOrder order);
 
+  /// Names of all buckets of the account that this target was started with, sorted.
+  /// bucket_not_found where it was started with none.
+  Task<Result<std::vector<std::string>>> list_buckets(api::UpstreamKind kind);
+
   // Counted since the start.
   struct Counts {
     std::atomic<std::uint64_t> requests{0};  ///< tries included

@@ -23,7 +23,8 @@ from harness.waiting import wait_until
 
 ACCESS_KEY, SECRET_KEY = "tarn-test-access", "tarn-test-secret"
 GOOGLE_CREDENTIALS = {"GCS_ACCESS_KEY_ID": ACCESS_KEY, "GCS_SECRET_ACCESS_KEY": SECRET_KEY}
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY} | GOOGLE_CREDENTIALS
+AWS_CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+CREDENTIALS = AWS_CREDENTIALS | GOOGLE_CREDENTIALS
 # The property of a bucket that names its server.
 SERVER_PROPERTY = {"s3": ("aws", "endpoint"), "gs": ("gcp", "endpoint"), "az": ("azure", "endpoint"), "ht": ("http", "url")}
 
@@ -300,3 +301,16 @@ def make_bucket(cluster, bucket, url, props=None, query=""):
     """Makes a bucket with an upstream, "ht://web" or "s3://data", known to the cluster. The answer."""
     group, key = SERVER_PROPERTY[bucket.partition("://")[0]]
     return cluster.bucket_action("POST", bucket, "create-bck", {"extra": {group: {key: url}}} | (props or {}), query=query)
+
+
+def ask_for_buckets(cluster, **query):
+    words = "&".join(f"{key}={value}" for key, value in query.items())
+    return client.request("GET", f"{cluster.endpoint}/v1/buckets?{words}", b'{"action":"list","name":"","value":null}', expect=False)
+
+
+def list_of_buckets(cluster, **query):
+    """URIs of the buckets that the cluster lists, sorted."""
+    answer = ask_for_buckets(cluster, **query)
+    assert answer.status == 200, answer
+    schemes = {"aws": "s3", "gcp": "gs", "azure": "az"}
+    return sorted(f"{schemes.get(each['provider'], each['provider'])}://{each['name']}" for each in answer.json())

@@ -9,7 +9,7 @@ from harness import client, jobs
 from harness.azurite import ACCOUNT, KEY, AzureServer, account_sas
 from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import evict, is_stored, make_bucket, wait_stored
+from harness.upstreams import evict, is_stored, list_of_buckets, make_bucket, wait_stored
 
 pytestmark = pytest.mark.deep("installs Node.js and Azurite: a minute, once")
 
@@ -208,6 +208,18 @@ def test_a_container_becomes_known_by_its_first_use(make_cluster, azure, contain
         assert cluster.delete(f"az://{container}", "y.tar").status == 200
         props = client.request("HEAD", f"{cluster.endpoint}/v1/buckets/{container}?provider=az").headers["Ais-Bucket-Props"]
         assert azure.url in props and "sig=" not in props, props
+
+
+def test_containers_of_the_account_are_listed(make_cluster, azure, container):
+    azure.put(container, "x", b"body")
+    azure.make(f"{container}-unknown")
+    for environment in (azure.environment,
+                        {"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_SAS_TOKEN": account_sas("rl"), "AIS_AZURE_URL": azure.url}):
+        cluster = cluster_of(make_cluster, environment, targets=1)
+        assert cluster.get(f"az://{container}", "x").body == b"body"
+        listed = list_of_buckets(cluster, presence=0)
+        assert {f"az://{container}", f"az://{container}-unknown"} <= set(listed), listed
+        assert sorted({*listed} - {f"az://{container}"}) == list_of_buckets(cluster, presence=5, provider="az")
 
 
 def test_what_may_not_be_read_says_why(make_cluster, azure, container):

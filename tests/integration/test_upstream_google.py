@@ -8,7 +8,7 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, make_bucket, wait_stored
+from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, list_of_buckets, make_bucket, wait_stored
 
 AWS_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "of-aws", "AWS_SECRET_ACCESS_KEY": "secret-of-aws"}
 
@@ -93,6 +93,7 @@ def test_a_bucket_of_google_becomes_known_by_its_first_use(make_cluster, google,
     cluster = make_cluster(targets=2, environment={name: GOOGLE_CREDENTIALS | {"GCS_ENDPOINT_URL": google.url} for name in ("t1", "t2")})
     assert cluster.get("gs://not-there", "x").status == 404
     assert cluster.get("s3://google-first", "x.tar").status == 404  # no server of S3 is asked
+    assert list_of_buckets(cluster) == ["ais://data"] and "gs://google-first" in list_of_buckets(cluster, presence=5, provider="gs")
     bucket = client_of(cluster.endpoint).bucket("google-first", provider=Provider.GOOGLE)
     assert bucket.object("x.tar").get_reader().read_all() == body
     assert [entry.name for entry in bucket.list_all_objects()] == ["x.tar"]

@@ -1,8 +1,9 @@
 """Names and counts of what upstream has, in the cluster or not."""
 
 from aistore.sdk.provider import Provider
+from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import make_bucket, wait_stored
+from harness.upstreams import AWS_CREDENTIALS, S3Server, ask_for_buckets, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
 
 
@@ -76,3 +77,37 @@ def test_a_summary_counts_what_upstream_has(upstream_cluster, s3, web, rng):
         assert s3.url in ended(bucket, job, 503).text
     finally:
         s3.start()
+
+
+
+def test_buckets_of_accounts(make_cluster, tmp_path):
+    """What an account has and the cluster does not know is listed where that is asked for, page by page."""
+    names = [f"made-{i:04}" for i in range(1100)]  # more than one page
+    with S3Server(tmp_path / "account") as account:
+        for name in names:
+            account.client.create_bucket(Bucket=name)
+        keys = AWS_CREDENTIALS | {"AWS_ENDPOINT_URL": account.url}
+        cluster = make_cluster(targets=2, environment={name: keys for name in ("t1", "t2")})
+        known = f"s3://{names[7]}"
+        assert cluster.put(known, "x", b"makes it known").status == 200
+
+        there = [f"s3://{name}" for name in names]
+        for usual in ({}, {"presence": 2}, {"presence": 4}):
+            assert list_of_buckets(cluster, **usual) == ["ais://data", known]
+        assert list_of_buckets(cluster, presence=0) == ["ais://data", *there]
+        assert list_of_buckets(cluster, presence=1, provider="s3") == there
+        assert list_of_buckets(cluster, presence=5) == [name for name in there if name != known]
+        assert list_of_buckets(cluster, presence=0, provider="ais") == ["ais://data"]
+        assert list_of_buckets(cluster, presence=0, provider="s3", namespace="%40%23elsewhere") == []
+        without = ask_for_buckets(cluster, presence=0, provider="gs")
+        assert without.status == 404 and "without a server or credentials" in without.text, without
+
+        cli = Cli(cluster.endpoint)
+        assert sorted(cli.ok("bucket", "ls").decode().split()) == ["data", known]
+        assert sorted(cli.ok("ls", "--all").decode().split()) == ["data", *there]
+        cli.refuses(2, "ls", "--all", "data", says="--all is for a list of buckets")
+
+        account.stop()
+        away = ask_for_buckets(cluster, presence=0)
+        assert away.status == 503 and account.url in away.text, away
+        assert list_of_buckets(cluster) == ["ais://data", known], "what the cluster knows is listed without upstream"
