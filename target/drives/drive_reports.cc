@@ -147,7 +147,7 @@ std::string note_of(const Drive& drive) {
 }  // namespace
 
 void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
-  metrics.before_scrape([&metrics, &store, all = std::make_shared<AllMetrics>()] {
+  const auto refresh = [&metrics, &store, all = std::make_shared<AllMetrics>()] {
     const std::lock_guard lock(all->mutex);
     // First those that are in use no more: another may be in their place, and has the last word.
     for (const auto& [drive, its] : all->by_drive) {
@@ -161,7 +161,9 @@ void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
     }
     for (const auto& [path, why] : store.missing())
       metrics.gauge("tarn_drive_up", kUpHelp, {{"drive", path}}).Set(0);
-  });
+  };
+  refresh();  // a drive may be lost before the first scrape, which is to say why
+  metrics.before_scrape(refresh);
 }
 
 std::vector<cluster::DriveReport> drive_reports(const ObjectStore& store, const SpaceLimits& limits,
