@@ -168,10 +168,11 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
   const Access access = access_of(request.head().method);
   if (api::has_upstream(known.record->name)) TRY_OK(check_write_through(request, *known.record));
   TRY_OK(check_new_path(services, request, *known.state, wanted));
+  // An owner knows what of a cache was read last, and fetches what is missing.
+  const bool may_choose =
+      request.head().method == http::Method::get && !api::has_upstream(known.record->name);
   const cluster::Node* target =
-      request.head().method == http::Method::get
-          ? reader_home(*known.state, *answering, *known.record, wanted.object)
-          : nullptr;
+      may_choose ? reader_home(*known.state, *answering, *known.record, wanted.object) : nullptr;
   if (target == nullptr) {
     TRY(target, owner_for(*known.state, *answering, *known.record, wanted.object, access));
   }

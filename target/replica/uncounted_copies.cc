@@ -1,12 +1,14 @@
 #include "target/replica/uncounted_copies.h"
 
+#include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 
 namespace tarn::target {
 
 Result<UncountedCopies> UncountedCopies::of(TargetNode& node, const cluster::BucketRecord& bucket) {
   UncountedCopies out;
-  if (api::has_upstream(bucket.name)) return out;
+  const bool has_copies = bucket.pieces().many() || api::copies_of(bucket.props) > 0;
+  if (api::has_upstream(bucket.name) && !has_copies) return out;
   for (const auto& drive : node.store.drives()) {
     if (!drive->in_service()) continue;
     const auto board = node.scrub.of(drive->path());

@@ -143,11 +143,18 @@ Task<Result<const cluster::Node*>> look_around(TargetNode& node, ObjectRequest& 
   co_return nullptr;
 }
 
+bool is_owner(const TargetNode& node, const ObjectRequest& wanted) {
+  const auto* owner = cluster::owner_of(wanted.state->map, wanted.name.uname);
+  return owner != nullptr && owner->id == node.id;
+}
+
 /// `overtaken`: the object has come meanwhile.
 Task<Status> get_cold(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
                       bool& overtaken) {
-  // Without a lease the name may have another owner, and nothing is stored.
-  if (wanted.stale_seconds > 0) co_return co_await node.cold->pass_through(request, wanted);
+  // Without a lease the name may have another owner, and nothing is stored. At another home the
+  // owner does not answer.
+  if (wanted.stale_seconds > 0 || !is_owner(node, wanted))
+    co_return co_await node.cold->pass_through(request, wanted);
   auto done = co_await node.cold->get(request, wanted);
   overtaken = !done && done.error().code == Errc::conflict && !request.exchange.response_started();
   co_return done;

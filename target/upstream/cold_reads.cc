@@ -247,8 +247,11 @@ Task<Result<std::uint64_t>> ColdReads::size(const ObjectRequest& wanted) {
   co_return *object.size;
 }
 
-/// Takes a version out of the cluster, unless it has been replaced meanwhile.
+/// Takes a version out of the cluster, unless it has been replaced meanwhile. Another home of the
+/// name, which serves while the owner does not answer, leaves that to the owner.
 Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
+  const auto* owner = cluster::owner_of(wanted.state->map, wanted.name.uname);
+  if (owner == nullptr || owner->id != node_.id) co_return Status();
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(Newest newest, co_await find_newest(node_, wanted));

@@ -8,12 +8,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/eviction_props.h"
+#include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/coded/put_tombstone.h"
 #include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -82,11 +84,12 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
   if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
   const auto begun = steady_clock::now();
   CO_TRY(const auto page, co_await drive_.list(source.bucket.id, "", after, kEvictionPage));
-  const AccessTimes& times = drive_.access_times();
+  // Copies of what others own go with theirs.
+  const auto shows = names_to_show(node_, node_.view.state(), source.bucket.id);
   for (const auto& [name, record] : page.entries) {
     after = name;
-    if (record.kind != io::ObjectRecord::Kind::object) continue;
-    Pick pick{name, record.generation, times.last(source.bucket.id, name), bytes_on_drive(record)};
+    if (record.kind != io::ObjectRecord::Kind::object || (shows && !shows(name))) continue;
+    Pick pick{name, record.generation, last_access(source, name), bytes_on_drive(record)};
     EvictionCandidate candidate;
     candidate.age =
         static_cast<std::uint32_t>(std::max<std::int64_t>(now_ - std::int64_t{pick.last}, 0));
@@ -96,6 +99,15 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
   }
   co_await rest_since(begun);
   co_return page.more;
+}
+
+/// Of a name with copies on drives, whichever of them was read.
+std::uint32_t Eviction::last_access(const Source& source, const std::string& name) const {
+  std::uint32_t last = drive_.access_times().last(source.bucket.id, name);
+  if (api::copies_of(source.bucket.props) == 0) return last;
+  for (const auto& drive : node_.store.drives())
+    last = std::max(last, drive->access_times().last(source.bucket.id, name));
+  return last;
 }
 
 /// Leaves readers half of the time, unless a write waits.
@@ -166,7 +178,7 @@ Task<Status> Eviction::work(const Source& source, const std::vector<Pick>& picks
 
 /// Deletes the version that the walk saw, as an eviction by name does (cold_reads.cc).
 Task<Status> Eviction::evict(const Source& source, const Pick& pick) {
-  if (drive_.access_times().last(source.bucket.id, pick.name) != pick.last) co_return Status();
+  if (last_access(source, pick.name) != pick.last) co_return Status();
   const ObjectName name = name_in(source.bucket, pick.name);
   // A writer may wait for the very room that this is to make, with the lock in its hand.
   if (node_.store.locks().is_held(name.key()) || !node_.owned.at_rest(name.uname))

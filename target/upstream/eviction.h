@@ -28,10 +28,10 @@ struct EvictionOrder {
 
 /// Evicts the least recently used objects of a drive whose buckets have an upstream, until the goal
 /// is reached, by two walks over the index: EvictionPlan says which. Each object goes by
-/// compare-and-delete on the generation that the walk saw, with a tombstone. Left alone are
-/// objects that were read or replaced since, names of other targets, names on their way, and names
-/// that are being written. Errors of the drive; cancelled when it was stopped.
-/// `node` and `drive` must outlive it. On one event loop.
+/// compare-and-delete on the generation that the walk saw, with a tombstone, and so do its copies
+/// on other drives and targets. Left alone are objects that were read or replaced since, names of
+/// other targets, names on their way, and names that are being written. Errors of the drive;
+/// cancelled when it was stopped. `node` and `drive` must outlive it. On one event loop.
 class Eviction {
  public:
   Eviction(TargetNode& node, Drive& drive, EvictionOrder order);
@@ -59,6 +59,8 @@ class Eviction {
   [[nodiscard]] bool is_reached() const;
   /// Shows the objects of the next page behind `after`, which it moves on. False: it was the last.
   Task<Result<bool>> next_page(const Source& source, std::string& after, const Visit& visit);
+  /// Seconds since the epoch.
+  [[nodiscard]] std::uint32_t last_access(const Source& source, const std::string& name) const;
   Task<void> rest_since(std::chrono::steady_clock::time_point begun);
   Task<Status> plan(const Source& source);
   Task<Status> carry_out(const Source& source);

@@ -11,6 +11,7 @@
 #include "target/node/bodies.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/newest.h"
+#include "target/replica/node_copies.h"
 #include "target/upstream/body.h"
 #include "target/upstream/write_mark.h"
 
@@ -107,6 +108,7 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
   if (noted.is_being_written && SAFETY("safety.fill_mark"))
     co_return fail(Errc::conflict, "{} is being written upstream", wanted.display());
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
+  CO_TRY_OK(co_await settle_copies(node, wanted.name));  // without the lock, which that needs
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   if (noted_in(node, newest).generation != noted.generation)
@@ -155,6 +157,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
     ++upstream.counts().fills;
     upstream.confirmed().note(wanted.name.key(), *kept, asked);
     fill.end({}, digests.size());
+    co_await tell_homes(node, wanted.name, *kept);
     co_return Status();
   }
   ++upstream.counts().fills_failed;

@@ -6,6 +6,7 @@
 #include "target/coded/put_tombstone.h"
 #include "target/drive/record_fields.h"
 #include "target/replica/away_drive.h"
+#include "target/replica/node_copies.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/filling.h"
 #include "target/upstream/upload.h"
@@ -189,8 +190,9 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
   CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
   const Generation seen = newest.record ? newest.record->generation : Generation();
   if (seen != mark.generation) co_return fail(Errc::conflict, "it has changed meanwhile");
-  CO_TRY_OK(
-      co_await commit_locked(node_, wanted, write, std::move(bytes), std::move(custom), nullptr));
+  CO_TRY(const io::ObjectRecord kept, co_await commit_locked(node_, wanted, write, std::move(bytes),
+                                                             std::move(custom), nullptr));
+  co_await tell_homes(node_, wanted.name, kept.generation);
   co_return Status();
 }
 

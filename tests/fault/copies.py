@@ -14,7 +14,9 @@ ON_NODES = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
 
 
 def redundancy(cluster, bucket="m", timeout=30):
-    answer = http.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider=ais&bucket={bucket}", expect=False, timeout=timeout)
+    provider, _, name = bucket.rpartition("://")
+    answer = http.request("GET", f"{cluster.endpoint}/v1/cluster?what=redundancy&provider={provider or 'ais'}&bucket={name}",
+                          expect=False, timeout=timeout)
     assert answer.status == 200, answer
     return answer.json()["buckets"][0]
 

@@ -1,0 +1,188 @@
+"""Buckets with an upstream whose objects have copies: what a node or a drive loses is read without upstream."""
+
+import shutil
+
+import disks
+import pytest
+from copies import redundancy, wait_full
+from harness import attribute, client
+from harness.cluster import SHORT_LEASES
+from harness.upstreams import S3Server, WebServer, evict, is_stored, make_bucket, upstream_cluster, wait_stored
+from harness.waiting import wait_until
+from test_eviction_faults import LIMITS, next_second, used
+from test_upstream_faults import read_at_last
+
+MIB = 1 << 20
+BUCKET = "ht://web"
+ON_NODES = {"mirror": {"enabled": True, "copies": 2, "domain": "node"}}
+ON_DRIVES = {"mirror": {"enabled": True, "copies": 2}}
+
+
+@pytest.fixture
+def web(tmp_path):
+    with WebServer(tmp_path / "web") as server:
+        yield server
+
+
+def filled(server, rng, count, size, prefix="shard"):
+    bodies = {f"{prefix}-{i:03}": rng.randbytes(size) for i in range(count)}
+    for name, body in bodies.items():
+        server.write(name, body)
+    return bodies
+
+
+def copies(cluster, only=()):
+    """{name: files of its object on the drives of `only`, or of all targets}"""
+    found = {}
+    for target in only or cluster.targets():
+        for said in map(attribute.decode, attribute.data_files(cluster.drives(target)).values()):
+            found[said["name"]] = found.get(said["name"], 0) + 1
+    return found
+
+
+def wait_copies(cluster, bodies, count=2):
+    wait_until(lambda: copies(cluster) == dict.fromkeys(bodies, count), 60, f"each object has {count} copies")
+
+
+def read_through(cluster, bodies):
+    assert cluster.bodies(BUCKET, bodies) == bodies
+    wait_stored(cluster, BUCKET, *bodies)
+    wait_copies(cluster, bodies)
+
+
+@pytest.mark.gate("A1, of a cache with copies")
+def test_the_other_copy_serves_while_a_node_is_dead(make_cluster, web, rng):
+    bodies = filled(web, rng, 24, MIB // 2)
+    cluster = upstream_cluster(make_cluster, web, settings=SHORT_LEASES)
+    assert make_bucket(cluster, BUCKET, web.url, ON_NODES).status == 200
+    read_through(cluster, bodies)
+    assert {web.requests("GET", name) for name in bodies} == {1}, "each object was fetched once, and not for each copy"
+    wait_full(cluster, len(bodies), BUCKET)
+    cold = filled(web, rng, 6, 1000, "cold")
+    dead = rng.choice(cluster.targets())
+    assert copies(cluster, [dead]), "it has some"
+    cluster.kill(dead)
+    for name, body in cold.items():
+        assert read_at_last(cluster, BUCKET, name) == body
+    web.stop()
+    for name, body in bodies.items():
+        assert read_at_last(cluster, BUCKET, name) == body
+    cluster.start(dead)
+    for name, body in bodies.items():
+        assert read_at_last(cluster, BUCKET, name) == body
+    wait_until(lambda: (said := redundancy(cluster, BUCKET))["full"] >= len(bodies) and said["reduced"] == said["lost"] == 0, 60,
+               "all copies are there")
+
+
+@pytest.mark.gate("D1, of a cache with copies")
+@pytest.mark.parametrize("props", [ON_NODES, ON_DRIVES], ids=["on nodes", "on drives"])
+def test_what_a_drive_loses_is_made_again_without_upstream(make_cluster, web, rng, props):
+    bodies = filled(web, rng, 24, MIB // 2)
+    on_nodes = props is ON_NODES
+    cluster = upstream_cluster(make_cluster, web, targets=3 if on_nodes else 1, drives=2)
+    assert make_bucket(cluster, BUCKET, web.url, props).status == 200
+    read_through(cluster, bodies)
+    web.stop()
+    victim = rng.choice(cluster.targets())
+    drive = rng.choice(cluster.drives(victim))
+    lost = sum(str(path).startswith(f"{drive}/") for path in attribute.data_files(cluster.drives(victim)))
+    assert lost > 0
+    cluster.kill(victim)
+    shutil.rmtree(drive)
+    drive.mkdir()
+    cluster.add_arguments(victim, "--replace-drive", str(drive))
+    cluster.start(victim)
+    for name, body in bodies.items():
+        assert read_at_last(cluster, BUCKET, name) == body
+    wait_copies(cluster, bodies)
+    wait_full(cluster, len(bodies), BUCKET)
+    print(f"injected: {victim} lost {lost} of {2 * len(bodies)} copies with {drive}")
+
+
+@pytest.mark.gate("C1, of a cache with copies")
+def test_a_copy_that_decays_is_not_served(make_cluster, web, rng):
+    bodies = filled(web, rng, 6, 300 << 10)
+    cluster = upstream_cluster(make_cluster, web, targets=2, drives=1)
+    cluster.expect_errors(r" error (drive|target|http|scrub) ")
+    assert make_bucket(cluster, BUCKET, web.url, ON_NODES).status == 200
+    read_through(cluster, bodies)
+    web.stop()
+    name = rng.choice(sorted(bodies))
+    owner = cluster.owner(BUCKET, name)
+    (path,) = [path for path, raw in attribute.data_files(cluster.drives(owner)).items() if attribute.decode(raw)["name"] == name]
+    cluster.kill(owner)  # which forgets what it has verified
+    with open(path, "r+b") as file:
+        file.seek(100_000)
+        file.write(b"decayed")
+    cluster.start(owner)
+    wait_until(lambda: cluster.get(BUCKET, name).body == bodies[name], 30, "it is read from the other copy")
+    wait_until(lambda: cluster.logs[owner].matching("repaired|mended|made again"), 30, "the bad copy is made again")
+
+
+@pytest.mark.gate("H, of a cache with copies")
+def test_all_copies_go_together(make_cluster, tmp_path, rng):
+    """They come when they are wanted, and go with an eviction, a delete, and another version upstream."""
+    with S3Server(tmp_path / "s3") as s3:
+        s3.client.create_bucket(Bucket="data")
+        bodies = {f"o-{i}": rng.randbytes(100_000 + i) for i in range(8)}
+        for name, body in bodies.items():
+            s3.client.put_object(Bucket="data", Key=name, Body=body)
+        cluster, bucket = upstream_cluster(make_cluster, s3), "s3://data"
+        assert make_bucket(cluster, bucket, s3.url).status == 200
+        assert cluster.bodies(bucket, bodies) == bodies
+        wait_copies(cluster, bodies, 1)
+        assert cluster.bucket_action("PATCH", bucket, "set-bprops", ON_NODES).status == 200
+        wait_copies(cluster, bodies)
+        evict(cluster, bucket, "o-0")
+        assert not is_stored(cluster, bucket, "o-0") and "o-0" not in copies(cluster)
+        assert cluster.get(bucket, "o-0").body == bodies["o-0"]
+
+        written = rng.randbytes(200_000)
+        assert cluster.put(bucket, "o-1", written).status == 200
+        assert s3.client.get_object(Bucket="data", Key="o-1")["Body"].read() == written
+        bodies["o-1"] = written
+        wait_copies(cluster, bodies)
+        for _ in range(8):  # whichever home is asked
+            assert cluster.get(bucket, "o-1").body == written
+
+        bodies["o-2"] = rng.randbytes(50_000)
+        s3.client.put_object(Bucket="data", Key="o-2", Body=bodies["o-2"])
+        for _ in range(8):
+            answer = client.request("GET", cluster.url(bucket, "o-2") + "&latest-ver=true")
+            assert answer.body == bodies["o-2"]
+        wait_copies(cluster, bodies)
+
+        assert cluster.delete(bucket, "o-3").status == 200
+        assert "o-3" not in copies(cluster) and cluster.get(bucket, "o-3").status == 404
+        del bodies["o-3"]
+        assert cluster.names(bucket) == sorted(bodies)
+        assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"mirror": {"enabled": False}}).status == 200
+        wait_copies(cluster, bodies, 1)
+        assert cluster.bodies(bucket, bodies) == bodies
+
+
+@pytest.mark.gate("C4, of a cache with copies")
+@pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
+@pytest.mark.parametrize("props", [ON_NODES, ON_DRIVES], ids=["on nodes", "on drives"])
+def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng, props):
+    """Each target evicts what it owns, with all copies; what was read last stays."""
+    targets, drives = (2, 1) if props is ON_NODES else (1, 2)
+    stage = upstream_cluster(make_stage, web, targets=targets, drives=drives, fs="ext4", size=96 * MIB, settings=LIMITS)
+    cluster = stage.cluster
+    assert make_bucket(cluster, BUCKET, web.url, {"lru": {"dont_evict_time": "0s"}} | props).status == 200
+    bodies = filled(web, rng, 100, 2 * MIB)  # twice what there is room for
+    names, hot = sorted(bodies), []
+    for begin in range(0, len(names), 10):
+        for name in [*names[begin:begin + 10], *hot]:
+            assert cluster.get(BUCKET, name).body == bodies[name], name
+        if begin == 0:
+            wait_stored(cluster, BUCKET, *names[:10])
+            hot = rng.sample(names[:10], 3)
+        next_second()
+    all_disks = stage.all_disks()
+    wait_until(lambda: all(used(disk) <= 0.80 for disk in all_disks), 30, "all drives are below the high watermark")
+    assert sum(cluster.metric(target, "tarn_evicted_objects_total") for target in cluster.targets()) > 20
+    there = copies(cluster)
+    assert set(there.values()) == {2}, "no copy stays alone"
+    assert set(hot) <= set(there), "what was read again and again stays"
+    cluster.assert_bodies("data", {})
