@@ -174,7 +174,9 @@ class Mirror {
                                                          const std::vector<std::uint32_t>& sums);
   Task<std::vector<std::unique_ptr<WorkFile>>> make_copies(ObjectName name, WorkFile& first,
                                                            const io::ObjectRecord& record,
-                                                           const std::vector<std::uint32_t>& sums);
+                                                           const std::vector<std::uint32_t>& sums,
+                                                           std::size_t count,
+                                                           const std::set<const Drive*>& except);
   Task<Status> prepare_all(std::vector<Prepared>& copies);
   Task<Status> commit_all(const ObjectName& name, std::vector<Prepared>& copies,
                           const Survey& before, WorkFile& first, std::size_t required);

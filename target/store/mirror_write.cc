@@ -3,6 +3,7 @@
 // beside it.
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/buffer_pool.h"
 #include "common/base/fail_point.h"
@@ -99,21 +100,22 @@ Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
   co_return std::move(file);
 }
 
-/// As many further copies as can be made, on the drives that placement prefers.
+/// Up to `count` further copies, as many as can be made, on the drives that placement prefers.
 Task<std::vector<std::unique_ptr<WorkFile>>> Mirror::make_copies(
     ObjectName name, WorkFile& first, const io::ObjectRecord& record,
-    const std::vector<std::uint32_t>& sums) {
+    const std::vector<std::uint32_t>& sums, std::size_t count,
+    const std::set<const Drive*>& except) {
   std::vector<Drive*> candidates;
   const auto set = store_.set_.get();
   for (const std::size_t index : set->order(name))
-    if (index < set->drives.size() && set->drives[index].get() != &first.drive() &&
+    if (index < set->drives.size() && !except.contains(set->drives[index].get()) &&
         set->drives[index]->in_service())
       candidates.push_back(set->drives[index].get());
   std::vector<std::unique_ptr<WorkFile>> files;
   std::size_t next = 0;
-  while (files.size() + 1 < name.copies && next < candidates.size()) {
+  while (files.size() < count && next < candidates.size()) {
     std::vector<Task<Result<std::unique_ptr<WorkFile>>>> tries;
-    const std::size_t wanted = name.copies - 1 - files.size();
+    const std::size_t wanted = count - files.size();
     for (; tries.size() < wanted && next < candidates.size(); ++next)
       tries.push_back(copy_work_file(first, *candidates[next], record, sums));
     auto made = co_await gather(std::move(tries));
@@ -202,7 +204,9 @@ Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& c
 
 Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribute attribute,
                              std::vector<std::uint32_t> checksums, cluster::Durability durability) {
-  auto extra = co_await make_copies(name, file, attribute.record, checksums);
+  std::set<const Drive*> tried{&file.drive()};
+  const auto copies_but_one = static_cast<std::size_t>(std::max<int>(name.copies, 1)) - 1;
+  auto extra = co_await make_copies(name, file, attribute.record, checksums, copies_but_one, tried);
   auto before = co_await survey(name, Patience::writer);
   const auto publication_on = [&](Drive& drive, const io::FileName& its) {
     Drive::Publication out{attribute, checksums, std::nullopt, false, cluster::Durability::full};
@@ -213,8 +217,10 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
   };
   std::vector<Prepared> copies;
   copies.push_back({&file.drive(), &file, publication_on(file.drive(), file.name())});
-  for (auto& each : extra)
+  for (auto& each : extra) {
     copies.push_back({&each->drive(), each.get(), publication_on(each->drive(), each->name())});
+    tried.insert(&each->drive());
+  }
   const std::size_t required =
       durability == cluster::Durability::strict ? name.copies : copies_required(name.copies);
   if (copies.size() < required)
@@ -231,6 +237,18 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
   // A crash leaves files that a start adopts, as long as no later version is there: the old version
   // or the new one is read everywhere, and nobody has seen the new one yet.
   Status problem = co_await prepare_all(copies);
+  // In the place of a drive that has just failed: while it is away, lists rely on there being as
+  // many.
+  std::vector<std::unique_ptr<WorkFile>> instead;
+  if (!copies.empty() && copies.size() < name.copies && !problem) {
+    instead = co_await make_copies(name, *copies.front().file, attribute.record, checksums,
+                                   name.copies - copies.size(), tried);
+    std::vector<Prepared> more;
+    for (auto& each : instead)
+      more.push_back({&each->drive(), each.get(), publication_on(each->drive(), each->name())});
+    static_cast<void>(co_await prepare_all(more));
+    std::move(more.begin(), more.end(), std::back_inserter(copies));
+  }
   if (copies.size() >= required)
     problem =
         copies.size() < name.copies ? co_await note_fewer(name.bucket, copies.size()) : Status();
@@ -290,7 +308,15 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
   const auto failed = failed_among(asked, before.ids, done, problem);
   if (failed.size() == done.size()) co_return problem;
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
-  const std::size_t noted = done.size() - failed.size();
+  std::size_t noted = done.size() - failed.size();
+  // In the place of a drive that has just failed: while it is away, lists rely on there being as
+  // many.
+  for (std::size_t i = 0; i < before.drives.size() && noted < name.copies; ++i) {
+    if (before.views[i].standing == Standing::away || !before.drives[i]->usable()) continue;
+    if (std::find(asked.begin(), asked.end(), i) != asked.end()) continue;
+    const Status more = co_await remove_one(before.drives[i], name, tombstone, true);
+    if (more) ++noted;
+  }
   if (noted < name.copies) CO_TRY_OK(co_await note_fewer(name.bucket, noted));
   co_return Status();
 }

@@ -6,7 +6,7 @@ import time
 
 import disks
 import pytest
-from copies import redundancy, wait_full
+from copies import redundancy, wait_full, wait_noted
 from disks import seeded
 from harness import client as wire
 from harness.waiting import wait_until
@@ -367,3 +367,31 @@ def test_a_name_that_no_drive_shows_is_absent_only_when_all_have_their_copies(ma
     wait_until(lambda: get("only") == 200, 10, "it is there again")
     wait_until(lambda: sorted(cluster.names("m")) == ["a", "b", "d", "only"], 10, "so are all")
     print("injected: a write with one copy, whose drive went away")
+
+
+@pytest.mark.gate("C3 of copies on drives")
+@pytest.mark.parametrize("change", ["put", "delete"])
+def test_a_change_beside_a_drive_that_fails_leaves_lists_complete(make_stage, seed, change):
+    """A drive that fails under a change is replaced by another one, so that what is left shows all names."""
+    stage = make_stage(targets=1, drives=4, faulty=True)
+    cluster = stage.cluster
+    cluster.expect_errors(MIRROR_ERRORS)
+    make_bucket(cluster)
+    bodies = {f"n-{i:02}": b"%d" % i * 1000 for i in range(16)}
+    for name, body in bodies.items():
+        assert cluster.put("m", name, body).status == 200
+    wait_full(cluster, len(bodies))
+    wait_noted(cluster)
+    path = paths_of(cluster, "n-07")[0]
+    (drive,) = [disk for disk in stage.disks["t1"] if str(disk.mountpoint) == path]
+    drive.rule("eio fsync * always")
+    if change == "put":
+        bodies["n-07"] = b"new" * 1000
+        wait_until(lambda: cluster.put("m", "n-07", bodies["n-07"]).status == 200, 20, "it is written")
+    else:
+        del bodies["n-07"]
+        wait_until(lambda: cluster.delete("m", "n-07").status in (200, 404), 20, "it is deleted")
+    wait_until(lambda: cluster.metric("t1", "tarn_drive_up", drive=path) == 0, 20, "the drive is out")
+    assert drive.stats().get("eio.fsync", 0) > 0, "the drive failed under the change"
+    wait_until(lambda: cluster.list_page("m").status == 200, 20, "a list is complete without that drive")
+    cluster.assert_bodies("m", bodies)
