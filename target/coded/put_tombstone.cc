@@ -2,6 +2,7 @@
 
 #include "target/coded/former_slices.h"
 #include "target/replica/away_drive.h"
+#include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -38,6 +39,14 @@ Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
   CO_TRY([[maybe_unused]] const Generation generation,
          co_await put_tombstone(node, wanted, std::move(present), write, {}));
   co_return Status();
+}
+
+Task<Status> delete_version(TargetNode& node, const ObjectRequest& wanted, Generation version) {
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
+  const auto held = co_await node.store.locks().acquire(wanted.name.key());
+  CO_TRY(Newest newest, co_await find_newest(node, wanted));
+  if (!newest.exists() || newest.record->generation != version) co_return Status();
+  co_return co_await delete_present(node, wanted, std::move(newest.here), write);
 }
 
 }  // namespace tarn::target

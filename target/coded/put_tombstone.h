@@ -15,5 +15,8 @@ Task<Result<Generation>> put_tombstone(TargetNode& node, const ObjectRequest& wa
 /// The same, of a plain delete.
 Task<Status> delete_present(TargetNode& node, const ObjectRequest& wanted,
                             std::vector<Located> present, const OwnedNames::Write& write);
+/// Deletes a version of an object, unless it has been replaced meanwhile. Not under the name's
+/// lock. Errors of begin_write(): the name is not ours, or on its way.
+Task<Status> delete_version(TargetNode& node, const ObjectRequest& wanted, Generation version);
 
 }  // namespace tarn::target

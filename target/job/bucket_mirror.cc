@@ -299,6 +299,14 @@ Task<void> note_bad_copy(TargetNode& node, const Mirror::Bad& bad) {
   for (const auto& drive : drives) co_await note_bad_on(node, *drive, bad.name);
 }
 
+/// Of an object with an upstream, when no copy here can be read. True: it is cold now.
+Task<bool> fetch_instead(TargetNode& node, const ObjectName& name) {
+  const auto done = co_await evict_unreadable(node, name);
+  if (!done)
+    mirror_log().warn("bad file stays object={} err={}", name.object, done.error().message);
+  co_return done && *done;
+}
+
 Task<void> mend_bad_copies(TargetNode& node) {
   for (const Mirror::Bad& bad : node.store.mirror().take_bad()) {
     const bool on_nodes = pieces_of(node, bad.name.bucket).many();
@@ -307,17 +315,21 @@ Task<void> mend_bad_copies(TargetNode& node) {
       continue;
     }
     co_await note_bad_copy(node, bad);
-    if (bad.name.copies == 0) continue;  // there is no other
+    if (bad.name.copies == 0) {  // there is no other
+      co_await fetch_instead(node, bad.name);
+      continue;
+    }
     const auto mended =
         co_await node.store.mirror().put_right(bad.name, bad.name.copies, bad.drive);
     if (!mended && on_nodes) {
       co_await mend_from_others(node, bad.name);
       continue;
     }
+    const bool is_cold = !mended && co_await fetch_instead(node, bad.name);
     if (mended)
       mirror_log().info("bad copy made anew object={} drive={}", bad.name.object,
                         bad.drive->path());
-    else
+    else if (!is_cold)
       mirror_log().error("bad copy stays object={} drive={} err={}", bad.name.object,
                          bad.drive->path(), mended.error().message);
   }

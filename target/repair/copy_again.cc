@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/status.h"
+#include "common/api/upstream_props.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/encoding.h"
 #include "common/obs/log.h"
+#include "target/coded/put_tombstone.h"
 #include "target/drive/block_reader.h"
 #include "target/node/bad_pieces.h"
 #include "target/node/node_call.h"
@@ -89,6 +91,20 @@ Task<void> mend_from_others(TargetNode& node, ObjectName name) {
     copy_again_log().warn("bad copy stays object={} err={}", name.object, mended.error().message);
   else if (*mended)
     copy_again_log().info("bad copy made anew object={}", name.object);
+}
+
+Task<Result<bool>> evict_unreadable(TargetNode& node, ObjectName name) {
+  CO_TRY(const ObjectRequest wanted, request_of(node, std::move(name)));
+  if (!api::has_upstream(wanted.bucket.name)) co_return false;
+  CO_TRY(const auto found, co_await node.store.find_all(wanted.name));
+  if (found.empty() || found.front().record.kind != io::ObjectRecord::Kind::object) co_return false;
+  const auto whole = co_await read_through(node, wanted.name);
+  if (whole) co_return false;
+  if (!is_bad_file(whole.error())) co_return fail(whole.error());
+  CO_TRY_OK(co_await delete_version(node, wanted, found.front().record.generation));
+  copy_again_log().warn("bad file evicted, upstream has it object={} err={}", wanted.display(),
+                        whole.error().message);
+  co_return true;
 }
 
 Task<Status> give_again(TargetNode& node, http::Request& request) {

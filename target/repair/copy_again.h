@@ -13,6 +13,10 @@ namespace tarn::target {
 /// what could not be done is tried again when a reader finds it again.
 Task<void> mend_from_others(TargetNode& node, ObjectName name);
 
+/// Takes an object that can be fetched from upstream out of the cluster, if its file here does not
+/// give back what was stored: the next read fetches it. False: it is another object, or is well.
+Task<Result<bool>> evict_unreadable(TargetNode& node, ObjectName name);
+
 /// `POST /v1/internal/copies/again?bucket=&object=&map=&bmd=`: gives the caller what is here, by a
 /// state of the cluster at least as new as its own (move_copy.h), and answers when it has that.
 Task<Status> give_again(TargetNode& node, http::Request& request);

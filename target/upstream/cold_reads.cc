@@ -252,11 +252,7 @@ Task<Result<std::uint64_t>> ColdReads::size(const ObjectRequest& wanted) {
 Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
   const auto* owner = cluster::owner_of(wanted.state->map, wanted.name.uname);
   if (owner == nullptr || owner->id != node_.id) co_return Status();
-  CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
-  const auto held = co_await node_.store.locks().acquire(wanted.name.key());
-  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
-  if (!newest.exists() || newest.record->generation != version) co_return Status();
-  co_return co_await delete_present(node_, wanted, std::move(newest.here), write);
+  co_return co_await delete_version(node_, wanted, version);
 }
 
 Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) {

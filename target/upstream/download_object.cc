@@ -356,15 +356,6 @@ Task<Status> LinkDownload::commit(const ObjectRequest& wanted, NewBytes bytes,
   co_return Status();
 }
 
-/// Takes an object that is gone upstream out of the cluster, unless it was replaced meanwhile.
-Task<Status> evict_gone(TargetNode& node, const ObjectRequest& wanted, Generation version) {
-  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
-  const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  CO_TRY(Newest newest, co_await find_newest(node, wanted));
-  if (!newest.exists() || newest.record->generation != version) co_return Status();
-  co_return co_await delete_present(node, wanted, std::move(newest.here), write);
-}
-
 /// An object of the bucket's own upstream, as a prefetch has it.
 Task<Result<std::optional<std::uint64_t>>> fetch_own(TargetNode& node, BucketId bucket,
                                                      const std::string& name, bool synchronize) {
@@ -373,7 +364,7 @@ Task<Result<std::optional<std::uint64_t>>> fetch_own(TargetNode& node, BucketId 
   if (newest.exists()) {
     const auto current = co_await node.cold->confirm(wanted, *newest.record);
     if (!current && current.error().code == Errc::object_not_found) {
-      if (synchronize) CO_TRY_OK(co_await evict_gone(node, wanted, newest.record->generation));
+      if (synchronize) CO_TRY_OK(co_await delete_version(node, wanted, newest.record->generation));
       co_return std::nullopt;
     }
     if (!current) co_return fail(current.error());
