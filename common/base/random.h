@@ -12,7 +12,7 @@ namespace tarn {
 [[nodiscard]] std::string random_bytes(std::size_t count);
 [[nodiscard]] std::uint64_t random_u64();
 
-/// What identifiers are made of.
+/// The characters of identifiers.
 inline constexpr std::string_view kIdAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 

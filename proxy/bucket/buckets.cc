@@ -190,10 +190,10 @@ Task<Status> encode_bucket(const Services& services, http::Exchange& exchange, a
   co_return done;
 }
 
-/// AIStore's ways to ask whether something exists.
+/// Buckets of a list, by AIStore's query `presence`.
 enum class Presence : std::uint8_t { here, anywhere, outside };
 
-/// Of a query that passed check_presence(). A list without it is of what is here, as AIStore's.
+/// Of a query that passed check_presence(). Without it, a list is of buckets that are here.
 Presence presence_of(const api::Query& query) {
   const auto text = query.get("presence");
   if (text == "5") return Presence::outside;

@@ -168,7 +168,7 @@ Result<Assignment> assign_to_owner(const Services& services, const http::Request
   const Access access = access_of(request.head().method);
   if (api::has_upstream(known.record->name)) TRY_OK(check_write_through(request, *known.record));
   TRY_OK(check_new_path(services, request, *known.state, wanted));
-  // An owner knows what of a cache was read last, and fetches what is missing.
+  // An owner knows the last reads of a cache, and fetches missing objects.
   const bool may_choose =
       request.head().method == http::Method::get && !api::has_upstream(known.record->name);
   const cluster::Node* target =

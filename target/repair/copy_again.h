@@ -14,7 +14,7 @@ namespace tarn::target {
 Task<void> mend_from_others(TargetNode& node, ObjectName name);
 
 /// Takes an object that can be fetched from upstream out of the cluster, if its file here does not
-/// give back what was stored: the next read fetches it. False: it is another object, or is well.
+/// give back the stored bytes: the next read fetches it. False: it is another object, or is well.
 Task<Result<bool>> evict_unreadable(TargetNode& node, ObjectName name);
 
 /// `POST /v1/internal/copies/again?bucket=&object=&map=&bmd=`: gives the caller what is here, by a

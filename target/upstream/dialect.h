@@ -138,7 +138,7 @@ class WritableDialect : public Dialect {
   [[nodiscard]] virtual http::ClientRequest buckets_request(const UpstreamServer& account,
                                                             const std::string& marker,
                                                             std::int64_t now) const = 0;
-  /// The page in the answer to buckets_request(). bad_upstream for what is no list.
+  /// The page in the answer to buckets_request(). bad_upstream for another answer.
   [[nodiscard]] virtual Result<UpstreamBuckets> buckets_in(const UpstreamServer& account,
                                                            std::string_view body) const = 0;
   /// The request of a change, signed.

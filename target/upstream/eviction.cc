@@ -84,7 +84,7 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
   if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
   const auto begun = steady_clock::now();
   CO_TRY(const auto page, co_await drive_.list(source.bucket.id, "", after, kEvictionPage));
-  // Copies of what others own go with theirs.
+  // Copies of others' objects go with theirs.
   const auto shows = names_to_show(node_, node_.view.state(), source.bucket.id);
   for (const auto& [name, record] : page.entries) {
     after = name;

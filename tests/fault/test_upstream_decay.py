@@ -4,6 +4,7 @@ import os
 
 import pytest
 from harness import attribute, client, jobs
+from harness.coded import flip
 from harness.upstreams import WebServer, is_stored, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 
@@ -20,14 +21,6 @@ def web(tmp_path):
 def stored_file(cluster, target):
     (path,) = attribute.data_files(cluster.drives(target))
     return path
-
-
-def flip(path, at):
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte[0] ^ 1]))
 
 
 def cut(path):

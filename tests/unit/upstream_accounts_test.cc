@@ -1,4 +1,4 @@
-// Lists of the buckets of an account upstream: where they are asked for, and what answers mean.
+// Lists of the buckets of an account upstream: the requests, and the meaning of answers.
 
 #include <catch2/catch.hpp>
 
