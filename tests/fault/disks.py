@@ -251,8 +251,16 @@ class LoopDisk:
             self.device = None
 
     def remount(self, *options):
-        self.umount()
-        return self.mount(*options)
+        """Mounted anew, and good after a power cut. A program beside the tests that has mounts of its own, such as tests/bench/run,
+        keeps the file system as it is until it ends: what is mounted then is the same one, cut off still."""
+
+        def is_good():
+            self.umount()
+            self.mount(*options)
+            return not (self.power_cuts and self.is_cut())
+
+        wait_until(is_good, 120, f"{self.mountpoint} is mounted anew", every=0.5)
+        return self
 
     def power_cut(self):
         """From now on every operation fails, and what was not synced is lost, as when the power goes. Below programs that
