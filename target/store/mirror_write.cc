@@ -244,6 +244,7 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
     instead = co_await make_copies(name, *copies.front().file, attribute.record, checksums,
                                    name.copies - copies.size(), tried);
     std::vector<Prepared> more;
+    more.reserve(instead.size());
     for (auto& each : instead)
       more.push_back({&each->drive(), each.get(), publication_on(each->drive(), each->name())});
     static_cast<void>(co_await prepare_all(more));
