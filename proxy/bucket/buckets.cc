@@ -193,16 +193,12 @@ Task<Status> encode_bucket(const Services& services, http::Exchange& exchange, a
 /// Buckets of a list, by AIStore's query `presence`.
 enum class Presence : std::uint8_t { here, anywhere, outside };
 
-/// Of a query that passed check_presence(). Without it, a list is of buckets that are here.
-Presence presence_of(const api::Query& query) {
+/// Without it, buckets that are here.
+Result<Presence> parse_presence(const api::Query& query) {
   const auto text = query.get("presence");
   if (text == "5") return Presence::outside;
-  return text == "0" || text == "1" ? Presence::anywhere : Presence::here;
-}
-
-Status check_presence(const api::Query& query) {
-  const auto text = query.get("presence");
-  if (text.empty() || (text.size() == 1 && text[0] >= '0' && text[0] <= '5')) return {};
+  if (text == "0" || text == "1") return Presence::anywhere;
+  if (text.empty() || text == "2" || text == "3" || text == "4") return Presence::here;
   return fail(Errc::invalid_argument, "presence={} is none of 0 to 5", text);
 }
 
@@ -220,7 +216,7 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
   }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(const api::Bucket wanted, api::bucket_from("", request.query()));
-  CO_TRY_OK(check_presence(request.query()));
+  CO_TRY(const Presence presence, parse_presence(request.query()));
   const bool any_provider = request.query().get("provider").empty();
   const bool any_namespace = request.query().get("namespace").empty();
 
@@ -229,7 +225,6 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
            (any_namespace || (name.ns_uuid == wanted.ns_uuid && name.ns_name == wanted.ns_name));
   };
   std::set<api::Bucket> found;
-  const Presence presence = presence_of(request.query());
   if (presence != Presence::here && (any_provider || api::is_found_by_name(wanted))) {
     CO_TRY(const auto there,
            co_await list_account_buckets(services, any_provider ? "" : wanted.provider));
@@ -325,7 +320,7 @@ Task<Status> head_bucket(const Services& services, http::Request& request, std::
 Task<Status> head_below(const Services& services, http::Request& request, std::string bucket,
                         std::string prefix) {
   CO_TRY(const api::Bucket name, bucket_of(request, bucket));
-  CO_TRY_OK(check_presence(request.query()));
+  CO_TRY_OK(parse_presence(request.query()));
   CO_TRY(const bool stays_unknown, request.query().flag("dont_add_remote_bck_md"));
   const bool is_asked_here = request.query().get("presence") == "2";
   auto finding = stays_unknown || is_asked_here ? find_bucket(services, name)

@@ -5,7 +5,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/mirror_props.h"
-#include "common/api/upstream_props.h"
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
@@ -364,10 +363,8 @@ Task<void> DriveScrub::have_repaired(const cluster::BucketRecord& bucket, const 
     co_await mend_from_others(node_, name);
     co_return;
   }
-  if (api::has_upstream(bucket.name)) {
-    const auto evicted = co_await evict_unreadable(node_, name);
-    if (evicted && *evicted) co_return;
-  }
+  const auto evicted = co_await evict_unreadable(node_, name);
+  if (evicted && *evicted) co_return;
   scrub_log().error("no other copy of it object={}", entry.key.name);
 }
 

@@ -119,6 +119,10 @@ Result<const WritableDialect*> writable_dialect_of(const UpstreamServer& server)
   return fail(Errc::unsupported, "{} is a web server, which takes no writes", server.display());
 }
 
+std::string service_path(const UpstreamServer& server) {
+  return server.url.path.empty() ? "/" : server.url.path;
+}
+
 std::string upstream_path(const UpstreamServer& server, std::string_view object) {
   std::string out = server.url.path + "/";
   append_percent_encoded(out, object, "/");

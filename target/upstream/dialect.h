@@ -55,8 +55,7 @@ struct UpstreamListOrder {
 /// A page of the buckets of an account.
 struct UpstreamBuckets {
   std::vector<std::string> names;
-  std::string
-      marker;  ///< the server's own word for where the next page begins; empty: the last one
+  std::string marker;  ///< where the next page begins, in the server's words; empty: the last one
 };
 
 /// A request that changes an object.
@@ -190,6 +189,8 @@ class WritableDialect : public Dialect {
 
 // Parts of all dialects.
 
+/// The path of the server's URL, "/" without one.
+[[nodiscard]] std::string service_path(const UpstreamServer& server);
 /// "/base/name": `object` below the path of the server's URL, percent-encoded.
 [[nodiscard]] std::string upstream_path(const UpstreamServer& server, std::string_view object);
 /// Size, version, type and custom metadata in an answer: all of object_in() but checksums.

@@ -174,8 +174,8 @@ http::ClientRequest AzureDialect::buckets_request(const UpstreamServer& account,
                                                   std::int64_t now) const {
   Pairs query{{"comp", "list"}};
   if (!marker.empty()) query.emplace_back("marker", marker);
-  const std::string path = account.url.path.empty() ? "/" : account.url.path;
-  return azure_request(account, http::Method::get, path, std::move(query), {}, 0, now);
+  return azure_request(account, http::Method::get, service_path(account), std::move(query), {}, 0,
+                       now);
 }
 
 Result<UpstreamBuckets> AzureDialect::buckets_in(const UpstreamServer& account,

@@ -50,8 +50,7 @@ http::ClientRequest GcsDialect::bucket_request(const UpstreamServer& server,
 http::ClientRequest GcsDialect::buckets_request(const UpstreamServer& account,
                                                 const std::string& /*marker*/,
                                                 std::int64_t now) const {
-  const std::string path = account.url.path.empty() ? "/" : account.url.path;
-  return s3_request(account, http::Method::get, path, {}, {}, now);
+  return s3_request(account, http::Method::get, service_path(account), {}, {}, now);
 }
 
 Result<UpstreamObject> GcsDialect::object_in(const UpstreamServer& server,

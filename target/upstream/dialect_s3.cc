@@ -32,10 +32,6 @@ std::pair<std::string, std::string> s3_error_in(std::string_view body) {
   return {error.child_value("Code"), error.child_value("Message")};
 }
 
-std::string bucket_path(const UpstreamServer& server) {
-  return server.url.path.empty() ? "/" : server.url.path;
-}
-
 }  // namespace
 
 http::ClientRequest s3_request(const UpstreamServer& server, http::Method method,
@@ -76,7 +72,7 @@ http::ClientRequest S3Dialect::object_request(const UpstreamServer& server, http
 
 http::ClientRequest S3Dialect::bucket_request(const UpstreamServer& server,
                                               std::int64_t now) const {
-  return s3_request(server, http::Method::head, bucket_path(server), {}, {}, now);
+  return s3_request(server, http::Method::head, service_path(server), {}, {}, now);
 }
 
 Result<http::ClientRequest> S3Dialect::list_request(const UpstreamServer& server,
@@ -92,7 +88,7 @@ Result<http::ClientRequest> S3Dialect::list_request(const UpstreamServer& server
     query.emplace_back("start-after", order.after);
   if (order.by_directory) query.emplace_back("delimiter", "/");
   if (!order.marker.empty()) query.emplace_back("continuation-token", order.marker);
-  return s3_request(server, http::Method::get, bucket_path(server), std::move(query), {}, now);
+  return s3_request(server, http::Method::get, service_path(server), std::move(query), {}, now);
 }
 
 Result<UpstreamObject> S3Dialect::object_in(const UpstreamServer& server,
@@ -157,7 +153,7 @@ http::ClientRequest S3Dialect::buckets_request(const UpstreamServer& account,
   // Without a number AWS refuses accounts that may have more than 10,000.
   RequestToSign::Pairs query{{"max-buckets", kBucketsOfPage}};
   if (!marker.empty()) query.emplace_back("continuation-token", marker);
-  return s3_request(account, http::Method::get, bucket_path(account), std::move(query), {}, now);
+  return s3_request(account, http::Method::get, service_path(account), std::move(query), {}, now);
 }
 
 Result<UpstreamBuckets> S3Dialect::buckets_in(const UpstreamServer& account,
