@@ -84,12 +84,15 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
   if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
   const auto begun = steady_clock::now();
   CO_TRY(const auto page, co_await drive_.list(source.bucket.id, "", after, kEvictionPage));
-  // Copies of others' objects go with theirs.
-  const auto shows = names_to_show(node_, node_.view.state(), source.bucket.id);
+  // Copies of others' objects go with theirs, as copies of ours go there: each owner has its share.
+  const auto state = node_.view.state();
+  const auto shows = names_to_show(node_, state, source.bucket.id);
+  const cluster::Pieces pieces = source.bucket.pieces();
+  const std::uint64_t copies = pieces.many() ? pieces.at(state->map.version) : 1;
   for (const auto& [name, record] : page.entries) {
     after = name;
     if (record.kind != io::ObjectRecord::Kind::object || (shows && !shows(name))) continue;
-    Pick pick{name, record.generation, last_access(source, name), bytes_on_drive(record)};
+    Pick pick{name, record.generation, last_access(source, name), bytes_on_drive(record) * copies};
     EvictionCandidate candidate;
     candidate.age =
         static_cast<std::uint32_t>(std::max<std::int64_t>(now_ - std::int64_t{pick.last}, 0));
