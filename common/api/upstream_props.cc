@@ -142,11 +142,6 @@ Status check_upstream(const Bucket& bucket, const BucketProps& props) {
                 bucket.display(), own->server);
   if (!upstream.url.empty()) TRY_OK(check_url(own->server, upstream.url));
   TRY_OK(check_region(own->region, upstream.region));
-  if (props.others.contains("ec.enabled"))
-    return fail(Errc::invalid_argument,
-                "bucket property 'ec.enabled' cannot be true for {}: what a drive loses is fetched "
-                "again from upstream, or with 'mirror.enabled' it has another copy",
-                bucket.display());
   return {};
 }
 

@@ -63,8 +63,8 @@ enum class Freshness : std::uint8_t {
 [[nodiscard]] std::chrono::milliseconds validate_interval(const BucketProps& props);
 
 /// invalid_argument, naming the property, when a bucket of this name cannot have these: a web
-/// server without URL, an upstream without a provider that has one, slices of objects that can
-/// be fetched again. unsupported for providers of later work.
+/// server without URL, an upstream without a provider that has one. unsupported for providers of
+/// later work.
 [[nodiscard]] Status check_upstream(const Bucket& bucket, const BucketProps& props);
 /// invalid_argument when a change would have objects of two servers in one bucket.
 [[nodiscard]] Status check_other_upstream(const Bucket& bucket, const BucketProps& before,

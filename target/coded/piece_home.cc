@@ -7,9 +7,9 @@
 
 #include "common/base/event.h"
 #include "common/base/fail_point.h"
+#include "common/base/gather.h"
 #include "common/obs/log.h"
 #include "target/coded/piece_calls.h"
-#include "target/drive/space_rules.h"
 #include "target/node/bad_pieces.h"
 #include "target/node/unless_hung.h"
 
@@ -17,6 +17,9 @@ namespace tarn::target {
 namespace {
 
 constexpr std::chrono::seconds kPieceHomeLookEvery{5};
+constexpr std::size_t kDropsSideBySide = 4;
+/// A piece waits so long for room, and its writer with it.
+constexpr std::chrono::seconds kPieceRoomPatience{3};
 
 std::set<std::string> drives_away(const ObjectStore& store) {
   std::set<std::string> out;
@@ -61,18 +64,42 @@ Status check_stays(const TargetNode& node) {
   return fail(Errc::unavailable, "this target is put aside or leaves: it takes no pieces");
 }
 
-/// Whether a drive in service is fuller than its high watermark.
-bool short_of_space(const TargetNode& node) {
-  const SpaceLimits limits = node.store.space_limits();
-  const auto drives = node.store.drives();
-  return std::any_of(drives.begin(), drives.end(), [&](const auto& drive) {
-    return drive->in_service() && !has_room(drive->space(), limits, 0, limits.high_watermark);
-  });
-}
-
 Task<Result<Drive::Sealed>> seal_written(TargetNode& node, WrittenPiece written,
                                          Drive::SealOrder order) {
   co_return co_await node.store.pieces().seal(*written.piece, std::move(order));
+}
+
+/// A place for a piece, after an eviction where no drive has room.
+Task<Result<std::unique_ptr<NewPiece>>> create_with_room(TargetNode& node, ObjectName name,
+                                                         const PieceKey& key,
+                                                         const PiecesHere::Wish& wish) {
+  auto piece = co_await node.store.pieces().create(name, key, wish);
+  if (piece || piece.error().code != Errc::no_space || node.room == nullptr) co_return piece;
+  const auto until = std::chrono::steady_clock::now() + kPieceRoomPatience;
+  const bool made = co_await node.room->make_room(name, wish.bytes.value_or(0), until);
+  if (!made) co_return piece;
+  co_return co_await node.store.pieces().create(std::move(name), key, wish);
+}
+
+/// One of some that drop the same pieces: they share the syncs of an index.
+Task<void> drop_next(TargetNode& node, const std::vector<PieceDrop>& drops, std::size_t& next) {
+  while (next < drops.size()) {
+    const PieceDrop& drop = drops[next++];
+    const auto dropped = co_await node.store.pieces().drop(drop.key, drop.up_to);
+    // It is asked about again when the drive is.
+    if (!dropped)
+      obs::log("target").warn("piece not dropped object={} piece={} err={}", drop.key.name,
+                              drop.key.index, dropped.error().message);
+  }
+}
+
+Task<void> drop_due(TargetNode& node, BootTime until) {
+  const auto due = node.piece_drops.take_due(until);
+  std::size_t next = 0;
+  std::vector<Task<void>> workers;
+  for (std::size_t i = 0; i < std::min(kDropsSideBySide, due.size()); ++i)
+    workers.push_back(drop_next(node, due, next));
+  co_await gather(std::move(workers));
 }
 
 }  // namespace
@@ -82,7 +109,7 @@ Task<Result<std::unique_ptr<NewPiece>>> begin_piece(TargetNode& node, const Piec
   const PiecesHere::Wish wish{.rank = write.rank, .bytes = write.bytes};
   CO_TRY_OK(check_stays(node));
   CO_TRY(auto piece,
-         co_await node.store.pieces().create(name_in(bucket, write.key.name), write.key, wish));
+         co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wish));
   // Who looked whether there are any since it leaves has seen this one, or this sees that.
   CO_TRY_OK(check_stays(node));
   co_return piece;
@@ -124,6 +151,10 @@ Task<Status> seal_piece(TargetNode& node, PieceSeal seal) {
 
 void drop_piece_later(TargetNode& node, PieceDrop drop) {
   node.piece_drops.add(std::move(drop), node.clock.boot_time());
+}
+
+Task<void> drop_pieces_now(TargetNode& node) {
+  co_await drop_due(node, node.clock.boot_time() + PieceDrops::kDelay);
 }
 
 Task<PieceSeen> state_here(TargetNode& node, PieceKey key) {
@@ -187,16 +218,10 @@ Task<void> look_after_pieces(TargetNode& node) {
     const BootTime now = node.clock.boot_time();
     const std::size_t given_up = node.open_pieces.drop_older(now - OpenPieces::kKept);
     if (given_up > 0) obs::log("target").info("pieces never sealed removed count={}", given_up);
-    // Who still reads by an older record begins anew then; a full drive cannot wait for them.
-    const bool at_once = short_of_space(node) || !SAFETY("safety.drop_later");
-    const BootTime due = at_once ? now + PieceDrops::kDelay : now;
-    for (PieceDrop& drop : node.piece_drops.take_due(due)) {
-      const auto dropped = co_await node.store.pieces().drop(drop.key, drop.up_to);
-      // It is asked about again when the drive is.
-      if (!dropped)
-        obs::log("target").warn("piece not dropped object={} piece={} err={}", drop.key.name,
-                                drop.key.index, dropped.error().message);
-    }
+    if (SAFETY("safety.drop_later"))
+      co_await drop_due(node, now);
+    else
+      co_await drop_pieces_now(node);
   }
 }
 

@@ -24,7 +24,7 @@ Status keep_piece(TargetNode& node, PieceToken token, WrittenPiece written);
 /// order says), bucket_not_found, unavailable as begin_piece(); then, and after any other, what was
 /// written is gone.
 Task<Status> seal_piece(TargetNode& node, PieceSeal seal);
-/// Nobody needs the piece up to this generation: it goes a while later (PieceDrops).
+/// The piece is not needed up to this generation: it goes a while later (PieceDrops).
 void drop_piece_later(TargetNode& node, PieceDrop drop);
 
 /// What a reader met of a piece here: one that is not what was stored, or cannot be read, counts as
@@ -38,7 +38,11 @@ Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey>
 /// needed. A leaver that has none will have none (begin_piece()).
 Task<Result<bool>> is_needed_for_pieces(TargetNode& node);
 
-/// Removes what was never sealed and what nobody needs; runs until it is cancelled.
+/// Removes at once what drop_piece_later() was told, for room on a drive: a reader by an older
+/// record begins anew.
+Task<void> drop_pieces_now(TargetNode& node);
+
+/// Removes what was never sealed and what is not needed; runs until it is cancelled.
 Task<void> look_after_pieces(TargetNode& node);
 
 }  // namespace tarn::target

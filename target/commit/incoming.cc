@@ -120,30 +120,42 @@ NewBytes new_bytes(WorkFile& file, const Digests& digests) {
   return {file, digests.size(), digests.xxh64(), digests.blocks()};
 }
 
+NewBytes Sliced::instead_of(NewBytes whole) const {
+  if (coded == nullptr) return whole;
+  NewBytes out{*empty, coded->size(), coded->xxh64()};
+  out.coded = coded.get();
+  out.modified_ns = whole.modified_ns;
+  return out;
+}
+
+Task<Result<Sliced>> slice_file(TargetNode& node, const ObjectRequest& wanted,
+                                const NewBytes& bytes) {
+  Sliced out;
+  const auto coding = api::coding_of(wanted.bucket.props);
+  const bool is_wanted = coding && bytes.coded == nullptr && bytes.kept == nullptr;
+  if (!is_wanted || !coding->is_coded(bytes.size)) co_return out;
+  CO_TRY(out.coded, co_await encode_file(node, wanted, bytes.file, bytes.size, bytes.xxh64));
+  CO_TRY(out.empty, co_await create_here(node, wanted.name, 0));
+  co_return out;
+}
+
 Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest& wanted,
                                            const OwnedNames::Write& write, NewBytes bytes,
                                            api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
-  const auto coding = api::coding_of(wanted.bucket.props);
-  if (coding && bytes.coded == nullptr && bytes.kept == nullptr && coding->is_coded(bytes.size)) {
-    // What came without saying how long it is, or in parts.
-    CO_TRY(const auto coded,
-           co_await encode_file(node, wanted, bytes.file, bytes.size, bytes.xxh64));
-    CO_TRY(const auto empty, co_await create_here(node, wanted.name, 0));
-    NewBytes slices{*empty, coded->size(), coded->xxh64()};
-    slices.coded = coded.get();
-    CO_TRY(auto record, co_await commit_file(node, wanted, write, std::move(slices),
-                                             std::move(custom), conditions));
-    if (empty->degraded()) bytes.file.set_degraded();
-    co_return record;
-  }
+  // What came without saying how long it is, or in parts.
+  CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
   // What others hold unsettled is given to this node as well.
   if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
-  co_return co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom),
-                                   conditions);
+  WorkFile& file = bytes.file;
+  CO_TRY(auto record,
+         co_await commit_locked(node, wanted, write, sliced.instead_of(std::move(bytes)),
+                                std::move(custom), conditions));
+  if (sliced.empty != nullptr && sliced.empty->degraded()) file.set_degraded();
+  co_return record;
 }
 
 namespace {
@@ -215,7 +227,8 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     co_return fail(Errc::bucket_not_found, "bucket \"{}\" does not exist",
                    wanted.bucket.name.display());
   if (bucket->ending) co_return fail(cluster::being_destroyed(bucket->name));
-  if (api::has_upstream(bucket->name) && !comes_from_upstream(custom))
+  const auto& kept = bytes.same_as == nullptr ? custom : bytes.same_as->custom;
+  if (api::has_upstream(bucket->name) && !comes_from_upstream(kept))
     co_return fail(Errc::unsupported, "{} has an upstream, which must have each object first",
                    wanted.bucket.name.display());
   const auto map_version = write.commit();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 
@@ -48,6 +49,18 @@ struct NewBytes {
   std::optional<std::int64_t> modified_ns = std::nullopt;
 };
 [[nodiscard]] NewBytes new_bytes(WorkFile& file, const Digests& digests);
+
+/// The slices of a version that came as a file.
+struct Sliced {
+  std::shared_ptr<CodedWrite> coded;  ///< null: it is kept as it came
+  std::unique_ptr<WorkFile> empty;    ///< the file of its record
+  /// What is to be committed in the place of `whole`.
+  [[nodiscard]] NewBytes instead_of(NewBytes whole) const;
+};
+/// Cuts what is in a work file into slices, if the bucket of `wanted` is to have such an object in
+/// slices. Not under the name's lock. Errors of encode_file().
+Task<Result<Sliced>> slice_file(TargetNode& node, const ObjectRequest& wanted,
+                                const NewBytes& bytes);
 
 /// Commits a complete file as the new version of `wanted`, durably, under the name's lock (which it
 /// takes). `conditions`: the request whose If-Match and If-None-Match must hold, or null.

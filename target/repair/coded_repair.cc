@@ -5,12 +5,14 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/cluster/place/slice_plan.h"
 #include "common/obs/log.h"
 #include "target/coded/former_slices.h"
 #include "target/coded/piece_calls.h"
+#include "target/coded/put_tombstone.h"
 #include "target/commit/recode.h"
 #include "target/drive/piece_ids.h"
 #include "target/node/move_pace.h"
@@ -268,6 +270,13 @@ Repair repair_of(const TargetNode& node, const CodedObject& object) {
       [&](const std::string& id) { return id == node.id || state->live.contains(id); });
 }
 
+bool is_to_be_fetched(const TargetNode& node, const ObjectName& name, const Repair& repair) {
+  if (!repair.lost) return false;
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(name.bucket);
+  return bucket != nullptr && api::has_upstream(bucket->name);
+}
+
 WaitReasons waits_of(const CodedObject& object, const Repair& repair) {
   using Why = WaitReason::Why;
   WaitReasons out;
@@ -325,6 +334,16 @@ Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* m
   co_return done;
 }
 
+/// Takes an object of which too few slices are left out of the cluster: the next read fetches it.
+Task<bool> evict_lost(TargetNode& node, ObjectName name, Generation version) {
+  const auto wanted = request_of(node, name);
+  const Status done =
+      wanted ? co_await delete_version(node, *wanted, version) : Status(fail(wanted.error()));
+  obs::log("repair").warn("object has too few slices, upstream has it object={} err={}",
+                          name.object, done ? "" : done.error().message);
+  co_return done.has_value();
+}
+
 }  // namespace
 
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
@@ -340,6 +359,8 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
   std::vector<CodedObject> one{{name, std::move(found->front().record)}};
   co_await ask_homes(node, one);
   Repair repair = repair_of(node, one.front());
+  if (is_to_be_fetched(node, name, repair))
+    co_return co_await evict_lost(node, std::move(name), one.front().record.generation);
   if (repair.empty()) {
     if (making != nullptr) making->note(waits_of(one.front(), repair));
     co_return repair.missing == 0;

@@ -49,7 +49,7 @@ void note(const TargetNode& node, const std::vector<CodedObject>& objects, KeepC
       ++found.incomplete;
       found.waits[object.name.bucket].add(waits);
     }
-    if (repair.empty()) continue;
+    if (repair.empty() && !is_to_be_fetched(node, object.name, repair)) continue;
     found.queue.add(danger_of(repair),
                     {object.name, repair.missing, bytes_of(object.record, repair)});
   }

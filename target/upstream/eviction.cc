@@ -13,6 +13,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "target/coded/piece_home.h"
 #include "target/coded/put_tombstone.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
@@ -27,8 +28,16 @@ constexpr std::size_t kEvictionBatch = 16;   // objects between two looks at the
 constexpr std::uint64_t kEvictionFailuresMax = 20;
 constexpr std::uint64_t kFileBlock = 4096;
 
-std::uint64_t bytes_on_drive(const io::ObjectRecord& record) {
-  return (record.file_bytes() / kFileBlock + 1) * kFileBlock;
+std::uint64_t on_drive(std::uint64_t bytes) { return (bytes / kFileBlock + 1) * kFileBlock; }
+
+/// Bytes that go from all drives with an object, of which each owner of copies has so many.
+std::uint64_t bytes_of(const io::ObjectRecord& record, std::uint64_t copies) {
+  if (!record.coding) return on_drive(record.file_bytes()) * copies;
+  const io::Coding& coding = *record.coding;
+  const std::uint64_t slices = std::uint64_t{coding.k} + coding.m;
+  const std::uint64_t whole =
+      coding.layout == io::Coding::Layout::whole ? on_drive(record.size) : 0;
+  return on_drive(record.size / std::max<std::uint64_t>(coding.k, 1)) * slices + whole;
 }
 
 /// Deletes of several names share the syncs of an index. More would be felt by readers.
@@ -92,7 +101,7 @@ Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
   for (const auto& [name, record] : page.entries) {
     after = name;
     if (record.kind != io::ObjectRecord::Kind::object || (shows && !shows(name))) continue;
-    Pick pick{name, record.generation, last_access(source, name), bytes_on_drive(record) * copies};
+    Pick pick{name, record.generation, last_access(source, name), bytes_of(record, copies)};
     EvictionCandidate candidate;
     candidate.age =
         static_cast<std::uint32_t>(std::max<std::int64_t>(now_ - std::int64_t{pick.last}, 0));
@@ -156,6 +165,7 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Pick>& 
       workers.push_back(work(source, batch, next));
     const auto ends = co_await gather(std::move(workers));
     for (const Status& end : ends) CO_TRY_OK(end);
+    co_await drop_pieces_now(node_);  // slices of what went
     CO_TRY(const io::Space now, co_await drive_.measure_space());
     static_cast<void>(now);  // Drive::space() has it from here on
     order_.on_evicted(0);

@@ -107,6 +107,7 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
                               api::CustomMetadata custom, Noted noted) {
   if (noted.is_being_written && SAFETY("safety.fill_mark"))
     co_return fail(Errc::conflict, "{} is being written upstream", wanted.display());
+  CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   CO_TRY_OK(co_await settle_copies(node, wanted.name));  // without the lock, which that needs
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
@@ -116,7 +117,8 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
   if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
   CO_FAIL_POINT("fill.before_commit");
   CO_TRY(const io::ObjectRecord record,
-         co_await commit_locked(node, wanted, write, std::move(bytes), std::move(custom), nullptr));
+         co_await commit_locked(node, wanted, write, sliced.instead_of(std::move(bytes)),
+                                std::move(custom), nullptr));
   co_return record.generation;
 }
 

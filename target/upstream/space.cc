@@ -8,6 +8,7 @@
 
 #include "common/base/event.h"
 #include "common/obs/log.h"
+#include "target/coded/piece_home.h"
 #include "target/drive/space_rules.h"
 #include "target/replica/away_drive.h"
 
@@ -129,8 +130,10 @@ Task<void> SpaceKeeper::look(Drive& drive, DriveSpace& space) {
   };
   if (space.has_demands()) co_await answer_demands(drive, space);
   const SpaceLimits limits = node_.store.space_limits();
-  const io::Space now = drive.space();
+  if (space.has_demands() || !has_room(drive.space(), limits, 0, limits.high_watermark))
+    co_await drop_pieces_first(drive, space);
   bool is_demand = space.has_demands();
+  const io::Space now = drive.space();
   EvictionGoal goal;
   if (is_demand && may_try(space.by_demand)) {
     const double spread = std::max(limits.high_watermark - limits.low_watermark, 0.0) / 100;
@@ -166,6 +169,13 @@ Task<void> SpaceKeeper::look(Drive& drive, DriveSpace& space) {
       std::max<BootTime>(kFruitlessRestFactor * took, BootTime(kFruitlessRestMin));
   (is_demand ? space.by_demand : space.by_watermark) = {node_.clock.boot_time() + pause,
                                                         state->bmd.version, state->config.version};
+}
+
+/// What is not needed goes before what is; that of all drives, so that each of them waits for it.
+Task<void> SpaceKeeper::drop_pieces_first(Drive& drive, DriveSpace& space) {
+  const auto turn = co_await turns_.acquire("pieces that are not needed");
+  co_await drop_pieces_now(node_);
+  co_await answer_demands(drive, space);
 }
 
 /// Says yes to those that have room by now.

@@ -58,12 +58,13 @@ class SpaceKeeper final : public RoomMaker {
   Task<bool> make_room_on(Drive& drive, std::uint64_t bytes,
                           std::chrono::steady_clock::time_point until);
   Task<void> look(Drive& drive, DriveSpace& space);
+  Task<void> drop_pieces_first(Drive& drive, DriveSpace& space);
   Task<void> answer_demands(Drive& drive, DriveSpace& space);
   Task<Status> run(Drive& drive, EvictionOrder order, std::uint64_t& objects);
 
   TargetNode& node_;
   Counts counts_;
-  NameLocks turns_;   // by the id of a drive: who evicts from it
+  NameLocks turns_;   // by the id of a drive: who evicts from it; or for drops of pieces
   std::mutex mutex_;  // guards the next
   std::map<std::string, std::shared_ptr<DriveSpace>> drives_;  // by id
 };

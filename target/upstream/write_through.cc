@@ -186,12 +186,14 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
                                 NewBytes bytes, api::CustomMetadata custom, Mark mark) {
   if (!mark.is_alone)
     co_return fail(Errc::conflict, "another write of it may be under way upstream");
+  CO_TRY(const Sliced sliced, co_await slice_file(node_, wanted, bytes));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
   const Generation seen = newest.record ? newest.record->generation : Generation();
   if (seen != mark.generation) co_return fail(Errc::conflict, "it has changed meanwhile");
-  CO_TRY(const io::ObjectRecord kept, co_await commit_locked(node_, wanted, write, std::move(bytes),
-                                                             std::move(custom), nullptr));
+  CO_TRY(const io::ObjectRecord kept,
+         co_await commit_locked(node_, wanted, write, sliced.instead_of(std::move(bytes)),
+                                std::move(custom), nullptr));
   co_await tell_homes(node_, wanted.name, kept.generation);
   co_return Status();
 }

@@ -403,7 +403,6 @@ def test_bad_orders_say_what_is_wrong(upstream_cluster, web, s3, flawed):
     refused(404, cluster.get("ht://web", "a"), "tarn bucket create ht://web")
     refused(400, cluster.bucket_action("POST", "ht://web", "create-bck", {}), "extra.http.url")
     refused(400, make_bucket(cluster, "ht://web", "ftp://x/"), "extra.http.url", "ftp://x/")
-    refused(400, make_bucket(cluster, "ht://web", web.url, {"ec": {"enabled": True}}), "ec.enabled")
     refused(403, make_bucket(cluster, "ht://web", flawed.url), "upstream.endpoints", flawed.url)
     refused(403, make_bucket(cluster, "s3://data", "http://169.254.169.254"), "upstream.endpoints")
     refused(400, make_bucket(cluster, "s3://data", s3.url, {"extra": {"aws": {"endpoint": s3.url, "cloud_region": "x/../y"}}}),

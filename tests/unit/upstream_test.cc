@@ -350,7 +350,8 @@ TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]
   CHECK(says(s3_bucket(), url).find("extra.http.url") != std::string::npos);
   CHECK(says({}, R"({"extra":{"aws":{"profile":"p"}}})").find("extra.aws.profile") !=
         std::string::npos);
-  CHECK(says(s3_bucket(), R"({"ec":{"enabled":true}})").find("ec.enabled") != std::string::npos);
+  CHECK(says(s3_bucket(), R"({"ec":{"enabled":true}})").empty());
+  CHECK(says(s3_bucket(), R"({"mirror":{"enabled":true,"copies":2}})").empty());
   CHECK(says({}, R"({"versioning":{"synchronize":true}})").find("nothing upstream") !=
         std::string::npos);
   CHECK_FALSE(says({"oci", "", "", "b"}, "{}").empty());
