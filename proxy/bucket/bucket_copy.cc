@@ -52,18 +52,21 @@ Result<api::Bucket> destination_of(const http::Request& request) {
   return to;
 }
 
-/// A copy of a bucket with an upstream is one of all names that upstream has.
-Task<Status> copy_from_upstream(const Services& services, http::Request& request,
-                                const api::Bucket& from, const api::Bucket& to, const json& value,
-                                const std::string& prefix) {
+/// A copy of a bucket by its names: of one with an upstream it is one of all that upstream has.
+Task<Status> copy_by_names(const Services& services, http::Request& request,
+                           const api::Bucket& from, const api::Bucket& to, const json& value,
+                           const api::BucketCopy& what) {
+  const bool deletes = what.synchronize && !what.dry_run;
   Action all;
   all.action = api::kCopyObjects;
   all.value = json::object();
   for (const auto& [key, each] : value.items())  // its other keys are those of a copy-listrange
-    if (!iequals(key, "prefix")) all.value[key] = each;
-  all.value["template"] = prefix;
+    if (!iequals(key, "prefix") && !iequals(key, "synchronize") && !iequals(key, "latest-ver"))
+      all.value[key] = each;
+  all.value["template"] = what.prefix;
+  all.value["latest-ver"] = what.latest || (deletes && api::has_upstream(from));
   all.value["tobck"] = to;
-  co_return co_await act_on_objects(services, request, from, std::move(all));
+  co_return co_await act_on_objects(services, request, from, std::move(all), deletes);
 }
 
 /// What says which target holds an object, for as long as targets only go down and come back.
@@ -166,13 +169,15 @@ Task<Status> copy_bucket(const Services& services, http::Request& request, api::
   CO_TRY(const api::Bucket to, destination_of(request));
   CO_TRY(const api::BucketCopy what, api::parse_bucket_copy(action.value));
   CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, from));
-  if (what.synchronize && (api::has_upstream(from) || api::has_upstream(to)))
-    co_return fail(Errc::unsupported,
-                   "copy-bck: \"synchronize\" of buckets with an upstream belongs to later work");
   // presence=2: what the cluster has of it, and nothing is fetched.
   const bool is_all = request.query().get("presence") != "2";
-  if (api::has_upstream(from) && from != to && is_all)
-    co_return co_await copy_from_upstream(services, request, from, to, action.value, what.prefix);
+  if (what.synchronize && api::has_upstream(from) && !is_all)
+    co_return fail(Errc::invalid_argument,
+                   "copy-bck: \"synchronize\" goes by all that upstream has: leave presence=2 out");
+  const bool is_by_names =
+      (api::has_upstream(from) && is_all) || (what.synchronize && api::has_upstream(to));
+  if (is_by_names && from != to)
+    co_return co_await copy_by_names(services, request, from, to, action.value, what);
   if (from == to && !what.dry_run)
     co_return fail(Errc::invalid_argument, "cannot copy bucket \"{}\" onto itself", from.display());
   CO_TRY(const KnownBucket goal, co_await find_or_make_goal(services, to, *source.record));

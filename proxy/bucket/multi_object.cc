@@ -46,7 +46,7 @@ bool is_multi_object(const std::string& action) {
 }
 
 Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
-                            Action action) {
+                            Action action, bool synchronize) {
   const bool removes = action.action == api::kDeleteObjects || action.action == api::kEvictObjects;
   if (removes != (request.head().method == http::Method::del))
     co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
@@ -83,7 +83,7 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     to = goal.record->id;
   }
   CO_TRY(Job job, multi_object_new_job(action, bucket, what, *services.view.state()));
-  job.order = order_of_objects(action.value, source.record->id, to);
+  job.order = order_of_objects(action.value, source.record->id, to, synchronize);
   CO_TRY(const std::string id, co_await services.jobs.start(std::move(job)));
   obs::log("proxy").info("{} begun req={} job={} bucket={} {}", action.action,
                          request.exchange.request_id(), id, bucket.display(), what.about);

@@ -1,6 +1,7 @@
 #include "proxy/jobs/name_source.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "proxy/list/list.h"
 
@@ -28,6 +29,22 @@ std::vector<std::string> NameSource::next_of(std::uint64_t count, std::size_t li
   return out;
 }
 
+/// Both come in the order of lists.
+Task<Status> NameSource::drop_others(std::vector<std::string>& names) {
+  while (!others_->listed_ && (other_names_.empty() || other_names_.back() < names.back())) {
+    CO_TRY(auto more, co_await others_->next(ListRequest::kLimitMax));
+    other_names_.insert(other_names_.end(), std::make_move_iterator(more.begin()),
+                        std::make_move_iterator(more.end()));
+  }
+  std::vector<std::string> left;
+  std::set_difference(names.begin(), names.end(), other_names_.begin(), other_names_.end(),
+                      std::back_inserter(left));
+  const auto behind = std::upper_bound(other_names_.begin(), other_names_.end(), names.back());
+  other_names_.erase(other_names_.begin(), behind);
+  names = std::move(left);
+  co_return Status();
+}
+
 /// From the next page of the bucket that has some.
 Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) {
   std::vector<std::string> out;
@@ -47,6 +64,7 @@ Task<Result<std::vector<std::string>>> NameSource::next_page(std::size_t limit) 
     for (const auto& entry : page.entries)  // a name that ends in '/' is a directory
       if (!entry.name.ends_with('/') && what_.pattern->matches(entry.name))
         out.emplace_back(entry.name);
+    if (others_ && !out.empty()) CO_TRY_OK(co_await drop_others(out));
     listed_ = !page.more || page.entries.empty();
     if (!page.entries.empty()) after_ = page.entries.back().name;
   }

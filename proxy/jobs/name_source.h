@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,16 @@ class NameSource {
   NameSource(const Services& services, BucketId bucket, const api::MultiObject& what, Names names)
       : services_(services), bucket_(bucket), what_(what), names_(names) {}
 
+  /// Leaves out what `other` gives; both must be of the same prefix.
+  void leave_out(NameSource other) { others_ = std::make_unique<NameSource>(std::move(other)); }
+
   /// Some more names, at most `limit`; none when there are no more. Behind an error it may be asked
   /// again, for the same names. Errors: as list_entries(); bucket_not_found when the bucket is
   /// gone.
   Task<Result<std::vector<std::string>>> next(std::size_t limit);
 
  private:
+  Task<Status> drop_others(std::vector<std::string>& names);
   [[nodiscard]] std::vector<std::string> next_of(std::uint64_t count, std::size_t limit);
   Task<Result<std::vector<std::string>>> next_page(std::size_t limit);
 
@@ -39,6 +44,9 @@ class NameSource {
   std::uint64_t next_ = 0;  // of a list or of a template's names
   std::string after_;       // the last name of the pages so far
   bool listed_ = false;     // there are no more pages
+
+  std::unique_ptr<NameSource> others_;
+  std::vector<std::string> other_names_;  // the last ones of `others_`
 };
 
 }  // namespace tarn::proxy

@@ -36,8 +36,11 @@ struct ObjectJob {
   BucketId bucket{};
   BucketId to{};  ///< of a copy
   api::MultiObject what;
-  bool again = false;     ///< some of it may have been done before
-  bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
+  bool again = false;        ///< some of it may have been done before
+  bool upstream = false;     ///< concerns all that upstream has, not only what the cluster has
+  bool synchronize = false;  ///< of a copy: order_of_objects()
+  /// Of the deletes of such a copy, which do not count: they are of what this bucket has not.
+  BucketId absent{};
 };
 
 Result<ObjectJob> read_job(const Job& job) {
@@ -46,6 +49,7 @@ Result<ObjectJob> read_job(const Job& job) {
   out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   out.to = BucketId{order.at("to").get<std::uint64_t>()};
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
+  out.synchronize = order.value("synchronize", false);
   out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
   return out;
 }
@@ -57,6 +61,12 @@ std::string_view done_by(std::string_view kind) {
   return kind == api::kPrefetchObjects ? "fetched" : "deleted";
 }
 
+NameSource source_of(const Services& services, const ObjectJob& job, BucketId bucket,
+                     bool upstream) {
+  return {services, bucket, job.what,
+          upstream ? NameSource::Names::all : NameSource::Names::in_cluster};
+}
+
 Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
 
 /// One run of a job. All of it runs on one loop.
@@ -65,9 +75,13 @@ class ObjectRun {
   ObjectRun(const Services& services, const ObjectJob& job)
       : services_(services),
         job_(job),
-        source_(services, job.bucket, job.what,
-                job.upstream ? NameSource::Names::all : NameSource::Names::in_cluster),
+        source_(source_of(services, job, job.bucket, job.upstream)),
         patience_(services, job.id) {}
+
+  /// Leaves out the names of another bucket.
+  void leave_out(BucketId bucket, bool upstream) {
+    source_.leave_out(source_of(services_, job_, bucket, upstream));
+  }
 
   Task<Status> run();
   /// Lets a job whose work is done be seen as idle. False when a user stopped it meanwhile.
@@ -229,7 +243,9 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   batch.to = raw(job_.to);
   batch.bmd_version = state->bmd.version;
   batch.map_version = state->map.version;
+  batch.absent = raw(job_.absent);
   batch.how = job_.what.how;
+  batch.how.synchronize = job_.synchronize && copies();
   for (const Item& item : share.items) {
     batch.names.push_back(item.name);
     batch.again = batch.again || item.again;
@@ -315,6 +331,7 @@ Task<bool> ObjectRun::stay_idle() {
 
 void ObjectRun::show(const std::string& target, const JobPart& part) {
   parts_[target] = part;
+  if (job_.absent != BucketId{}) return;
   api::CopyProgress progress;
   progress.objects = part.objects;
   progress.bytes = part.bytes;
@@ -331,16 +348,34 @@ bool may_idle(const Services& services) {
   return services.jobs.driven().size() <= Jobs::kRunningMax / 2;
 }
 
+/// Deletes what the goal of a copy has and its source has not. Each target asks the source again
+/// before it deletes: something may have been stored since the lists.
+Task<Status> delete_others(const Services& services, const ObjectJob& copy) {
+  ObjectJob job = copy;
+  job.kind = api::kDeleteObjects;
+  job.bucket = copy.to;
+  job.to = BucketId{};
+  job.what.to.reset();
+  job.absent = copy.bucket;
+  job.upstream = api::has_upstream(*copy.what.to);
+  ObjectRun run(services, job);
+  run.leave_out(copy.bucket, copy.upstream);
+  co_return co_await run.run();
+}
+
 }  // namespace
 
-std::string order_of_objects(const json& value, BucketId bucket, BucketId to) {
-  return json{{"value", value}, {"bucket", raw(bucket)}, {"to", raw(to)}}.dump();
+std::string order_of_objects(const json& value, BucketId bucket, BucketId to, bool synchronize) {
+  return json{
+      {"value", value}, {"bucket", raw(bucket)}, {"to", raw(to)}, {"synchronize", synchronize}}
+      .dump();
 }
 
 Task<Status> drive_object_job(const Services& services, Job record) {
   CO_TRY(const ObjectJob job, read_job(record));
   ObjectRun run(services, job);
   Status done = co_await run.run();
+  if (done && job.synchronize) done = co_await delete_others(services, job);
   obs::log("proxy").info("{} {} job={} err={}", job.kind, done ? "done" : "failed", job.id,
                          done ? "" : done.error().message);
   if (done && job.what.to && may_idle(services)) {

@@ -11,9 +11,10 @@
 namespace tarn::proxy {
 
 /// Job::order of a job that deletes or copies many objects of a bucket: `value` is that of the
-/// client's message (api::parse_multi_object), `to` the bucket of a copy.
+/// client's message (api::parse_multi_object), `to` the bucket of a copy. `synchronize`: of a copy
+/// of a prefix; afterwards what `to` has below it, and `bucket` has not, is deleted.
 [[nodiscard]] std::string order_of_objects(const nlohmann::json& value, BucketId bucket,
-                                           BucketId to);
+                                           BucketId to, bool synchronize);
 /// Its work (Jobs::Drive, docs/decisions/016): sends each name, in batches, to the target that owns
 /// it, and again, to whoever owns it then, what could not be done. It waits for targets that are
 /// away as long as something goes on, and for half a minute when nothing does. A copy stays idle

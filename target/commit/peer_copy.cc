@@ -15,6 +15,7 @@
 #include "common/base/fail_point.h"
 #include "common/cluster/state/client_addresses.h"
 #include "target/coded/object_bytes.h"
+#include "target/coded/put_tombstone.h"
 #include "target/node/node_call.h"
 #include "target/replica/away_drive.h"
 #include "target/replica/newest.h"
@@ -27,7 +28,7 @@ constexpr std::int64_t kPeerCopyLifeSeconds = 300;
 constexpr std::size_t kPeerCopyAnswerBytes = 2048;
 
 /// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
-/// empty for none.
+/// empty for none. What a HEAD tells of a bucket with an upstream is what upstream has.
 http::ClientRequest signed_request(const TargetNode& node, const std::string& request_id,
                                    http::Method method, std::string length, const Destination& to) {
   const std::int64_t now_ns = node.clock.wall_time().count();
@@ -45,6 +46,8 @@ http::ClientRequest signed_request(const TargetNode& node, const std::string& re
   claim.request_id = request_id;
   api::Query query;
   query.set("provider", object.bucket.name.provider);
+  if (method == http::Method::head && api::has_upstream(object.bucket.name))
+    query.set("latest-ver", "true");
   if (!object.bucket.name.ns_uuid.empty() || !object.bucket.name.ns_name.empty())
     query.set("namespace", "@" + object.bucket.name.ns_uuid + "#" + object.bucket.name.ns_name);
   http::ClientRequest out;
@@ -222,13 +225,14 @@ Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress 
   co_return to;
 }
 
-Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source) {
+Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source, bool evict_gone) {
   CO_TRY(const Newest newest, co_await find_settled(node, source));
   if (!newest.exists()) co_return true;
   const auto confirmed = co_await node.cold->confirm(source, *newest.record);
-  if (!confirmed && confirmed.error().code == Errc::object_not_found) co_return false;
-  if (!confirmed) co_return fail(confirmed.error());
-  co_return true;
+  if (confirmed) co_return true;
+  if (confirmed.error().code != Errc::object_not_found) co_return fail(confirmed.error());
+  if (evict_gone) CO_TRY_OK(co_await delete_version(node, source, newest.record->generation));
+  co_return false;
 }
 
 Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
@@ -253,7 +257,12 @@ Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object) {
   if (object.owner->id == node.id) {
     CO_TRY(const Newest found, co_await newest_here(node, object.object));
-    co_return found.exists();
+    if (!api::has_upstream(object.object.bucket.name)) co_return found.exists();
+    if (found.exists()) co_return co_await confirm_source(node, object.object);
+    const auto upstream = co_await node.cold->size(object.object);
+    if (upstream) co_return true;
+    if (upstream.error().code == Errc::object_not_found) co_return false;
+    co_return fail(upstream.error());
   }
   CO_TRY(const auto head, co_await head_of(node, request_id, object));
   co_return head.has_value();

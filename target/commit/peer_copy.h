@@ -25,8 +25,9 @@ struct CopyTerms {
 };
 
 /// Evicts what is stored of an object, whose owner we are, when upstream has another version. False
-/// if it is gone there.
-Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source);
+/// if it is gone there, in which case `evict_gone` evicts it as well.
+Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source,
+                                  bool evict_gone = false);
 /// The newest version with its file open, as open_newest(); of a bucket with an upstream, what the
 /// cluster does not have is fetched first. Null when there is none.
 Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
@@ -38,8 +39,9 @@ Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
 Task<Status> copy_to(TargetNode& node, const std::string& request_id, const ObjectName& name,
                      OpenObject& from, const Destination& to, CopyTerms terms = {});
 
-/// Whether the object is there now: in this target's index, or as its owner answers. Errors where
-/// that cannot be known, bucket_not_found when the bucket is gone.
+/// True if the object is there now: in this target's index, or as its owner answers; in a bucket
+/// with an upstream, if upstream has it. Errors where that cannot be known, bucket_not_found when
+/// the bucket is gone.
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object);
 /// Whether `to` is the same as `from` by size, checksum and custom metadata: copying it would

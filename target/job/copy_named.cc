@@ -40,7 +40,7 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
   CO_TRY_OK(api::check_object_name(new_name));
   CO_TRY(const ObjectRequest source, co_await find_own(node, from, std::move(object)));
   if (how.latest && api::has_upstream(source.bucket.name)) {
-    CO_TRY(const bool is_there, co_await confirm_source(node, source));
+    CO_TRY(const bool is_there, co_await confirm_source(node, source, how.synchronize));
     if (!is_there) co_return std::optional<CopiedObject>();
   }
   CO_TRY(const auto opened, co_await open_source(node, source));

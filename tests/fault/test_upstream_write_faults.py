@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 import pytest
-from harness import client
+from harness import client, jobs
 from harness.azurite import AzureServer
 from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
@@ -136,3 +136,23 @@ def test_a_write_that_upstream_makes_after_its_target_died_is_seen(make_cluster,
     finally:
         goes_on.set()
         server.stop()
+
+
+@pytest.mark.gate("A1, of a copy that synchronizes")
+def test_a_copy_that_synchronizes_asks_again_before_it_deletes(make_cluster, s3):
+    """An object that came upstream behind the lists stays: the target that was to delete it had died meanwhile."""
+    s3.client.create_bucket(Bucket="followed")
+    s3.client.put_object(Bucket="followed", Key="a", Body=b"a")
+    cluster = upstream_cluster(make_cluster, s3, targets=1)
+    make_bucket(cluster, "s3://followed", s3.url)
+    cluster.create_bucket("follower")
+    for name in ("gone", "late"):
+        assert cluster.put("follower", name, b"old").status == 200
+    cluster.kill("t1")
+    cluster.start("t1", fail_points="batch.object=kill@2", environment=CREDENTIALS)  # the first one is a copy, this one a delete
+    job = cluster.bucket_action("POST", "s3://followed", "copy-bck", {"synchronize": True}, query="&bck_to=ais/@%23/follower/")
+    cluster.wait_exit("t1")
+    s3.client.put_object(Bucket="followed", Key="late", Body=b"late")
+    cluster.start("t1", environment=CREDENTIALS)
+    jobs.idle(cluster, job.text, 60)
+    assert cluster.bodies("follower") == {"a": b"a", "late": b"old"}, "the next copy has the new one"

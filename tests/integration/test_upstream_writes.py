@@ -202,9 +202,73 @@ def test_copies_from_upstream_and_to_it(bucket, s3, rng):
         assert s3.client.get_object(Bucket=name, Key="up/" + each)["Body"].read() == body
     up = cluster.bucket_action("POST", "some", "copy-listrange", {"template": "", "prepend": "2/", "tobck": {"name": name, "provider": "aws"}})
     assert finished(cluster, up) == 3 and s3.client.get_object(Bucket=name, Key="2/c/4")["Body"].read() == bodies["c/4"]
-    for refused in (cluster.bucket_action("POST", "some", "copy-bck", {"synchronize": True}, query=f"&bck_to=aws/@%23/{name}/"),
-                    cluster.bucket_action("POST", "some", "copy-bck", {}, query="&bck_to=ht/@%23/web/")):
-        assert refused.status == 501, refused
+    refused = cluster.bucket_action("POST", "some", "copy-bck", {}, query="&bck_to=ht/@%23/web/")
+    assert refused.status == 501, refused
+
+
+def synchronize(cluster, source, goal, **value):
+    copied = cluster.bucket_action("POST", source, "copy-bck", {"synchronize": True, **value}, query=f"&bck_to={goal}")
+    finished(cluster, copied)
+    return copied.text
+
+
+def store(cluster, bucket, bodies):
+    cluster.create_bucket(bucket)
+    for name, body in bodies.items():
+        assert cluster.put(bucket, name, body).status == 200
+
+
+def test_a_copy_follows_what_upstream_has(bucket, s3, rng):
+    cluster, uri, name = bucket
+    bodies = {f"c/{i:02}": rng.randbytes(3000 + i) for i in range(40)}
+
+    def put_upstream(*names):
+        for each in names:
+            s3.client.put_object(Bucket=name, Key=each, Body=bodies[each])
+
+    put_upstream(*bodies)
+    synchronize(cluster, uri, "ais/@%23/mirror/")
+    cluster.assert_bodies("mirror", bodies)
+    outside = {"c/x": b"between", "d": b"outside of the prefix"}
+    for each, body in outside.items():
+        assert cluster.put("mirror", each, body).status == 200
+    gone = [f"c/{i:02}" for i in range(0, 40, 3)]  # the cluster has them all
+    for each in gone:
+        s3.client.delete_object(Bucket=name, Key=each)
+        del bodies[each]
+    bodies |= {"c/01": rng.randbytes(5000), "c/more": rng.randbytes(100)}
+    put_upstream("c/01", "c/more")
+    dry = cluster.bucket_action("POST", uri, "copy-bck", {"synchronize": True, "dry_run": True}, query="&bck_to=ais/@%23/mirror/")
+    finished(cluster, dry)
+    assert set(gone) | {"c/x", "d"} <= set(cluster.names("mirror")), "a dry run deletes nothing"
+    synchronize(cluster, uri, "ais/@%23/mirror/", prefix="c/")
+    cluster.assert_bodies("mirror", bodies | {"d": outside["d"]})
+    assert not any(is_stored(cluster, uri, each) for each in gone)
+    synchronize(cluster, uri, "ais/@%23/mirror/")
+    cluster.assert_bodies("mirror", bodies)
+    cached = cluster.bucket_action("POST", uri, "copy-bck", {"synchronize": True}, query="&bck_to=ais/@%23/mirror/&presence=2")
+    assert cached.status == 400 and "presence=2" in cached.text, cached
+    cluster.assert_bodies("mirror", bodies)
+
+
+def test_upstream_follows_what_is_here(bucket, s3, rng):
+    cluster, uri, name = bucket
+    bodies = {f"c/{i}": rng.randbytes(2000 + i) for i in range(12)}
+    store(cluster, "here", bodies)
+    for each in ("c/1", "c/other", "other"):  # of which the cluster has none
+        s3.client.put_object(Bucket=name, Key=each, Body=b"upstream")
+    synchronize(cluster, "here", f"aws/@%23/{name}/", prefix="c/")
+
+    def upstream():
+        return {each["Key"] for each in s3.client.list_objects_v2(Bucket=name)["Contents"]}
+
+    assert upstream() == {*bodies, "other"}
+    assert cluster.delete("here", "c/0").status == 200
+    synchronize(cluster, "here", f"aws/@%23/{name}/")
+    del bodies["c/0"]
+    assert upstream() == set(bodies)
+    for each, body in bodies.items():
+        assert s3.client.get_object(Bucket=name, Key=each)["Body"].read() == body
 
 
 def test_what_cannot_be_written_changes_nothing(bucket, s3, upstream_cluster, tmp_path, rng):
