@@ -215,7 +215,7 @@ def test_a_write_without_one_home_says_so_and_its_slice_comes_though_its_owner_d
     cluster.create_bucket("strict", props("striped", 2, 2, durability="strict"))
     wait_until_home(cluster)
     owner, away = rng.sample(cluster.targets(), 2)
-    (name,), (refused,) = (cluster.names_owned_by(owner, bucket, 1) for bucket in ("cut", "strict"))
+    (name,), (refused,) = (cluster.names_owned_by(owner, bucket, 1, prefix=bucket) for bucket in ("cut", "strict"))
     stage.kill(away)
 
     def put():
