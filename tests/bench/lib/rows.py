@@ -103,6 +103,7 @@ ROWS = {row.name: row for row in [
     Row("cold_get_shared", "bytes from upstream, of its size", "<=", 1.0),
     Row("warm_get_rate", "the same GET, cold", ">=", None),
     Row("prefetch_4_connections", "over one connection", ">=", 3.5),
+    Row("full_get_rate", "GETs from a cache that is half full", ">=", 0.9),
     Row("refetch_bytes", "bytes that a drive lost", "<=", 1.0),
     *(Row(f"slices_{work}_{code}", "ISA-L alone", ">=", 0.9) for work in ("encode", "decode") for code in ("4_2", "8_2", "10_4")),
 ]}

@@ -363,7 +363,7 @@ class EmulatedDrive:
 
 
 @contextlib.contextmanager
-def mounted_image(stage, mount, files):
+def mounted_image(stage, mount, files, size=4 << 30):
     """A file system of its own for `files` small files: gone at once when it is unmounted, where removing them one by one
     takes longer than all that is measured. Without root the directory as it is."""
     mount.mkdir(parents=True)
@@ -372,7 +372,7 @@ def mounted_image(stage, mount, files):
         return
     image = stage.new_directory("image") / "ext4"
     with open(image, "wb") as file:
-        file.truncate(4 << 30)
+        file.truncate(size)
     # Inodes of 512 bytes hold the attribute of a file without a block of its own.
     subprocess.run(["mkfs.ext4", "-q", "-F", "-I", "512", "-N", str(files + 50_000), str(image)], check=True)
     subprocess.run(["mount", "-o", "loop,noatime", str(image), str(mount)], check=True)

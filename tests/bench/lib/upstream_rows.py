@@ -11,7 +11,7 @@ import threading
 import time
 
 from lib.rows import Result
-from lib.servers import Nginx, Tarn
+from lib.servers import Nginx, Tarn, mounted_image
 from lib.stage import REPOSITORY, Failed, Unavailable, median, ratio, rounds_of, spread
 
 sys.path.append(str(REPOSITORY / "tests"))
@@ -21,6 +21,7 @@ MIB = 1 << 20
 LINK_RATE, LINK_DELAY = 40e6, 0.015  # bytes/s of each connection, seconds one way
 BUCKET = "bench-upstream"
 READERS = 1000
+HOT = 16  # objects that are read while a cache is full
 ACCESS_KEY, SECRET_KEY = "bench-access", "bench-secret"
 
 
@@ -75,16 +76,20 @@ class Link:
 
 
 class FarServer:
-    """A web server with `count` objects behind the link, and clusters that have a bucket of them."""
+    """A web server with `count` objects behind the link, and clusters that have a bucket of them. `alike`: one file with as
+    many names."""
 
-    def __init__(self, stage, name, size, count):
+    def __init__(self, stage, name, size, count, alike=False):
         self.stage, self.exits = stage, contextlib.ExitStack()
         self.directory = stage.new_directory(name)
-        stage.need_space(2 * size * count)
+        stage.need_space(2 * size * (1 if alike else count))
         nginx = self.exits.enter_context(Nginx(stage, self.directory / "nginx", burst=False))
         self.names = [f"shard-{i:06}.tar" for i in range(count)]
         for each in self.names:
-            (nginx.root / each).write_bytes(bytes(size))
+            if alike and each != self.names[0]:
+                os.link(nginx.root / self.names[0], nginx.root / each)
+            else:
+                (nginx.root / each).write_bytes(bytes(size))
         self.link = self.exits.enter_context(Link(nginx.ports["sendfile"]))
 
     def __enter__(self):
@@ -174,6 +179,70 @@ def measure_prefetch(stage):
                  f"prefetch of {each} objects of {size // MIB} MiB, upstream.connections 1 and {connections}; a link of "
                  f"{LINK_RATE / 1e6:.0f} MB/s a connection and {2e3 * LINK_DELAY:.0f} ms round trip",
                  "nothing of them is in the cluster")
+
+
+class FullCache:
+    """A cluster whose only drive, an ext4 of its own, is filled with objects as far as it is told. From 99 % on what is read cold
+    takes the place of others."""
+
+    def __init__(self, stage, server, name, full, drive_size):
+        self.stage, self.server, self.size = stage, server, drive_size
+        self.mount = server.directory / name / "t1" / "d1"
+        server.exits.enter_context(mounted_image(stage, self.mount, 20_000, drive_size))
+        self.tarn = server.cluster(name, "space.high_watermark=99", "space.low_watermark=98", "space.out_of_space=100",
+                                   "space.reserve=1MiB", "upstream.connections=16")
+        self.tarn.call("PATCH", f"/v1/buckets/{BUCKET}?provider=ht",
+                       json.dumps({"action": "set-bprops", "value": {"lru": {"dont_evict_time": "0s"}}}),
+                       {"Content-Type": "application/json"})
+        self.cold = iter(server.names)
+        while self.used() < full - 0.005:
+            self.hot = [next(self.cold) for _ in range(HOT)]
+            prefetch(self.tarn, self.hot)
+        self.urls = stage.write_lines(f"{name}.urls", [self.tarn.upstream_target_url(BUCKET, each) for each in self.hot])
+
+    def used(self):
+        its = os.statvfs(self.mount)
+        return 1 - its.f_bavail / its.f_blocks
+
+    def evictions(self):
+        return self.tarn.log("t1").count(" evicted drive=")
+
+    def read(self, requests):
+        """GB/s of GETs of what is hot, while something cold is always being fetched."""
+        over = threading.Event()
+
+        def fetch_cold():
+            while not over.is_set():
+                fetch(self.tarn.upstream_url(BUCKET, next(self.cold)))
+
+        beside = threading.Thread(target=fetch_cold)
+        beside.start()
+        try:
+            burst = self.stage.load(self.urls, requests=requests, connections=8, warm_up=HOT)
+        finally:
+            over.set()
+            beside.join()
+        return burst["bytes"] / 1e9 / burst["seconds"]
+
+
+def measure_full(stage):
+    """A cache that is full evicts as it is read; a half full one does not."""
+    if os.geteuid() != 0:
+        raise Unavailable("only root mounts a drive of its own")
+    size, drive_size = 4 * MIB, (512 if stage.quick else 2048) * MIB
+    requests = 300 if stage.quick else 8000
+    with FarServer(stage, "full", size, 4 * drive_size // size, alike=True) as server:
+        half = FullCache(stage, server, "half", 0.5, drive_size)
+        full = FullCache(stage, server, "full", 0.99, drive_size)
+        before = full.evictions()
+        measured = rounds_of(stage, {"half full": lambda _: half.read(requests), "full": lambda _: full.read(requests)})
+        evictions, used = full.evictions() - before, full.used()
+        if half.evictions() or not evictions or used < 0.975:
+            raise Failed(f"{half.evictions()} evictions at half full, {evictions} at {used:.3f}")
+    yield Result("full_get_rate", ratio(measured["full"], measured["half full"]), stage.rounds,
+                 {f"{side}, GB/s": spread(values) for side, values in measured.items()} | {"evictions": evictions},
+                 f"tarn-bench-load, 8 connections, {HOT} objects of {size // MIB} MiB, while one curl reads cold objects through a link "
+                 f"of {LINK_RATE / 1e6:.0f} MB/s; an ext4 of {drive_size // MIB} MiB", "what is read is warm")
 
 
 def measure_refetch(stage):
