@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import shutil
+import threading
 
 import pytest
 from aistore.sdk.provider import Provider
@@ -326,20 +327,31 @@ def test_an_evicted_bucket_keeps_its_properties_where_that_is_said(upstream_clus
     assert props() is None
 
 
-def test_who_wants_the_newest_does_not_join_a_fetch_of_an_older_version(upstream_cluster, slow_web, rng):
-    cluster, bucket = upstream_cluster(slow_web), "ht://newest"
+def test_who_wants_the_newest_does_not_join_a_fetch_of_an_older_version(upstream_cluster, flawed, rng):
     old, new = rng.randbytes(3 * MIB), rng.randbytes(1 * MIB + 7)
-    slow_web.write("newest/x.tar", old)
-    assert make_bucket(cluster, bucket, f"{slow_web.url}/newest").status == 200
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def stand(handler, its, start):
+        flawed.flaws.clear()  # the next one is answered
+        handler.begin(its, start)
+        handler.wfile.write(its[start:2 * MIB])
+        begun.set()
+        goes_on.wait(60)
+        handler.wfile.write(its[2 * MIB:])
+
+    flawed.objects["x.tar"], flawed.flaws["x.tar"] = old, stand
+    cluster, bucket = upstream_cluster(flawed), "s3://newest"
+    assert make_bucket(cluster, bucket, flawed.url).status == 200
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        first = pool.submit(cluster.get, bucket, "x.tar")  # at 2 MB/s
-        wait_until(lambda: slow_web.requests("GET", "newest/x.tar") or lock_of(cluster, bucket, "x.tar") == 423, 20, "it is being fetched")
-        path = slow_web.files / "newest" / "x.new"
-        path.write_bytes(new)
-        path.rename(slow_web.files / "newest" / "x.tar")  # the open file of the first request stays
-        assert lock_of(cluster, bucket, "x.tar") == 423
-        latest = client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true")
-        assert latest.status == 200 and latest.body == new
+        first = pool.submit(cluster.get, bucket, "x.tar", expect=False)
+        try:
+            assert begun.wait(60) and lock_of(cluster, bucket, "x.tar") == 423
+            flawed.objects["x.tar"] = new
+            latest = client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true")
+            assert latest.status == 200 and latest.body == new
+            assert not first.done(), "the fetch of the older version is under way"
+        finally:
+            goes_on.set()
         first.result()
     wait_until(lambda: lock_of(cluster, bucket, "x.tar") == 200, 20, "nothing is fetched any more")
     assert client.request("GET", cluster.url(bucket, "x.tar") + "&latest-ver=true").body == new
