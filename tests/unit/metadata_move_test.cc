@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/gather.h"
 #include "common/cluster/node/membership.h"
 #include "common/cluster/state/bucket_changes.h"
 #include "common/cluster/state/cluster_end.h"
@@ -37,18 +38,41 @@ class Cut final : public test::ForwardingStore {
   }
 };
 
-api::Bucket bucket(const std::string& name) {
-  api::Bucket out;
-  out.name = name;
-  return out;
-}
-
 Node node(const std::string& id, Role role) {
   Node out;
   out.id = id;
   out.role = role;
   out.public_url = "http://127.0.0.1:8080";
   out.internal_url = "http://127.0.0.1:8180";
+  return out;
+}
+
+/// A store that a running node tries to join after each commit.
+class Besieged final : public test::ForwardingStore {
+ public:
+  static constexpr std::chrono::milliseconds kTry{50};
+  explicit Besieged(MetaStore& store) : ForwardingStore(store), inner_(store) {}
+  int joined = 0;
+  int refused = 0;
+
+  Task<Result<TransactionResult>> commit(Transaction transaction) override {
+    auto done = co_await ForwardingStore::commit(std::move(transaction));
+    ClusterView view(inner_, clock_);
+    Membership member(inner_, view, node("p9", Role::proxy), clock_);
+    asio::steady_timer timer(co_await asio::this_coro::executor, kTry);
+    const auto first = co_await first_of(member.join(), timer.async_wait(asio::use_awaitable));
+    ++(first.index() == 0 ? joined : refused);
+    co_return done;
+  }
+
+ private:
+  MetaStore& inner_;
+  SystemClock clock_;
+};
+
+api::Bucket bucket(const std::string& name) {
+  api::Bucket out;
+  out.name = name;
   return out;
 }
 
@@ -153,6 +177,21 @@ TEST_CASE("A move that is cut off anywhere is in one place at most, and can be f
     CHECK(same_buckets(fresh.state().value()->bmd, before->bmd));
     CHECK(fresh.state().value()->revision > before->revision);
   }
+}
+
+TEST_CASE("A node that runs joins a moved cluster when all of it is there", "[cluster][move]") {
+  Place old;
+  fill(old);
+  Place fresh;
+  Besieged besieged(*fresh.store);
+  REQUIRE(old.run(move_metadata(*old.store, besieged, "http://etcd:2379", "print")));
+  CHECK(besieged.refused > 2);
+  CHECK(besieged.joined <= 1);  // when all was there
+
+  Place anew;
+  Besieged again(*anew.store);
+  REQUIRE(old.run(restore_metadata(recovered(*old.state().value()), again, "print")));
+  CHECK(again.joined <= 1);
 }
 
 TEST_CASE("A store with a cluster is not overwritten", "[cluster][move]") {

@@ -139,6 +139,10 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
   CO_TRY(const auto found, co_await store_.range(std::move(map_key)));
   if (found.items.empty())
     co_return fail(Errc::not_found, "there is no cluster in the meta store yet");
+  RangeRequest moving_key{std::string(keys::kMoving), "", 0};
+  CO_TRY(const auto moving, co_await store_.range(std::move(moving_key)));
+  if (!moving.items.empty())
+    co_return fail(Errc::unavailable, "the cluster is being moved into this meta store");
   Attempt out;
   CO_TRY(out.map, read_map(found.items.front()));
   out.map_revision = found.items.front().mod_revision;
@@ -175,6 +179,7 @@ Task<Status> NodeEntry::enter(std::function<LiveRecord()> word) {
     transaction.compare.push_back(
         {std::string(keys::kMap), Compare::What::mod_revision, attempt.map_revision});
     transaction.compare.push_back({live_key, Compare::What::mod_revision, attempt.live_revision});
+    transaction.compare.push_back({std::string(keys::kMoving), Compare::What::create_revision, 0});
     if (admit(attempt.map, self_)) {
       transaction.puts.push_back({std::string(keys::kMap), nlohmann::json(attempt.map).dump(), 0});
       transaction.puts.push_back(
