@@ -13,8 +13,10 @@
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
+#include "ec/layout.h"
 #include "target/coded/piece_home.h"
 #include "target/coded/put_tombstone.h"
+#include "target/drive/piece_ids.h"
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 
@@ -30,14 +32,15 @@ constexpr std::uint64_t kFileBlock = 4096;
 
 std::uint64_t on_drive(std::uint64_t bytes) { return (bytes / kFileBlock + 1) * kFileBlock; }
 
-/// Bytes that go from all drives with an object, of which each owner of copies has so many.
+/// Bytes that an eviction of the object frees on all drives of the cluster. `copies`: on how many
+/// targets an object that is not coded lies.
 std::uint64_t bytes_of(const io::ObjectRecord& record, std::uint64_t copies) {
   if (!record.coding) return on_drive(record.file_bytes()) * copies;
-  const io::Coding& coding = *record.coding;
-  const std::uint64_t slices = std::uint64_t{coding.k} + coding.m;
-  const std::uint64_t whole =
-      coding.layout == io::Coding::Layout::whole ? on_drive(record.size) : 0;
-  return on_drive(record.size / std::max<std::uint64_t>(coding.k, 1)) * slices + whole;
+  const auto layout = ec::Layout::of(geometry_of(*record.coding), record.size);
+  if (!layout) return 0;
+  const bool has_whole = record.coding->layout == io::Coding::Layout::whole;
+  return on_drive(layout->blocks_bytes()) * record.coding->homes.size() +
+         (has_whole ? on_drive(record.size) : 0);
 }
 
 /// Deletes of several names share the syncs of an index. More would be felt by readers.

@@ -139,10 +139,8 @@ Task<Result<NodeEntry::Attempt>> NodeEntry::prepare() {
   CO_TRY(const auto found, co_await store_.range(std::move(map_key)));
   if (found.items.empty())
     co_return fail(Errc::not_found, "there is no cluster in the meta store yet");
-  RangeRequest moving_key{std::string(keys::kMoving), "", 0};
-  CO_TRY(const auto moving, co_await store_.range(std::move(moving_key)));
-  if (!moving.items.empty())
-    co_return fail(Errc::unavailable, "the cluster is being moved into this meta store");
+  CO_TRY(const auto moving, co_await read_key(store_, std::string(keys::kMoving)));
+  if (moving) co_return fail(Errc::unavailable, "the cluster is being moved into this meta store");
   Attempt out;
   CO_TRY(out.map, read_map(found.items.front()));
   out.map_revision = found.items.front().mod_revision;
