@@ -112,7 +112,7 @@ void to_json(json& out, const ObjectBatch& batch) {
   out = {{"job", batch.job},         {"copies", batch.copies},     {"bucket", batch.bucket},
          {"to", batch.to},           {"bmd", batch.bmd_version},   {"map", batch.map_version},
          {"how", batch.how},         {"again", batch.again},       {"names", batch.names},
-         {"fetches", batch.fetches}, {"upstream", batch.upstream}, {"absent", batch.absent}};
+         {"fetches", batch.fetches}, {"upstream", batch.upstream}, {"unless_in", batch.unless_in}};
 }
 
 void from_json(const json& in, ObjectBatch& batch) {
@@ -127,7 +127,7 @@ void from_json(const json& in, ObjectBatch& batch) {
   in.at("names").get_to(batch.names);
   batch.fetches = in.value("fetches", false);
   batch.upstream = in.value("upstream", false);
-  batch.absent = in.value("absent", std::uint64_t{0});
+  batch.unless_in = in.value("unless_in", std::uint64_t{0});
 }
 
 void to_json(json& out, const BatchProgress& progress) {

@@ -44,11 +44,11 @@ struct ObjectBatch {
 
   std::string job;  ///< at most one batch of a job is under way at a target
   bool copies = false;
-  bool fetches = false;      ///< from upstream; neither this nor copies: deletes or evicts
-  bool upstream = false;     ///< deletes upstream as well
-  std::uint64_t absent = 0;  ///< of a delete: the bucket that must have none of that name; 0: none
-  std::uint64_t bucket = 0;  ///< its id
-  std::uint64_t to = 0;      ///< of a copy: the id of the bucket
+  bool fetches = false;         ///< from upstream; neither this nor copies: deletes or evicts
+  bool upstream = false;        ///< deletes upstream as well
+  std::uint64_t unless_in = 0;  ///< of a delete: leaves names that this bucket has; 0: none
+  std::uint64_t bucket = 0;     ///< its id
+  std::uint64_t to = 0;         ///< of a copy: the id of the bucket
   std::uint64_t bmd_version = 0;
   std::uint64_t map_version = 0;  ///< by which the target owns the names
   BucketCopy how;

@@ -29,7 +29,7 @@ std::vector<std::string> NameSource::next_of(std::uint64_t count, std::size_t li
   return out;
 }
 
-/// Both come in the order of lists.
+/// Takes the names of `others_` out of `names`. Lists are in byte order, so both are walked once.
 Task<Status> NameSource::drop_others(std::vector<std::string>& names) {
   while (!others_->listed_ && (other_names_.empty() || other_names_.back() < names.back())) {
     CO_TRY(auto more, co_await others_->next(ListRequest::kLimitMax));

@@ -24,7 +24,7 @@ class NameSource {
   NameSource(const Services& services, BucketId bucket, const api::MultiObject& what, Names names)
       : services_(services), bucket_(bucket), what_(what), names_(names) {}
 
-  /// Leaves out what `other` gives; both must be of the same prefix.
+  /// Leaves out the names that `other` gives; both must list the same prefix.
   void leave_out(NameSource other) { others_ = std::make_unique<NameSource>(std::move(other)); }
 
   /// Some more names, at most `limit`; none when there are no more. Behind an error it may be asked
@@ -46,7 +46,7 @@ class NameSource {
   bool listed_ = false;     // there are no more pages
 
   std::unique_ptr<NameSource> others_;
-  std::vector<std::string> other_names_;  // the last ones of `others_`
+  std::vector<std::string> other_names_;  // read from `others_`, not yet passed
 };
 
 }  // namespace tarn::proxy

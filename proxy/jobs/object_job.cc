@@ -36,11 +36,10 @@ struct ObjectJob {
   BucketId bucket{};
   BucketId to{};  ///< of a copy
   api::MultiObject what;
-  bool again = false;        ///< some of it may have been done before
-  bool upstream = false;     ///< concerns all that upstream has, not only what the cluster has
-  bool synchronize = false;  ///< of a copy: order_of_objects()
-  /// Of the deletes of such a copy, which do not count: they are of what this bucket has not.
-  BucketId absent{};
+  bool again = false;     ///< some of it may have been done before
+  bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
+  /// Of the deletes behind a copy, which are not counted: names that this bucket has are left.
+  BucketId unless_in{};
 };
 
 Result<ObjectJob> read_job(const Job& job) {
@@ -49,7 +48,7 @@ Result<ObjectJob> read_job(const Job& job) {
   out.bucket = BucketId{order.at("bucket").get<std::uint64_t>()};
   out.to = BucketId{order.at("to").get<std::uint64_t>()};
   TRY(out.what, api::parse_multi_object(job.kind, order.at("value")));
-  out.synchronize = order.value("synchronize", false);
+  out.what.how.synchronize = order.value("synchronize", false);
   out.upstream = job.kind != api::kEvictObjects && job.bucket && api::has_upstream(*job.bucket);
   return out;
 }
@@ -243,9 +242,8 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
   batch.to = raw(job_.to);
   batch.bmd_version = state->bmd.version;
   batch.map_version = state->map.version;
-  batch.absent = raw(job_.absent);
+  batch.unless_in = raw(job_.unless_in);
   batch.how = job_.what.how;
-  batch.how.synchronize = job_.synchronize && copies();
   for (const Item& item : share.items) {
     batch.names.push_back(item.name);
     batch.again = batch.again || item.again;
@@ -331,7 +329,7 @@ Task<bool> ObjectRun::stay_idle() {
 
 void ObjectRun::show(const std::string& target, const JobPart& part) {
   parts_[target] = part;
-  if (job_.absent != BucketId{}) return;
+  if (job_.unless_in != BucketId{}) return;
   api::CopyProgress progress;
   progress.objects = part.objects;
   progress.bytes = part.bytes;
@@ -356,7 +354,8 @@ Task<Status> delete_others(const Services& services, const ObjectJob& copy) {
   job.bucket = copy.to;
   job.to = BucketId{};
   job.what.to.reset();
-  job.absent = copy.bucket;
+  job.what.how.synchronize = false;
+  job.unless_in = copy.bucket;
   job.upstream = api::has_upstream(*copy.what.to);
   ObjectRun run(services, job);
   run.leave_out(copy.bucket, copy.upstream);
@@ -375,7 +374,7 @@ Task<Status> drive_object_job(const Services& services, Job record) {
   CO_TRY(const ObjectJob job, read_job(record));
   ObjectRun run(services, job);
   Status done = co_await run.run();
-  if (done && job.synchronize) done = co_await delete_others(services, job);
+  if (done && job.what.how.synchronize) done = co_await delete_others(services, job);
   obs::log("proxy").info("{} {} job={} err={}", job.kind, done ? "done" : "failed", job.id,
                          done ? "" : done.error().message);
   if (done && job.what.to && may_idle(services)) {

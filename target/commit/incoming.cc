@@ -143,7 +143,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
                                            const OwnedNames::Write& write, NewBytes bytes,
                                            api::CustomMetadata custom,
                                            const http::RequestHead* conditions) {
-  // What came without saying how long it is, or in parts.
+  // A body of unknown length, or an upload in parts, is cut when all of it is there.
   CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));

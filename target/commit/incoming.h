@@ -54,7 +54,7 @@ struct NewBytes {
 struct Sliced {
   std::shared_ptr<CodedWrite> coded;  ///< null: it is kept as it came
   std::unique_ptr<WorkFile> empty;    ///< the file of its record
-  /// What is to be committed in the place of `whole`.
+  /// Returns the slices as the bytes to commit; `whole` when there are none.
   [[nodiscard]] NewBytes instead_of(NewBytes whole) const;
 };
 /// Cuts what is in a work file into slices, if the bucket of `wanted` is to have such an object in

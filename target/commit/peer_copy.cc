@@ -28,7 +28,7 @@ constexpr std::int64_t kPeerCopyLifeSeconds = 300;
 constexpr std::size_t kPeerCopyAnswerBytes = 2048;
 
 /// A request for an object as its owner takes it: signed, as a proxy would. `length`: of the body;
-/// empty for none. What a HEAD tells of a bucket with an upstream is what upstream has.
+/// empty for none. A HEAD in a bucket with an upstream makes the owner ask upstream.
 http::ClientRequest signed_request(const TargetNode& node, const std::string& request_id,
                                    http::Method method, std::string length, const Destination& to) {
   const std::int64_t now_ns = node.clock.wall_time().count();

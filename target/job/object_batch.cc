@@ -216,7 +216,7 @@ Task<Status> BatchRun::fetch(const std::string& name) {
 Task<Status> BatchRun::erase(std::uint32_t index) {
   CO_TRY(const ObjectRequest wanted,
          co_await find_own(node_, BucketId(batch_.bucket), batch_.names[index]));
-  if (batch_.absent != 0 && SAFETY("safety.delete_asks_source"))
+  if (batch_.unless_in != 0 && SAFETY("safety.delete_asks_source"))
     CO_TRY_OK(co_await check_absent(wanted.name.object));
   CO_TRY_OK(node_.store.reachable(wanted.name));
   // Without the lock: what others hold unsettled is given to this node as well.
@@ -244,7 +244,7 @@ Task<Status> BatchRun::erase(std::uint32_t index) {
 
 /// object_not_found, so that it is left, when the other bucket has an object of this name.
 Task<Status> BatchRun::check_absent(const std::string& name) {
-  CO_TRY(const Destination other, co_await find_in_bucket(node_, BucketId(batch_.absent), name));
+  CO_TRY(const Destination other, co_await find_in_bucket(node_, BucketId(batch_.unless_in), name));
   CO_TRY(const bool there, co_await is_there(node_, batch_.job, other));
   if (!there) co_return Status();
   co_return fail(Errc::object_not_found, "{} is there", other.object.display());

@@ -334,7 +334,7 @@ Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* m
   co_return done;
 }
 
-/// Takes an object of which too few slices are left out of the cluster: the next read fetches it.
+/// Evicts an object that has too few slices left: the next read fetches it.
 Task<bool> evict_lost(TargetNode& node, ObjectName name, Generation version) {
   const auto wanted = request_of(node, name);
   const Status done =

@@ -33,8 +33,8 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 /// What plan_repair() says of an object as of now; nobody that is down takes a piece.
 [[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object);
 
-/// True if too few pieces are left and upstream has the object: repair_object() takes it out of the
-/// cluster, and the next read fetches it.
+/// True if too few pieces are left and upstream has the object: repair_object() evicts it, and the
+/// next read fetches it.
 [[nodiscard]] bool is_to_be_fetched(const TargetNode& node, const ObjectName& name,
                                     const Repair& repair);
 

@@ -171,7 +171,8 @@ Task<void> SpaceKeeper::look(Drive& drive, DriveSpace& space) {
                                                         state->bmd.version, state->config.version};
 }
 
-/// What is not needed goes before what is; that of all drives, so that each of them waits for it.
+/// Pieces that are not needed any more go before any object does. Those of all drives go at once,
+/// so the keepers of other drives wait here for the room that this makes.
 Task<void> SpaceKeeper::drop_pieces_first(Drive& drive, DriveSpace& space) {
   const auto turn = co_await turns_.acquire("pieces that are not needed");
   co_await drop_pieces_now(node_);

@@ -64,7 +64,7 @@ class SpaceKeeper final : public RoomMaker {
 
   TargetNode& node_;
   Counts counts_;
-  NameLocks turns_;   // by the id of a drive: who evicts from it; or for drops of pieces
+  NameLocks turns_;   // by the id of a drive: evictions from it; and a word for drops of pieces
   std::mutex mutex_;  // guards the next
   std::map<std::string, std::shared_ptr<DriveSpace>> drives_;  // by id
 };

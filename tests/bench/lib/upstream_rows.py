@@ -186,7 +186,7 @@ class FullCache:
     takes the place of others."""
 
     def __init__(self, stage, server, name, full, drive_size):
-        self.stage, self.server, self.size = stage, server, drive_size
+        self.stage = stage
         self.mount = server.directory / name / "t1" / "d1"
         server.exits.enter_context(mounted_image(stage, self.mount, 20_000, drive_size))
         self.tarn = server.cluster(name, "space.high_watermark=99", "space.low_watermark=98", "space.out_of_space=100",
