@@ -220,11 +220,8 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (!sent && !request.exchange.response_started())  // the drive failed before the first byte
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
       co_return co_await send_to_holder(node, request, wanted, *other);
-  if (!sent && !request.exchange.response_started() && can_pass_through(wanted, sent.error())) {
-    if (object->record().coding)  // the repair finds out if it is to be fetched again
-      node.repair_wishes.add(wanted.name.bucket, wanted.name.object);
+  if (!sent && !request.exchange.response_started() && can_pass_through(wanted, sent.error()))
     co_return co_await node.cold->pass_through(request, wanted);
-  }
   co_return named(std::move(sent), wanted);
 }
 
