@@ -421,6 +421,7 @@ Status Target::start() {
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
   for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
   for (auto& route : space_routes(*node_, *space_)) internal.push_back(std::move(route));
+  for (auto& route : eviction_owner_routes(*node_)) internal.push_back(std::move(route));
   for (auto& route : download_routes(*node_, *upstream_, downloads_))
     internal.push_back(std::move(route));
   internal_router_.emplace(with_node_routes(std::move(internal)));

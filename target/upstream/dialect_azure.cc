@@ -73,7 +73,7 @@ bool is_plain_range(std::string_view text) {
 }
 
 /// A name with characters that XML cannot have is percent-encoded.
-std::string name_in(const pugi::xml_node& entry) {
+std::string blob_name_in(const pugi::xml_node& entry) {
   const pugi::xml_node name = entry.child("Name");
   std::string text = name.child_value();
   if (!name.attribute("Encoded").as_bool()) return text;
@@ -145,7 +145,7 @@ Result<UpstreamPage> AzureDialect::page_in(const UpstreamServer& server,
   UpstreamPage out;
   for (const pugi::xml_node each : list.child("Blobs").children()) {
     UpstreamPage::Entry entry;
-    entry.name = name_in(each);
+    entry.name = blob_name_in(each);
     if (std::string_view(each.name()) == "Blob") {
       const pugi::xml_node properties = each.child("Properties");
       // A directory of a hierarchical namespace is listed like a blob.

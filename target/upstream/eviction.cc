@@ -1,4 +1,4 @@
-// One eviction from one drive: the walks over its index, and the delete of each object chosen.
+// One eviction from one drive: the walks over its index, and who is asked to delete.
 
 #include "target/upstream/eviction.h"
 
@@ -7,18 +7,14 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/api/coding_props.h"
 #include "common/api/eviction_props.h"
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/fail_point.h"
 #include "common/base/gather.h"
 #include "common/obs/log.h"
-#include "ec/layout.h"
 #include "target/coded/piece_home.h"
-#include "target/coded/put_tombstone.h"
-#include "target/drive/piece_ids.h"
-#include "target/replica/newest.h"
-#include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {
@@ -31,17 +27,6 @@ constexpr std::uint64_t kEvictionFailuresMax = 20;
 constexpr std::uint64_t kFileBlock = 4096;
 
 std::uint64_t on_drive(std::uint64_t bytes) { return (bytes / kFileBlock + 1) * kFileBlock; }
-
-/// Bytes that an eviction of the object frees on all drives of the cluster. `copies`: on how many
-/// targets an object that is not coded lies.
-std::uint64_t bytes_of(const io::ObjectRecord& record, std::uint64_t copies) {
-  if (!record.coding) return on_drive(record.file_bytes()) * copies;
-  const auto layout = ec::Layout::of(geometry_of(*record.coding), record.size);
-  if (!layout) return 0;
-  const bool has_whole = record.coding->layout == io::Coding::Layout::whole;
-  return on_drive(layout->blocks_bytes()) * record.coding->homes.size() +
-         (has_whole ? on_drive(record.size) : 0);
-}
 
 /// Deletes of several names share the syncs of an index. More would be felt by readers.
 std::size_t eviction_workers(const Drive& drive) {
@@ -91,38 +76,57 @@ bool Eviction::is_reached() const {
   return bytes_ >= order_.goal.bytes || drive_.space().free >= free_before_ + order_.goal.bytes;
 }
 
-Task<Result<bool>> Eviction::next_page(const Source& source, std::string& after,
-                                       const Visit& visit) {
-  if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
-  const auto begun = steady_clock::now();
-  CO_TRY(const auto page, co_await drive_.list(source.bucket.id, "", after, kEvictionPage));
-  // Copies of others' objects go with theirs, as copies of ours go there: each owner has its share.
-  const auto state = node_.view.state();
-  const auto shows = names_to_show(node_, state, source.bucket.id);
-  const cluster::Pieces pieces = source.bucket.pieces();
-  const std::uint64_t copies = pieces.many() ? pieces.at(state->map.version) : 1;
+Task<Result<std::vector<Evictable>>> Eviction::next_objects(const Source& source, Position& at) {
+  CO_TRY(const auto page, co_await drive_.list(source.bucket.id, "", at.object, kEvictionPage));
+  std::vector<Evictable> out;
   for (const auto& [name, record] : page.entries) {
-    after = name;
-    if (record.kind != io::ObjectRecord::Kind::object || (shows && !shows(name))) continue;
-    Pick pick{name, record.generation, last_access(source, name), bytes_of(record, copies)};
-    EvictionCandidate candidate;
-    candidate.age =
-        static_cast<std::uint32_t>(std::max<std::int64_t>(now_ - std::int64_t{pick.last}, 0));
-    candidate.bytes = pick.bytes;
-    candidate.is_protected = candidate.age < source.protect;
-    visit(std::move(pick), candidate);
+    at.object = name;
+    // Of what is coded, the slices count.
+    if (record.kind != io::ObjectRecord::Kind::object || record.coding) continue;
+    out.push_back({name, record.generation, {}, on_drive(record.file_bytes())});
   }
-  co_await rest_since(begun);
-  co_return page.more;
+  at.in_slices = !page.more;
+  // Where there are no copies, what lies here is known here.
+  const api::BucketProps& props = source.bucket.props;
+  if (source.bucket.pieces().many() || api::copies_of(props) > 0) {
+    co_await ask_last_reads(node_, source.bucket, out);
+  } else {
+    for (Evictable& file : out)
+      file.last_read = drive_.access_times().last(source.bucket.id, file.name);
+  }
+  at.at_end = at.in_slices && !api::was_ever_coded(props);
+  co_return out;
 }
 
-/// Of a name with copies on drives, whichever of them was read.
-std::uint32_t Eviction::last_access(const Source& source, const std::string& name) const {
-  std::uint32_t last = drive_.access_times().last(source.bucket.id, name);
-  if (api::copies_of(source.bucket.props) == 0) return last;
-  for (const auto& drive : node_.store.drives())
-    last = std::max(last, drive->access_times().last(source.bucket.id, name));
-  return last;
+Task<Result<std::vector<Evictable>>> Eviction::next_slices(const Source& source, Position& at) {
+  std::vector<Evictable> out;
+  const auto visit = [&](const PieceKey& key, const io::ObjectRecord& record) {
+    out.push_back({key.name, record.generation, key, on_drive(record.piece->file_bytes)});
+    at.slice = key;
+    return out.size() < kEvictionPage;
+  };
+  CO_TRY_OK(co_await drive_.walk_pieces(source.bucket.id, at.slice, visit));
+  at.at_end = out.size() < kEvictionPage;
+  co_await ask_last_reads(node_, source.bucket, out);
+  co_return out;
+}
+
+Task<Status> Eviction::next_page(const Source& source, Position& at, const Visit& visit) {
+  if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
+  const auto begun = steady_clock::now();
+  CO_TRY(auto files,
+         at.in_slices ? co_await next_slices(source, at) : co_await next_objects(source, at));
+  for (Evictable& file : files) {
+    if (file.last_read == 0) continue;
+    EvictionCandidate candidate;
+    candidate.age =
+        static_cast<std::uint32_t>(std::max<std::int64_t>(now_ - std::int64_t{file.last_read}, 0));
+    candidate.bytes = file.bytes;
+    candidate.is_protected = candidate.age < source.protect;
+    visit(std::move(file), candidate);
+  }
+  co_await rest_since(begun);
+  co_return Status();
 }
 
 /// Leaves readers half of the time, unless a write waits.
@@ -133,35 +137,31 @@ Task<void> Eviction::rest_since(steady_clock::time_point begun) {
 }
 
 Task<Status> Eviction::plan(const Source& source) {
-  std::string after;
-  const auto add = [this](const Pick&, const EvictionCandidate& candidate) {
+  const auto add = [this](const Evictable&, const EvictionCandidate& candidate) {
     plan_.add(candidate);
   };
-  for (bool more = true; more;) {
-    CO_TRY(more, co_await next_page(source, after, add));
-  }
+  for (Position at; !at.at_end;) CO_TRY_OK(co_await next_page(source, at, add));
   co_return Status();
 }
 
 Task<Status> Eviction::carry_out(const Source& source) {
-  std::string after;
-  for (bool more = true; more && !is_reached();) {
-    std::vector<Pick> picks;
-    const auto choose = [&](Pick pick, const EvictionCandidate& candidate) {
-      if (plan_.take(candidate)) picks.push_back(std::move(pick));
+  for (Position at; !at.at_end && !is_reached();) {
+    std::vector<Evictable> files;
+    const auto choose = [&](Evictable file, const EvictionCandidate& candidate) {
+      if (plan_.take(candidate)) files.push_back(std::move(file));
     };
-    CO_TRY(more, co_await next_page(source, after, choose));
-    CO_TRY_OK(co_await evict_all(source, picks));
+    CO_TRY_OK(co_await next_page(source, at, choose));
+    CO_TRY_OK(co_await evict_all(source, files));
   }
   co_return Status();
 }
 
-Task<Status> Eviction::evict_all(const Source& source, const std::vector<Pick>& picks) {
-  for (std::size_t begin = 0; begin < picks.size() && !is_reached(); begin += kEvictionBatch) {
+Task<Status> Eviction::evict_all(const Source& source, const std::vector<Evictable>& files) {
+  for (std::size_t begin = 0; begin < files.size() && !is_reached(); begin += kEvictionBatch) {
     const auto begun = steady_clock::now();
-    const std::vector<Pick> batch(picks.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  picks.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                      begin + kEvictionBatch, picks.size())));
+    const std::vector<Evictable> batch(files.begin() + static_cast<std::ptrdiff_t>(begin),
+                                       files.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                           begin + kEvictionBatch, files.size())));
     std::size_t next = 0;
     std::vector<Task<Status>> workers;
     for (std::size_t i = 0; i < std::min(eviction_workers(drive_), batch.size()); ++i)
@@ -177,41 +177,29 @@ Task<Status> Eviction::evict_all(const Source& source, const std::vector<Pick>& 
   co_return Status();
 }
 
-Task<Status> Eviction::work(const Source& source, const std::vector<Pick>& picks,
+Task<Status> Eviction::work(const Source& source, const std::vector<Evictable>& files,
                             std::size_t& next) {
-  while (next < picks.size() && bytes_ < order_.goal.bytes) {
+  while (next < files.size() && bytes_ < order_.goal.bytes) {
     if (order_.stop.stop_requested()) co_return fail(eviction_stopped());
-    const Pick& pick = picks[next++];
-    const Status done = co_await evict(source, pick);
+    const Evictable& file = files[next++];
+    const Status done = co_await evict(source, file);
     if (done) continue;
     obs::log("target").debug("not evicted object={}/{} err={}", source.bucket.name.display(),
-                             pick.name, done.error().message);
+                             file.name, done.error().message);
     CO_TRY_OK(drive_.usable());
     if (++failed_ == kEvictionFailuresMax) co_return done;
   }
   co_return Status();
 }
 
-/// Deletes the version that the walk saw, as an eviction by name does (cold_reads.cc).
-Task<Status> Eviction::evict(const Source& source, const Pick& pick) {
-  if (last_access(source, pick.name) != pick.last) co_return Status();
-  const ObjectName name = name_in(source.bucket, pick.name);
-  // A writer may wait for the very room that this is to make, with the lock in its hand.
-  if (node_.store.locks().is_held(name.key()) || !node_.owned.at_rest(name.uname))
-    co_return Status();
-  CO_TRY(const ObjectRequest wanted, request_of(node_, name));
-  OwnedNames::Write write;
-  if (node_.owned.begin(name.uname, write) != OwnedNames::Verdict::yes) co_return Status();
-  CO_FAIL_POINT("evict.before_delete");
-  const auto held = co_await node_.store.locks().acquire(name.key());
-  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
-  if (!newest.exists() || newest.holder != nullptr) co_return Status();
-  if (newest.record->generation != pick.generation && SAFETY("safety.evict_compare"))
-    co_return Status();
-  CO_TRY_OK(co_await delete_present(node_, wanted, std::move(newest.here), write));
+Task<Status> Eviction::evict(const Source& source, const Evictable& file) {
+  CO_TRY(const auto tombstone, co_await evict_at_owner(node_, source.bucket, file));
+  if (!tombstone) co_return Status();
+  // The owner tells this drive as well, soon: the room is wanted now.
+  if (file.slice) drop_piece_later(node_, {*file.slice, *tombstone});
   ++objects_;
-  bytes_ += pick.bytes;
-  order_.on_evicted(pick.bytes);
+  bytes_ += file.bytes;
+  order_.on_evicted(file.bytes);
   CO_FAIL_POINT("evict.after_delete");
   co_return Status();
 }

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "target/node/node.h"
+#include "target/upstream/eviction_owner.h"
 #include "target/upstream/eviction_plan.h"
 
 namespace tarn::target {
@@ -20,18 +22,18 @@ struct EvictionOrder {
   bool ignore_switch = false;  ///< also of buckets with lru.enabled=false
   /// True while a write waits for room: no rests between batches. May be null.
   std::function<bool()> is_urgent;
-  /// Called after each object with its bytes, and once more with 0 after each batch, when the
-  /// drive's space has been measured.
+  /// Called after each object with the bytes of its file, and once more with 0 after each batch,
+  /// when the drive's space has been measured.
   std::function<void(std::uint64_t bytes)> on_evicted;
   std::stop_token stop;
 };
 
-/// Evicts the least recently used objects of a drive whose buckets have an upstream, until the goal
-/// is reached, by two walks over the index: EvictionPlan says which. Each object goes by
-/// compare-and-delete on the generation that the walk saw, with a tombstone, and so do its copies
-/// on other drives and targets. Left alone are objects that were read or replaced since, names of
-/// other targets, names on their way, and names that are being written. Errors of the drive;
-/// cancelled when it was stopped. `node` and `drive` must outlive it. On one event loop.
+/// Evicts the least recently used objects that have files on a drive, copies and slices included,
+/// of buckets with an upstream, until the goal is reached. Two walks over the index: EvictionPlan
+/// says which go. Owners know when objects were read and delete them (eviction_owner.h). Left alone
+/// are objects that were read or replaced since, that are being written, and those whose owners do
+/// not answer. Errors of the drive; cancelled when it was stopped. `node` and `drive` must outlive
+/// it. On one event loop.
 class Eviction {
  public:
   Eviction(TargetNode& node, Drive& drive, EvictionOrder order);
@@ -39,7 +41,7 @@ class Eviction {
 
   [[nodiscard]] std::uint64_t objects() const { return objects_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  /// Bytes of all objects that might have gone.
+  /// Bytes of all files that might have gone.
   [[nodiscard]] std::uint64_t candidate_bytes() const { return plan_.candidate_bytes(); }
 
  private:
@@ -48,25 +50,26 @@ class Eviction {
     cluster::BucketRecord bucket;
     std::uint32_t protect = 0;  // seconds
   };
-  struct Pick {
-    std::string name;
-    Generation generation;
-    std::uint32_t last = 0;  // access, when it was chosen
-    std::uint64_t bytes = 0;
+  /// Place in a walk over a bucket's files on the drive: objects and copies first, then slices.
+  struct Position {
+    std::string object;
+    bool in_slices = false;
+    std::optional<PieceKey> slice;
+    bool at_end = false;
   };
-  using Visit = std::function<void(Pick pick, const EvictionCandidate& candidate)>;
+  using Visit = std::function<void(Evictable file, const EvictionCandidate& candidate)>;
   [[nodiscard]] std::vector<Source> sources() const;
   [[nodiscard]] bool is_reached() const;
-  /// Shows the objects of the next page behind `after`, which it moves on. False: it was the last.
-  Task<Result<bool>> next_page(const Source& source, std::string& after, const Visit& visit);
-  /// Seconds since the epoch.
-  [[nodiscard]] std::uint32_t last_access(const Source& source, const std::string& name) const;
+  Task<Result<std::vector<Evictable>>> next_objects(const Source& source, Position& at);
+  Task<Result<std::vector<Evictable>>> next_slices(const Source& source, Position& at);
+  /// Shows the next files behind `at`, which it moves on.
+  Task<Status> next_page(const Source& source, Position& at, const Visit& visit);
   Task<void> rest_since(std::chrono::steady_clock::time_point begun);
   Task<Status> plan(const Source& source);
   Task<Status> carry_out(const Source& source);
-  Task<Status> evict_all(const Source& source, const std::vector<Pick>& picks);
-  Task<Status> work(const Source& source, const std::vector<Pick>& picks, std::size_t& next);
-  Task<Status> evict(const Source& source, const Pick& pick);
+  Task<Status> evict_all(const Source& source, const std::vector<Evictable>& files);
+  Task<Status> work(const Source& source, const std::vector<Evictable>& files, std::size_t& next);
+  Task<Status> evict(const Source& source, const Evictable& file);
 
   TargetNode& node_;
   Drive& drive_;

@@ -1,5 +1,6 @@
 """Buckets with an upstream whose objects have copies or slices: what a node or a drive loses is read without upstream."""
 
+import os
 import shutil
 
 import disks
@@ -8,8 +9,10 @@ from copies import redundancy, wait_full
 from harness import attribute, client
 from harness.cluster import SHORT_LEASES
 from harness.coded import props
+from harness.nodes import stored_map
 from harness.upstreams import S3Server, WebServer, evict, is_stored, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
+from test_drives import DOWN
 from test_eviction_faults import LIMITS, next_second, used
 from test_upstream_faults import read_at_last
 
@@ -201,12 +204,71 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
     else:
         wait_until(lambda: (now := redundancy(cluster, BUCKET))["full"] > 0 and now["reduced"] + now["at_risk"] + now["lost"] == 0,
                    30, "each object has all its slices")
-    # A drive that is fuller than others makes room at the cost of what its own target owns (decision 022).
-    assert pieces == 3 or all(is_stored(cluster, BUCKET, name) for name in hot), "what was read again and again stays"
+    assert all(is_stored(cluster, BUCKET, name) for name in hot), "what was read again and again stays"
     if out_of_space < 95:
         refused = [line for target in cluster.targets() for line in cluster.logs[target].matching("fill not kept")]
         assert refused == [], "each slice has waited for room"
     cluster.assert_bodies("data", {})
+
+
+def with_files_on(cluster, target):
+    """Names of objects of which a target has a copy or a slice."""
+    said = map(attribute.decode, attribute.data_files(cluster.drives(target)).values())
+    return {each["name"] for each in said if each["kind"] == 3 or "coding" not in each}
+
+
+def fill_up(disk, share):
+    """Takes room on the drive with a file that is not Tarn's."""
+    its = os.statvfs(disk.mountpoint)
+    with open(disk.mountpoint / "filler", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, int((share - used(disk)) * its.f_blocks * its.f_frsize))
+
+
+@pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
+@pytest.mark.parametrize("kept, dies", [
+    pytest.param(ON_NODES, False, id="copies", marks=C4),
+    pytest.param(ON_NODES, True, id="copies, a node is dead"),
+    pytest.param(props("striped"), False, id="slices", marks=C4),
+    pytest.param(props("striped"), True, id="slices, a node is dead"),
+    pytest.param(props("whole"), False, id="wholes")])
+def test_the_fullest_drive_evicts_what_was_read_least_recently(make_stage, web, rng, kept, dies):
+    """Whatever node owns it; what has no file on the drive stays."""
+    stage = upstream_cluster(make_stage, web, targets=4, drives=1, fs="ext4", size=96 * MIB,
+                             settings=LIMITS | SHORT_LEASES | {"space.low_watermark": 74})
+    cluster = stage.cluster
+    assert make_bucket(cluster, BUCKET, web.url, {"lru": {"dont_evict_time": "0s"}} | kept).status == 200
+    bodies = filled(web, rng, 60, MIB)
+    assert cluster.bodies(BUCKET, bodies) == bodies
+    wait_full(cluster, len(bodies), BUCKET)
+    names = sorted(bodies)
+    rng.shuffle(names)
+    read_in = {}  # second, in which it was read last
+    for begin in range(0, len(names), 12):
+        next_second()
+        for name in names[begin:begin + 12]:
+            assert cluster.get(BUCKET, name).body == bodies[name]
+            read_in[name] = begin
+    full, dead = rng.sample(cluster.targets(), 2)
+    (disk,) = stage.disks[full]
+    there = with_files_on(cluster, full)
+    assert {cluster.owner(BUCKET, name) for name in there} > {full}, "the drive has files of others' objects"
+    lost = {name for name in bodies if cluster.owner(BUCKET, name) == dead} if dies else set()
+    if dies:
+        cluster.kill(dead)
+        wait_until(lambda: any(each["flags"] & DOWN for each in stored_map(cluster)["nodes"]), 60, "its lease has ended")
+    fill_up(disk, 0.83)
+    wait_until(lambda: cluster.metric(full, "tarn_evicted_objects_total") >= 8 and used(disk) <= 0.8, 60, "it has made room")
+    if dies:
+        cluster.start(dead)
+    kept_here = {name for name in bodies if is_stored(cluster, BUCKET, name)}
+    gone = bodies.keys() - kept_here
+    print(f"{len(there)} of {len(bodies)} objects had files on {full}, {len(gone)} were evicted")
+    assert gone <= there
+    # The next owner of a name has not seen its reads.
+    assert max(read_in[name] for name in gone - lost) <= min(read_in[name] for name in there - gone - lost)
+    web.stop()
+    for name in kept_here:
+        assert read_at_last(cluster, BUCKET, name) == bodies[name]
 
 
 def coded_cache(make_cluster, web, bodies, layout, **options):
