@@ -4,7 +4,7 @@
 #include "proxy/admin/cluster_queries.h"
 #include "proxy/admin/member_actions.h"
 #include "proxy/bucket/buckets.h"
-#include "proxy/core/action.h"
+#include "proxy/bucket/multi_object.h"
 #include "proxy/jobs/downloads.h"
 #include "proxy/pages.h"
 
@@ -15,17 +15,6 @@ using http::Request;
 using http::RouteHandler;
 
 // Services outlive the listeners, so the handlers keep a reference.
-
-/// AIStore's actions that go to /v1/objects/BUCKET with the object's name in the body.
-Task<Status> refuse_bucket_action(Request& request) {
-  CO_TRY(const Action asked, co_await read_action(request.exchange));
-  if (asked.action == "promote" || asked.action == "blob-download")
-    co_return fail(Errc::unsupported, "{} belongs to later work", asked.action);
-  co_return fail(Errc::invalid_argument,
-                 "POST /v1/objects/BUCKET does not know the action '{}'; the name of an object "
-                 "stands in the path: /v1/objects/BUCKET/OBJECT",
-                 asked.action);
-}
 
 RouteHandler plain(const Services& services, Task<Status> (*function)(const Services&, Request&)) {
   return [&services, function](Request& request) { return function(services, request); };
@@ -42,7 +31,7 @@ RouteHandler bucket(const Services& services,
 RouteHandler object_of(const Services& services, ObjectHandler function) {
   return [&services, function](Request& request) {
     if (request.parts[1].empty() && request.head().method == http::Method::post)
-      return refuse_bucket_action(request);
+      return act_in_bucket(services, request, request.parts[0]);
     return function(services, request, request.parts[0], request.parts[1]);
   };
 }

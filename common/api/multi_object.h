@@ -19,6 +19,12 @@ inline constexpr std::string_view kDeleteObjects = "delete-listrange";
 inline constexpr std::string_view kCopyObjects = "copy-listrange";
 inline constexpr std::string_view kEvictObjects = "evict-listrange";        ///< upstream keeps them
 inline constexpr std::string_view kPrefetchObjects = "prefetch-listrange";  ///< from upstream
+inline constexpr std::string_view kBlobDownload = "blob-download";          ///< one, from upstream
+
+/// True if an action fetches objects from upstream.
+[[nodiscard]] constexpr bool is_fetch(std::string_view action) {
+  return action == kPrefetchObjects || action == kBlobDownload;
+}
 
 /// A job on many objects of a bucket, as a client asks for it: AIStore's ListRange with the keys of
 /// the job (docs/api.md).

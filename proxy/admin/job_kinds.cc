@@ -24,6 +24,7 @@ struct Kind {
   Task<Status> (*drive)(const Services&, Job);
 };
 constexpr Kind kKinds[] = {
+    {"blob-download", drive_object_job},
     {"cleanup-store", drive_clean_up},
     {"copy-bck", drive_bucket_copy},
     {"copy-listrange", drive_object_job},
@@ -45,6 +46,7 @@ constexpr Kind kKinds[] = {
 
 /// Kinds that begin by a call of their own.
 constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
+    {"blob-download", "POST /v1/objects/B {\"action\":\"blob-download\"}"},
     {"copy-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"copy-bck\"}"},
     {"copy-listrange", "POST /v1/buckets/B {\"action\":\"copy-listrange\"}"},
     {"delete-listrange", "DELETE /v1/buckets/B {\"action\":\"delete-listrange\"}"},
@@ -57,10 +59,10 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",       "blob-download",    "create-inventory", "dsort",       "ec-get",
-    "ec-put",        "ec-resp",          "election",         "etl-bck",     "etl-inline",
-    "etl-listrange", "evict-remote-bck", "get-batch",        "index-shard", "list",
-    "promote",       "put-copies",       "summary-shard",
+    "archive",          "create-inventory", "dsort",       "ec-get",     "ec-put",
+    "ec-resp",          "election",         "etl-bck",     "etl-inline", "etl-listrange",
+    "evict-remote-bck", "get-batch",        "index-shard", "list",       "promote",
+    "put-copies",       "summary-shard",
 };
 
 }  // namespace

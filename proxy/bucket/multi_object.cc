@@ -45,6 +45,24 @@ bool is_multi_object(const std::string& action) {
          action == api::kEvictObjects || action == api::kPrefetchObjects;
 }
 
+Task<Status> act_in_bucket(const Services& services, http::Request& request, std::string name) {
+  CO_TRY(Action action, co_await read_action(request.exchange));
+  if (action.action == "promote")
+    co_return fail(Errc::unsupported, "{} belongs to later work", action.action);
+  if (action.action != api::kBlobDownload)
+    co_return fail(Errc::invalid_argument,
+                   "POST /v1/objects/BUCKET does not know the action '{}'; the name of an object "
+                   "stands in the path: /v1/objects/BUCKET/OBJECT",
+                   action.action);
+  CO_TRY_OK(api::check_bucket_name(name));
+  CO_TRY(const api::Bucket bucket, api::bucket_from(std::move(name), request.query()));
+  CO_TRY_OK(api::check_object_name(action.name));
+  if (!action.value.is_object()) action.value = json::object();
+  action.value["objnames"] = json::array({action.name});
+  const Status done = co_await act_on_objects(services, request, bucket, std::move(action));
+  co_return done;
+}
+
 Task<Status> act_on_objects(const Services& services, http::Request& request, api::Bucket bucket,
                             Action action, bool synchronize) {
   const bool removes = action.action == api::kDeleteObjects || action.action == api::kEvictObjects;
@@ -52,8 +70,7 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
     co_return fail(Errc::invalid_argument, "{} comes as a {}", action.action,
                    removes ? "DELETE" : "POST");
   CO_TRY(const KnownBucket source, co_await find_or_adopt_bucket(services, bucket));
-  const bool needs_upstream =
-      action.action == api::kEvictObjects || action.action == api::kPrefetchObjects;
+  const bool needs_upstream = action.action == api::kEvictObjects || api::is_fetch(action.action);
   const bool has_upstream = api::has_upstream(source.record->name);
   if (needs_upstream && !has_upstream) {
     const Error why{Errc::invalid_argument,
@@ -73,6 +90,10 @@ Task<Status> act_on_objects(const Services& services, http::Request& request, ap
                    "{}: a dry run changes nothing, but latest-ver evicts what has changed "
                    "upstream: send one of them",
                    action.action);
+  if (action.action == api::kBlobDownload && !what.how.latest) {
+    CO_TRY(const bool begins, co_await has_to_fetch(services, source, action.name));
+    if (!begins) co_return co_await request.exchange.respond(http::Response(200));
+  }
   BucketId to{};
   if (what.to) {
     if (*what.to == bucket && !what.how.dry_run)

@@ -8,6 +8,7 @@
 #include "common/api/status.h"
 #include "common/api/upstream_props.h"
 #include "common/base/gather.h"
+#include "common/base/random.h"
 #include "common/obs/log.h"
 #include "proxy/jobs/job_patience.h"
 #include "proxy/jobs/jobs.h"
@@ -26,6 +27,7 @@ constexpr std::string_view kObjectJobPath = "/v1/internal/objects";
 /// Names that are handed out at once; all of them are done before the next ones are.
 constexpr std::size_t kNamesOfTarget = 256;
 constexpr std::size_t kNamesMax = 32'768;
+constexpr std::size_t kLookIdLength = 10;
 /// How long a copy that is done shows as idle.
 constexpr auto kIdle = 10s;
 
@@ -57,13 +59,24 @@ Result<ObjectJob> read_job(const Job& job) {
 std::string_view done_by(std::string_view kind) {
   if (kind == api::kCopyObjects) return "copied";
   if (kind == api::kEvictObjects) return "evicted";
-  return kind == api::kPrefetchObjects ? "fetched" : "deleted";
+  return api::is_fetch(kind) ? "fetched" : "deleted";
 }
 
 NameSource source_of(const Services& services, const ObjectJob& job, BucketId bucket,
                      bool upstream) {
   return {services, bucket, job.what,
           upstream ? NameSource::Names::all : NameSource::Names::in_cluster};
+}
+
+/// What a target reports of a batch. True: it is done.
+Result<bool> parse_batch_line(const std::string& target, const std::string& line,
+                              api::BatchProgress& out) {
+  try {
+    out = json::parse(line).get<api::BatchProgress>();
+  } catch (const json::exception& problem) {
+    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
+  }
+  return out.counts.done;
 }
 
 Error destroyed() { return {Errc::bucket_not_found, "the bucket was destroyed meanwhile"}; }
@@ -109,7 +122,7 @@ class ObjectRun {
   void note_missing(const Item& item, const std::string& target);
   [[nodiscard]] bool should_stop() const { return services_.jobs.should_stop(job_.id); }
   [[nodiscard]] bool copies() const { return job_.what.to.has_value(); }
-  [[nodiscard]] bool fetches() const { return job_.kind == api::kPrefetchObjects; }
+  [[nodiscard]] bool fetches() const { return api::is_fetch(job_.kind); }
 
   const Services& services_;
   const ObjectJob& job_;
@@ -214,11 +227,7 @@ std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& 
 
 Result<bool> ObjectRun::take_line(const std::string& target, const JobPart& before,
                                   const std::string& line, api::BatchProgress& out) {
-  try {
-    out = json::parse(line).get<api::BatchProgress>();
-  } catch (const json::exception& problem) {
-    return fail(Errc::internal, "target t[{}]: {}", target, problem.what());
-  }
+  TRY(const bool is_last, parse_batch_line(target, line, out));
   JobPart part = before;
   part.objects += out.counts.objects;
   part.bytes += out.counts.bytes;
@@ -227,7 +236,7 @@ Result<bool> ObjectRun::take_line(const std::string& target, const JobPart& befo
     part.sent[to].bytes += sent.bytes;
   }
   show(target, part);
-  return out.counts.done;
+  return is_last;
 }
 
 /// Has one target, of `state`, do its share. Errors only for what ends the job.
@@ -368,6 +377,33 @@ std::string order_of_objects(const json& value, BucketId bucket, BucketId to, bo
   return json{
       {"value", value}, {"bucket", raw(bucket)}, {"to", raw(to)}, {"synchronize", synchronize}}
       .dump();
+}
+
+Task<Result<bool>> has_to_fetch(const Services& services, const KnownBucket& bucket,
+                                std::string name) {
+  const cluster::ClusterState& state = *bucket.state;
+  const auto* owner = cluster::owner_of(state.map, bucket.record->placement_name(name));
+  if (owner == nullptr) co_return true;
+  api::ObjectBatch batch;
+  batch.job = random_id(kLookIdLength);
+  batch.fetches = true;
+  batch.bucket = raw(bucket.record->id);
+  batch.bmd_version = state.bmd.version;
+  batch.map_version = state.map.version;
+  batch.how.dry_run = true;
+  batch.names.push_back(name);
+  const TargetJob order{std::string(kObjectJobPath), batch.job, json(batch).dump()};
+  api::BatchProgress progress;
+  const auto take = [&](const std::string& line) {
+    return parse_batch_line(owner->id, line, progress);
+  };
+  const Status done = co_await follow_lines(services, *owner, order, take, [] { return false; });
+  if (!progress.missing.empty())
+    co_return fail(Errc::object_not_found, "object {}/{} does not exist",
+                   bucket.record->name.display(), name);
+  const bool is_known =
+      done && progress.counts.error.empty() && progress.later.empty() && progress.failed.empty();
+  co_return !is_known || progress.counts.objects > 0;
 }
 
 Task<Status> drive_object_job(const Services& services, Job record) {

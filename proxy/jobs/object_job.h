@@ -7,6 +7,7 @@
 #include "common/base/ids.h"
 #include "proxy/core/services.h"
 #include "proxy/jobs/job.h"
+#include "proxy/object/assign.h"
 
 namespace tarn::proxy {
 
@@ -20,5 +21,10 @@ namespace tarn::proxy {
 /// away as long as something goes on, and for half a minute when nothing does. A copy stays idle
 /// for a while before it ends, as AIStore's clients expect.
 Task<Status> drive_object_job(const Services& services, Job job);
+
+/// False if the cluster has the object, of a bucket with an upstream; true also while that cannot
+/// be told. object_not_found when upstream does not have it either.
+Task<Result<bool>> has_to_fetch(const Services& services, const KnownBucket& bucket,
+                                std::string name);
 
 }  // namespace tarn::proxy

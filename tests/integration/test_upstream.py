@@ -483,6 +483,41 @@ def test_prefetch_and_evict(upstream_cluster, s3, rng):
         finished(cluster, absent)
 
 
+def test_one_object_is_fetched_by_a_job(upstream_cluster, s3, rng):
+    """blob_download() of the aistore package."""
+    s3.client.create_bucket(Bucket="fetched")
+    body = rng.randbytes(20 << 20)
+    s3.client.put_object(Bucket="fetched", Key="b/large.tar", Body=body)
+    cluster = upstream_cluster(s3)
+    make_bucket(cluster, "s3://fetched", s3.url)
+    sdk = client_of(cluster.endpoint)
+    stored = sdk.bucket("fetched", provider=Provider.AMAZON).object("b/large.tar")
+    job = stored.blob_download(chunk_size=4 << 20, num_workers=4)
+    assert sdk.job(job).wait_single_node(timeout=60).success
+    assert is_stored(cluster, "s3://fetched", "b/large.tar") and counted(cluster, "fills_total") == 1
+    assert jobs.status(cluster, job)["kind"] == "blob-download"
+    assert stored.blob_download() == "", "it is here"
+    newer = rng.randbytes(5000)
+    s3.client.put_object(Bucket="fetched", Key="b/large.tar", Body=newer)
+    assert stored.blob_download() == "" and stored.get_reader().read_all() == body
+    assert sdk.job(stored.blob_download(latest=True)).wait_single_node(timeout=60).success
+    assert stored.get_reader().read_all() == newer
+
+    def refused(bucket, name, value, action="blob-download"):
+        message = json.dumps({"action": action, "name": name, "value": value}).encode()
+        answer = client.request("POST", f"{cluster.endpoint}/v1/objects/{bucket}", message, expect=False)
+        return answer.status, answer.text
+
+    def aws(name, value=None):
+        return refused("fetched?provider=aws", name, value)
+
+    assert aws("nothing")[0] == 404 and "s3://fetched/nothing" in aws("nothing")[1]
+    assert aws("")[0] == aws("x", {"latest-ver": "some"})[0] == 400
+    assert refused("data?provider=ais", "x", {})[0] == 400
+    assert refused("fetched?provider=aws", "x", {}, "promote")[0] == 501
+    assert refused("fetched?provider=aws", "x", {}, "rename")[0] == 400
+
+
 def test_dry_runs_say_what_would_be_done(upstream_cluster, s3, rng):
     bodies = {f"d/{i:03}.tar": rng.randbytes(3000 + i) for i in range(12)}
     s3.client.create_bucket(Bucket="rehearsed")
