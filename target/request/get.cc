@@ -178,7 +178,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
   if (object && !unsettled_by(object->record()).empty()) object = nullptr;
   if (is_slow_here(node, wanted, object.get()))
     if (const auto* other = next_home(node, request, wanted); other != nullptr)
-      co_return co_await send_to_holder(node, request, wanted, *other);
+      co_return co_await send_to_faster(node, request, wanted, *other);
   if (!object) {
     const auto* other = next_home(node, request, wanted);
     auto opened = co_await open_wanted(node, wanted, other);

@@ -57,6 +57,12 @@ Task<Status> send_to_holder(TargetNode& node, http::Request& request, const Obje
   co_return co_await send_to(node, request, wanted, holder, true);
 }
 
+Task<Status> send_to_faster(TargetNode& node, http::Request& request, const ObjectRequest& wanted,
+                            const cluster::Node& other) {
+  request.target.query.set(kLeftSlow, "1");
+  co_return co_await send_to(node, request, wanted, other, true);
+}
+
 const cluster::Node* next_home(const TargetNode& node, const http::Request& request,
                                const ObjectRequest& wanted) {
   const auto homes = homes_of(*wanted.state->ownership->map, wanted.name.uname,
@@ -64,7 +70,8 @@ const cluster::Node* next_home(const TargetNode& node, const http::Request& requ
   const auto here = std::find(homes.begin(), homes.end(), node.id);
   if (here == homes.end() || homes.size() < 2) return nullptr;
   const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
-  if (hops + 1 >= homes.size()) return nullptr;
+  const bool may_come_back = request.query().get(kLeftSlow) == "1";
+  if (hops + 1 >= homes.size() + (may_come_back ? 1 : 0)) return nullptr;
   const auto next = here + 1 == homes.end() ? homes.begin() : here + 1;
   const cluster::Node* found = wanted.state->map.find(*next);
   return found != nullptr && wanted.state->live.contains(*next) ? found : nullptr;

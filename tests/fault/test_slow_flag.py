@@ -3,6 +3,7 @@ elsewhere while it is."""
 
 import contextlib
 import os
+import shutil
 import time
 
 import disks
@@ -18,9 +19,13 @@ from stage import DRIVE_ERRORS, Churn
 DELAY_MS = 60
 
 
+def slow_flags_of(cluster, target):
+    return [cluster.metric(target, "tarn_drive_slow", drive=str(drive)) for drive in cluster.drives(target)]
+
+
 def slow_flags(stage):
     """Of all drives of t1, in their order."""
-    return [stage.cluster.metric("t1", "tarn_drive_slow", drive=str(disk.mountpoint)) for disk in stage.disks["t1"]]
+    return slow_flags_of(stage.cluster, "t1")
 
 
 def notes(stage):
@@ -143,3 +148,32 @@ def test_readers_take_from_elsewhere_what_lies_on_a_slow_drive(make_stage, seed,
         wait_until(lambda name=name: is_read(name), 60, f"{name} is read without {other}")
     read_all()
     assert reads(drive)[drive] >= SLICE, "nothing was needed of the slow drive"
+
+
+@pytest.mark.gate("C11: a slow drive serves what no other can")
+def test_readers_come_back_to_a_slow_drive(make_stage, seed):
+    """They are sent to the other copy, whose drive is away."""
+    rng = seeded(seed, "back")
+    stage = make_stage(targets=2, drives=2)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", BUCKETS["on nodes"])
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(50 * KIB) for i in range(16)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    stage.kill("t1", "t2")
+    away = rng.choice(cluster.drives("t2"))
+    lost = {attribute.decode(said)["name"] for said in attribute.data_files([away]).values()}
+    assert lost, "nothing lies there"
+    shutil.rmtree(away)
+    away.mkdir()
+    slow = ";".join(f"drive.slow.{drive}=error" for drive in cluster.drives("t1"))
+    stage.start("t1", "t2", fail_points={"t1": slow}, served=False)
+    wait_until(lambda: slow_flags_of(cluster, "t1") == [1, 1], 20, "the drives are said to be slow")
+    for _ in range(8):  # each time at whichever node the proxy chooses
+        for name in rng.sample(sorted(bodies), len(bodies)):
+            answer = cluster.get("cut", name)
+            assert answer.status == 200 and answer.body == bodies[name], f"{name}: {answer!r:.300}"
+    assert stage.fail_point_hits("t1", f"drive.slow.{cluster.drives('t1')[0]}") > 0
+    print(f"injected: the other copies of {len(lost)} of {len(bodies)} objects are on slow drives")
