@@ -228,8 +228,14 @@ def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, se
                 drives[j] = lab.fault_fs(f"{target}d{j + 1}-{rng.random()}", directory=drive.directory, mountpoint=drive.mountpoint)
         stage.start(target, served=gone is None)
 
+    def is_asked():
+        """Looks at all names; true if the target was asked for a part of them. At first the proxy passes it over."""
+        before = cluster.metric(target, "tarn_http_requests_total", method="GET") or 0
+        stage.look(judge, NAMES, "two")
+        return cluster.metric(target, "tarn_http_requests_total", method="GET") - before >= 20
+
     restart(gone=1 - place)
-    stage.look(judge, NAMES, "two")
+    wait_until(is_asked, 60, "clients are sent to the target")
     restart(gone=None)
     wait_until_home(cluster)
     stage.check(judge, NAMES, "two")
