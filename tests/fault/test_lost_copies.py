@@ -245,6 +245,34 @@ def test_other_drives_take_what_is_written_while_one_is_away(make_stage, lab, se
 
 
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_what_is_deleted_while_its_drive_is_away_stays_deleted(make_stage, lab, seed):
+    """D1: the other drive takes the tombstones, and is asked for them after a start as well."""
+    rng = seeded(seed, "deleted meanwhile")
+    stage = start(make_stage, drives=2, faulty=True)
+    cluster, judge = stage.cluster, stage.client("judge", timeout=30)
+    cluster.expect_errors(DRIVE_ERRORS)
+    target, place = rng.choice(cluster.targets()), rng.choice([0, 1])
+    path = cluster.drives(target)[place]
+    deleted = rng.sample(sorted(attribute.objects([path], "two")), 8)
+    drive = stage.disks[target][place]
+    drive.kill()
+    wait_until(lambda: cluster.metric(target, "tarn_drive_up", drive=str(path)) == 0, 15, "the drive is out")
+    for name in deleted:
+        wait_until(lambda name=name: judge.delete("two", name).status in (200, 404), 15, f"{name} is deleted")
+    stage.kill(target)
+    with contextlib.suppress(OSError):
+        drive.close()
+    stage.disks[target][place] = lab.fault_fs(f"{target}d-back", directory=drive.directory, mountpoint=drive.mountpoint)
+    assert attribute.objects([path], "two").keys() >= set(deleted), "the drive has them still"
+    stage.start(target)
+    for _ in range(4):  # each time at whichever home the proxy chooses
+        for name in deleted:
+            assert judge.get("two", name).status == 404, name
+    stage.check(judge, NAMES, "two")
+    print(f"injected: a drive of {target} was away while {len(deleted)} names of it were deleted")
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 def test_a_write_whose_drive_goes_before_others_have_it_ends_at_once(make_stage, lab):
     """D1: nobody waits for what cannot be read back any more; the next attempt goes to the other drive."""
     stage = start(make_stage, drives=2, faulty=True)
