@@ -8,8 +8,10 @@ from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.azurite import ACCOUNT, KEY, AzureServer, account_sas
 from harness.cli import Cli
+from harness.coded import pieces_of, props
 from harness.sdk import client_of
 from harness.upstreams import evict, is_stored, list_of_buckets, make_bucket, wait_stored
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.deep("installs Node.js and Azurite: a minute, once")
 
@@ -180,6 +182,27 @@ def test_large_objects_go_to_azure_in_blocks(make_cluster, azure, container, rng
         assert answer.status == 200 or (answer.status == 503 and "InvalidBlockList" in answer.text), answer
     assert azure.get(container, "both.tar")[0] in bodies
     assert cluster.get(uri, "both.tar").body == azure.get(container, "both.tar")[0]
+
+
+def test_a_cache_of_azure_has_slices_and_a_copy_follows_it(make_cluster, azure, container, rng):
+    bodies = {f"s/{i}": rng.randbytes(60_000 + i) for i in range(8)}
+    for name, body in bodies.items():
+        azure.put(container, name, body)
+    cluster, uri = cluster_of(make_cluster, azure.environment, targets=4), f"az://{container}"
+    assert make_bucket(cluster, uri, azure.url, props("whole")).status == 200
+    tarn = Cli(cluster.endpoint)
+    tarn.ok("bucket", "cp", uri, "mirror", "--sync")
+    cluster.assert_bodies("mirror", bodies)
+    assert cluster.bodies(uri, bodies) == bodies
+    for name in bodies:
+        wait_until(lambda name=name: {0, 1, 2} < set(pieces_of(cluster, name)), 30, f"{name} has its slices")
+    assert cluster.delete(uri, "s/1").status == 200
+    bodies["s/0"] = rng.randbytes(70_000)
+    azure.put(container, "s/0", bodies["s/0"])
+    del bodies["s/1"]
+    tarn.ok("bucket", "cp", uri, "mirror", "--sync")
+    cluster.assert_bodies("mirror", bodies)
+    assert cluster.names(uri) == sorted(bodies)
 
 
 def test_changes_upstream_are_seen_where_that_is_wanted(make_cluster, azure, container):

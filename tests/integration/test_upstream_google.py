@@ -7,8 +7,10 @@ import pytest
 from aistore.sdk.provider import Provider
 from harness import client, jobs
 from harness.cli import Cli
+from harness.coded import pieces_of, props
 from harness.sdk import client_of
 from harness.upstreams import GOOGLE_CREDENTIALS, S3Server, evict, is_stored, list_of_buckets, make_bucket, wait_stored
+from harness.waiting import wait_until
 
 AWS_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "of-aws", "AWS_SECRET_ACCESS_KEY": "secret-of-aws"}
 
@@ -113,6 +115,32 @@ def test_large_objects_go_to_google_in_parts(upstream_cluster, google, rng):
     evict(cluster, "gs://google-large", "x.tar")
     assert cluster.get("gs://google-large", "x.tar").body == body
     assert "Uploads" not in google.client.list_multipart_uploads(Bucket="google-large")
+
+
+def test_a_cache_of_google_has_slices_and_a_copy_follows_it(upstream_cluster, google, rng):
+    google.client.create_bucket(Bucket="google-sliced")
+    bodies = {f"s/{i}": rng.randbytes(60_000 + i) for i in range(8)}
+    for name, body in bodies.items():
+        google.client.put_object(Bucket="google-sliced", Key=name, Body=body)
+    cluster, uri = upstream_cluster(google, targets=4), "gs://google-sliced"
+    assert make_bucket(cluster, uri, google.url, props("striped")).status == 200
+    tarn = Cli(cluster.endpoint)
+    tarn.ok("bucket", "cp", uri, "mirror", "--sync")
+    cluster.assert_bodies("mirror", bodies)
+    assert cluster.bodies(uri, bodies) == bodies
+    bodies["s/0"] = rng.randbytes(70_000)
+    assert cluster.put(uri, "s/0", bodies["s/0"]).status == 200
+    assert google.client.get_object(Bucket="google-sliced", Key="s/0")["Body"].read() == bodies["s/0"]
+    for name in bodies:
+        wait_until(lambda name=name: set(pieces_of(cluster, name)) == {0, 1, 2}, 30, f"{name} has its slices")
+    assert cluster.bodies(uri, bodies) == bodies
+    google.client.delete_object(Bucket="google-sliced", Key="s/1")
+    del bodies["s/1"]
+    sdk = client_of(cluster.endpoint)
+    job = sdk.bucket("google-sliced", provider=Provider.GOOGLE).copy(sdk.bucket("mirror"), sync=True)
+    jobs.idle(cluster, job)
+    cluster.assert_bodies("mirror", bodies)
+    assert not is_stored(cluster, uri, "s/1") and cluster.names(uri) == sorted(bodies)
 
 
 @pytest.mark.parametrize("has_keys", [True, False])
