@@ -1,5 +1,6 @@
 #include "proxy/pages.h"
 
+#include "common/api/inventory.h"
 #include "common/base/encoding.h"
 #include "common/base/fail_point.h"
 #include "proxy/core/staleness.h"
@@ -132,7 +133,7 @@ Task<Status> root_page(const Services& services, http::Request& request) {
   http::Response response = head_of_page();
   response.body = opening("Buckets") + "<ul>\n";
   for (const auto& [name, record] : state->bmd.buckets)
-    if (name == plain_bucket(name.name))
+    if (name == plain_bucket(name.name) && !api::is_system_bucket(name))
       response.body +=
           "<li>" + link(percent_encode(name.name) + "/", path_of(name.name, ""), name.name + "/") +
           "</li>\n";

@@ -70,6 +70,7 @@
 #include "target/settings.h"
 #include "target/upstream/cold_reads.h"
 #include "target/upstream/download.h"
+#include "target/upstream/inventory.h"
 #include "target/upstream/requests.h"
 #include "target/upstream/space.h"
 #include "target/upstream/write_through.h"
@@ -420,6 +421,7 @@ Status Target::start() {
   for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
   for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
+  for (auto& route : inventory_routes(*node_, *upstream_)) internal.push_back(std::move(route));
   for (auto& route : space_routes(*node_, *space_)) internal.push_back(std::move(route));
   for (auto& route : eviction_owner_routes(*node_)) internal.push_back(std::move(route));
   for (auto& route : download_routes(*node_, *upstream_, downloads_))

@@ -7,6 +7,7 @@
 
 #include "proxy/bucket/bucket_copy.h"
 #include "proxy/jobs/download_job.h"
+#include "proxy/jobs/inventory_job.h"
 #include "proxy/jobs/object_job.h"
 #include "proxy/jobs/rebalance_job.h"
 #include "proxy/jobs/rebuild_job.h"
@@ -28,6 +29,7 @@ constexpr Kind kKinds[] = {
     {"cleanup-store", drive_clean_up},
     {"copy-bck", drive_bucket_copy},
     {"copy-listrange", drive_object_job},
+    {"create-inventory", drive_inventory},
     {"delete-listrange", drive_object_job},
     {"download", drive_download},
     {"ec-encode", drive_recode},
@@ -49,6 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
     {"blob-download", "POST /v1/objects/B {\"action\":\"blob-download\"}"},
     {"copy-bck", "POST /v1/buckets/B?bck_to= {\"action\":\"copy-bck\"}"},
     {"copy-listrange", "POST /v1/buckets/B {\"action\":\"copy-listrange\"}"},
+    {"create-inventory", "POST /v1/buckets/B {\"action\":\"create-inventory\"}"},
     {"delete-listrange", "DELETE /v1/buckets/B {\"action\":\"delete-listrange\"}"},
     {"download", "POST /v1/download"},
     {"evict-listrange", "DELETE /v1/buckets/B {\"action\":\"evict-listrange\"}"},
@@ -59,10 +62,9 @@ constexpr std::pair<std::string_view, std::string_view> kBegunBy[] = {
 
 /// AIStore's kinds that there are no jobs of here yet.
 constexpr std::string_view kLater[] = {
-    "archive",          "create-inventory", "dsort",       "ec-get",     "ec-put",
-    "ec-resp",          "election",         "etl-bck",     "etl-inline", "etl-listrange",
-    "evict-remote-bck", "get-batch",        "index-shard", "list",       "promote",
-    "put-copies",       "summary-shard",
+    "archive", "dsort",      "ec-get",        "ec-put",           "ec-resp",   "election",
+    "etl-bck", "etl-inline", "etl-listrange", "evict-remote-bck", "get-batch", "index-shard",
+    "list",    "promote",    "put-copies",    "summary-shard",
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/api/inventory.h"
 #include "common/api/mirror_props.h"
 #include "common/base/encoding.h"
 #include "common/cluster/place/slice_plan.h"
@@ -170,7 +171,8 @@ StopCounts judge_map(const StopCase& stop, StopAnswer& answer) {
   const std::size_t left = writers_left(stop);
   const std::size_t most = standing.size() - (standing.empty() ? 0 : 1);
   for (const auto& [name, bucket] : stop.state.bmd.buckets) {
-    if (bucket.ending) continue;
+    // What the cluster keeps for itself can be made anew.
+    if (bucket.ending || api::is_system_bucket(name)) continue;
     const BucketNeeds needs = needs_of(bucket, standing);
     judge_writes(bucket, needs, left, most, answer);
     const bool on_nodes = bucket.pieces().many() || api::was_ever_coded(bucket.props);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/api/inventory.h"
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
@@ -17,10 +18,12 @@
 #include "common/obs/log.h"
 #include "proxy/bucket/bucket_copy.h"
 #include "proxy/bucket/bucket_path.h"
+#include "proxy/bucket/inventory.h"
 #include "proxy/bucket/multi_object.h"
 #include "proxy/core/action.h"
 #include "proxy/core/named_error.h"
 #include "proxy/core/staleness.h"
+#include "proxy/jobs/inventory_job.h"
 #include "proxy/jobs/recode_job.h"
 #include "proxy/jobs/summary.h"
 #include "proxy/list/list.h"
@@ -232,6 +235,7 @@ Task<Status> list_buckets(const Services& services, http::Request& request) {
   }
   const auto state = services.view.state();
   for (const auto& [name, record] : state->bmd.buckets) {
+    if (api::is_system_bucket(name)) continue;
     if (presence == Presence::outside)
       found.erase(name);
     else if (is_wanted(name))
@@ -256,10 +260,19 @@ Result<std::vector<api::PackedEntry>> without_present(
   return out;
 }
 
-/// One page; of what is not in the cluster, if that was asked for, an entry at least unless it is
-/// the last page. `token`: where the next one begins, "" for none.
+/// One page, of an inventory if that was asked for; of what is not in the cluster, if that was
+/// asked for, an entry at least unless it is the last page. `token`: where the next one begins, ""
+/// for none.
 Task<Result<api::MergedPage>> page_of(const Services& services, const KnownBucket& known,
                                       ListRequest wanted, std::string& token) {
+  if (wanted.inventory) {
+    CO_TRY(api::PackedPage listed,
+           co_await list_inventory(services, known.record->name, wanted.inventory_name, wanted));
+    if (listed.more) token = std::string(listed.entries.back().name);
+    api::MergedPage page{std::move(listed.entries), listed.more, {}};
+    page.kept.push_back(std::move(listed.bytes));
+    co_return page;
+  }
   while (true) {
     CO_TRY(api::MergedPage page, co_await list_entries(services, known, wanted));
     token = page.more ? std::string(page.entries.back().name) : "";
@@ -279,8 +292,15 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
     const Status done = co_await summarize(services, request, bucket, action.value);
     co_return done;
   }
+  if (is_about_inventory(action.action)) {
+    const Status done = co_await act_on_inventory(services, request, name, action);
+    co_return done;
+  }
   if (!action.action.empty() && action.action != "list") co_return fail(not_yet(action.action));
   CO_TRY(ListRequest wanted, parse_list_request(action.value));
+  wanted.inventory_name = request.head().field("Ais-Inv-Name");
+  wanted.inventory = wanted.inventory || !wanted.inventory_name.empty() ||
+                     request.head().field("Ais-Bucket-Inventory") == "true";
   auto finding =
       wanted.known_only ? find_bucket(services, name) : find_or_adopt_bucket(services, name);
   CO_TRY(const KnownBucket known, co_await std::move(finding));
@@ -289,7 +309,7 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
                    "list: flags 512 (NOT_CACHED) are for upstream buckets only");
   std::string token;
   const auto found = co_await page_of(services, known, wanted, token);
-  if (!found && found.error().code == Errc::not_found) {  // the target that it is about
+  if (!found && found.error().code == Errc::not_found && !wanted.inventory) {  // its target
     const Status sent = co_await refuse_as(request, found.error(), kNodeNotFound);
     co_return sent;
   }
@@ -362,6 +382,10 @@ Task<Status> post_bucket(const Services& services, http::Request& request, std::
     const Status done = co_await act_on_objects(services, request, name, action);
     co_return done;
   }
+  if (is_about_inventory(action.action)) {
+    const Status done = co_await act_on_inventory(services, request, name, action);
+    co_return done;
+  }
   if (action.action == "move-bck") {
     const Status done = co_await rename_bucket(services, request, name);
     co_return done;
@@ -404,6 +428,7 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
   }
   if (evicts) {
     CO_TRY(const bool keeps_bucket, request.query().flag("keep_bck_md"));
+    if (!keeps_bucket) CO_TRY_OK(co_await remove_inventories(services, name, ""));
     const Status done = co_await destroy_bucket(
         services, request.exchange, name,
         keeps_bucket ? cluster::Afterwards::empty : cluster::Afterwards::gone);
@@ -411,6 +436,10 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
   }
   if (is_multi_object(action.action)) {
     const Status done = co_await act_on_objects(services, request, name, action);
+    co_return done;
+  }
+  if (is_about_inventory(action.action)) {
+    const Status done = co_await act_on_inventory(services, request, name, action);
     co_return done;
   }
   // Nobody shall destroy a bucket by a DELETE that forgot the object's name.

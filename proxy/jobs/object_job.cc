@@ -350,6 +350,34 @@ void ObjectRun::note_failure(const std::string& why) {
   if (failed_++ == 0) first_failure_ = why;
 }
 
+/// Has the owner of a name do `batch` with it, outside of any job. object_not_found when there is
+/// no such object; unavailable when it cannot be done now.
+Task<Result<api::BatchProgress>> do_one(const Services& services, const KnownBucket& bucket,
+                                        std::string name, api::ObjectBatch batch) {
+  const cluster::ClusterState& state = *bucket.state;
+  const auto* owner = cluster::owner_of(state.map, bucket.record->placement_name(name));
+  if (owner == nullptr)
+    co_return fail(Errc::unavailable, "no target of the cluster owns names now");
+  batch.job = random_id(kLookIdLength);
+  batch.bucket = raw(bucket.record->id);
+  batch.bmd_version = state.bmd.version;
+  batch.map_version = state.map.version;
+  batch.names.push_back(name);
+  const TargetJob order{std::string(kObjectJobPath), batch.job, json(batch).dump()};
+  api::BatchProgress progress;
+  const auto take = [&](const std::string& line) {
+    return parse_batch_line(owner->id, line, progress);
+  };
+  CO_TRY_OK(co_await follow_lines(services, *owner, order, take, [] { return false; }));
+  if (!progress.missing.empty())
+    co_return fail(Errc::object_not_found, "object {}/{} does not exist",
+                   bucket.record->name.display(), name);
+  if (!progress.later.empty()) co_return fail(Errc::unavailable, "{}", progress.why_later);
+  if (!progress.failed.empty()) co_return fail(Errc::io, "{}", progress.failed.front().second);
+  if (!progress.counts.error.empty()) co_return fail(Errc::io, "{}", progress.counts.error);
+  co_return progress;
+}
+
 /// Not so many that they keep others from starting.
 bool may_idle(const Services& services) {
   return services.jobs.driven().size() <= Jobs::kRunningMax / 2;
@@ -381,29 +409,18 @@ std::string order_of_objects(const json& value, BucketId bucket, BucketId to, bo
 
 Task<Result<bool>> has_to_fetch(const Services& services, const KnownBucket& bucket,
                                 std::string name) {
-  const cluster::ClusterState& state = *bucket.state;
-  const auto* owner = cluster::owner_of(state.map, bucket.record->placement_name(name));
-  if (owner == nullptr) co_return true;
   api::ObjectBatch batch;
-  batch.job = random_id(kLookIdLength);
   batch.fetches = true;
-  batch.bucket = raw(bucket.record->id);
-  batch.bmd_version = state.bmd.version;
-  batch.map_version = state.map.version;
   batch.how.dry_run = true;
-  batch.names.push_back(name);
-  const TargetJob order{std::string(kObjectJobPath), batch.job, json(batch).dump()};
-  api::BatchProgress progress;
-  const auto take = [&](const std::string& line) {
-    return parse_batch_line(owner->id, line, progress);
-  };
-  const Status done = co_await follow_lines(services, *owner, order, take, [] { return false; });
-  if (!progress.missing.empty())
-    co_return fail(Errc::object_not_found, "object {}/{} does not exist",
-                   bucket.record->name.display(), name);
-  const bool is_known =
-      done && progress.counts.error.empty() && progress.later.empty() && progress.failed.empty();
-  co_return !is_known || progress.counts.objects > 0;
+  const auto done = co_await do_one(services, bucket, name, std::move(batch));
+  if (!done && done.error().code == Errc::object_not_found) co_return fail(done.error());
+  co_return !done || done->counts.objects > 0;
+}
+
+Task<Status> delete_object(const Services& services, const KnownBucket& bucket, std::string name) {
+  CO_TRY([[maybe_unused]] const api::BatchProgress done,
+         co_await do_one(services, bucket, std::move(name), {}));
+  co_return Status();
 }
 
 Task<Status> drive_object_job(const Services& services, Job record) {

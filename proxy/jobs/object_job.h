@@ -26,5 +26,7 @@ Task<Status> drive_object_job(const Services& services, Job job);
 /// be told. object_not_found when upstream does not have it either.
 Task<Result<bool>> has_to_fetch(const Services& services, const KnownBucket& bucket,
                                 std::string name);
+/// Deletes one object of the cluster. object_not_found, unavailable.
+Task<Status> delete_object(const Services& services, const KnownBucket& bucket, std::string name);
 
 }  // namespace tarn::proxy

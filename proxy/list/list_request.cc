@@ -29,10 +29,12 @@ enum Flag : std::uint64_t {
   kDifferences = 4096,
   kNoDirectories = 8192,  // has a meaning for upstream buckets only
   kIsS3 = 16384,
+  kInventory = 32768,
 };
-constexpr std::uint64_t kKnownFlags =
-    kCached | kMissing | kDeleted | kNameOnly | kNameSize | kBucketPresent | kDontHeadRemote |
-    kDontAddRemote | kNotCached | kOnlyRemoteProps | kNoRecursion | kNoDirectories | kIsS3;
+constexpr std::uint64_t kKnownFlags = kCached | kMissing | kDeleted | kNameOnly | kNameSize |
+                                      kBucketPresent | kDontHeadRemote | kDontAddRemote |
+                                      kNotCached | kOnlyRemoteProps | kNoRecursion |
+                                      kNoDirectories | kIsS3 | kInventory;
 constexpr std::uint64_t kFlagsEnd = 1ULL << 16U;
 
 /// A text of the message; absent and null are "".
@@ -102,6 +104,7 @@ Result<ListRequest> parse_list_request(const json& value) {
   out.cached = (flags & kCached) != 0;
   out.not_cached = (flags & kNotCached) != 0;
   out.known_only = (flags & kBucketPresent) != 0;
+  out.inventory = (flags & kInventory) != 0;
   TRY(const auto props, list_request_text_of(value, "props"));
   if (!props.empty()) {
     TRY(out.fields, api::parse_list_fields(props));

@@ -21,7 +21,9 @@ struct ListRequest {
   bool cached = false;      ///< only what the cluster has; of buckets without upstream that is all
   bool not_cached = false;  ///< only what upstream has and the cluster has not
   bool known_only = false;  ///< a bucket that is not known here is not looked for upstream
-  std::string target;       ///< only what this target holds; empty: all
+  bool inventory = false;   ///< what an inventory of the bucket has
+  std::string inventory_name;  ///< empty: the only one
+  std::string target;          ///< only what this target holds; empty: all
   api::ListFields fields;
   api::TimeFormat time_format = api::TimeFormat::rfc822;
 

@@ -8,7 +8,7 @@ from harness.cluster import REPOSITORY
 
 SOURCES = ["common/cluster/admin/node_routes.cc", "common/cluster/admin/node_actions.cc", "proxy/routes.cc",
            "target/routes.cc", "target/drives/mountpaths.cc", "target/upstream/requests.cc", "target/upstream/eviction_job.cc",
-           "target/upstream/eviction_owner.cc", "target/upstream/download.cc"]
+           "target/upstream/eviction_owner.cc", "target/upstream/inventory.cc", "target/upstream/download.cc"]
 WORDS = {"kAll": "GET HEAD PUT POST DELETE PATCH"}
 
 

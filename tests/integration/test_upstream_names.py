@@ -1,9 +1,15 @@
 """Names and counts of what upstream has, in the cluster or not."""
 
+import concurrent.futures
+
+import pytest
+from aistore.sdk.errors import AISError
+from aistore.sdk.list_object_flag import ListObjectFlag
 from aistore.sdk.provider import Provider
+from harness import jobs
 from harness.cli import Cli
 from harness.sdk import client_of
-from harness.upstreams import AWS_CREDENTIALS, S3Server, ask_for_buckets, list_of_buckets, make_bucket, wait_stored
+from harness.upstreams import AWS_CREDENTIALS, CREDENTIALS, S3Server, ask_for_buckets, list_of_buckets, make_bucket, wait_stored
 from harness.waiting import wait_until
 
 
@@ -111,3 +117,82 @@ def test_buckets_of_accounts(make_cluster, tmp_path):
         away = ask_for_buckets(cluster, presence=0)
         assert away.status == 503 and account.url in away.text, away
         assert list_of_buckets(cluster) == ["ais://data", known], "what the cluster knows is listed without upstream"
+
+
+def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, rng):
+    s3.client.create_bucket(Bucket="inventoried")
+    names = sorted({f"{rng.choice('abc')}/{rng.randrange(10**6):06}.tar" for _ in range(1300)})
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: s3.client.put_object(Bucket="inventoried", Key=name, Body=name.encode()), names))
+    cluster, uri = upstream_cluster(s3, web, targets=3), "s3://inventoried"
+    assert make_bucket(cluster, uri, s3.url).status == 200
+    sdk = client_of(cluster.endpoint)
+    bucket = sdk.bucket("inventoried", provider=Provider.AMAZON)
+    assert bucket.show_inventory() == {}
+    job = bucket.create_inventory(name="first", names_per_chunk=100)
+    assert job.startswith("inv-") and sdk.job(job).wait_single_node(timeout=60).success
+    (said,) = bucket.show_inventory().values()
+    assert (said.bucket, said.name, said.obj_name) == (uri, "first", "aws/@#/inventoried/first")
+    assert said.ntotal == len(names) and said.chunks == -(-len(names) // 100) and said.size > 0 and said.finished >= said.started > 0
+    assert bucket.show_inventory("first").keys() == {said.obj_name} and bucket.show_inventory("other") == {}
+
+    s3.client.put_object(Bucket="inventoried", Key="zzz", Body=b"later")
+    s3.stop()
+
+    def listed(prefix="", page_size=0, **how):
+        return [(entry.name, entry.size) for entry in bucket.list_all_objects(prefix=prefix, page_size=page_size, props="name,size", **how)]
+
+    whole = [(name, len(name)) for name in names]
+    assert listed(inventory_name="first") == listed(flags=[ListObjectFlag.NBI]) == whole
+    assert listed(inventory_name="first", page_size=7, prefix="b/") == [each for each in whole if each[0].startswith("b/")]
+    assert listed(inventory_name="first", prefix=names[1034]) == [whole[1034]] and listed(inventory_name="first", prefix="zzz") == []
+    for missing in ({"inventory_name": "other"}, {"inventory_name": "a/b"}):
+        with pytest.raises(AISError, match="inventory"):
+            listed(**missing)
+    s3.start()
+
+    with pytest.raises(AISError, match="already exists"):
+        bucket.create_inventory(prefix="a/")
+    assert sdk.job(bucket.create_inventory(prefix="a/", force=True)).wait_single_node(timeout=60).success
+    (said,) = bucket.show_inventory().values()
+    assert said.name.startswith("inv-") and said.prefix == "a/"
+    assert listed(flags=[ListObjectFlag.NBI]) == [each for each in whole if each[0].startswith("a/")]
+    assert listed() == [*whole, ("zzz", 5)], "upstream is asked without it"
+
+    # What the cluster keeps for itself is nobody's bucket.
+    assert list_of_buckets(cluster) == ["ais://data", uri]
+    assert cluster.list_page(".sys-inventory").status == 400
+    with pytest.raises(AISError, match="no inventory"):
+        bucket.destroy_inventory("other")
+    bucket.destroy_inventory()
+    assert bucket.show_inventory() == {}
+    with pytest.raises(AISError, match="no inventory"):
+        listed(flags=[ListObjectFlag.NBI])
+
+    def refused(bucket, value, method="POST", action="create-inventory"):
+        return cluster.bucket_action(method, bucket, action, value).status
+
+    assert refused(uri, {"names_per_chunk": 1}) == refused(uri, {"name": "a/b"}) == refused(uri, {"prefix": 7}) == 400
+    assert refused("data", {}) == refused(uri, {}, "DELETE") == 400
+    assert make_bucket(cluster, "ht://web", web.url).status == 200
+    assert refused("ht://web", {}) == 501
+
+    assert sdk.job(bucket.create_inventory()).wait_single_node(timeout=60).success and len(bucket.show_inventory()) == 1
+    bucket.evict()
+    assert make_bucket(cluster, uri, s3.url).status == 200
+    assert bucket.show_inventory() == {}, "it goes with its bucket"
+
+
+def test_an_inventory_is_made_though_its_target_dies(upstream_cluster, s3):
+    s3.client.create_bucket(Bucket="interrupted")
+    for i in range(30):
+        s3.client.put_object(Bucket="interrupted", Key=f"o-{i:02}", Body=b"body")
+    cluster, uri = upstream_cluster(s3, targets=1, fail_points={"t1": "inventory.chunk=kill@3"}), "s3://interrupted"
+    assert make_bucket(cluster, uri, s3.url).status == 200
+    job = cluster.bucket_action("POST", uri, "create-inventory", {"names_per_chunk": 5}).text
+    cluster.wait_exit("t1", 30)
+    cluster.start("t1", environment=CREDENTIALS)
+    jobs.idle(cluster, job)
+    assert jobs.status(cluster, job)["err"] == ""
+    (said,) = cluster.bucket_action("GET", uri, "show-inventory", None).json().values()
+    assert said["ntotal"] == 30 and said["chunks"] == 6

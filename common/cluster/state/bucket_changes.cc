@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/api/coding_props.h"
+#include "common/api/inventory.h"
 #include "common/api/mirror_props.h"
 #include "common/api/upstream_props.h"
 #include "common/base/encoding.h"
@@ -214,7 +215,7 @@ Task<Result<BucketProps>> fit_to_targets(ClusterView& view, BucketProps props) {
 
 Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, api::Bucket name,
                                          BucketProps props, Clock& clock) {
-  CO_TRY_OK(api::check_bucket_name(name.name));
+  if (!api::is_system_bucket(name)) CO_TRY_OK(api::check_bucket_name(name.name));
   CO_TRY_OK(api::check_coding(props));
   CO_TRY_OK(api::check_upstream(name, props));
   CO_TRY(props, co_await fit_to_targets(view, std::move(props)));
