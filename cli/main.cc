@@ -64,6 +64,7 @@ void add_everything(CLI::App& app, GlobalOptions& options, Action& chosen) {
   add_list_command(line);
   add_bucket_commands(line);
   add_upstream_commands(line);
+  add_inventory_commands(line);
   add_download_command(line);
   add_cluster_commands(line);
   add_redundancy_command(line);

@@ -13,8 +13,14 @@ using nlohmann::json;
 
 // AIStore's flag: immediate children and virtual directories.
 constexpr int kNoRecursion = 2048;
-// AIStore's flag: what the cluster has.
+// AIStore's flags: what the cluster has; what an inventory has.
 constexpr int kCached = 1;
+constexpr int kInventory = 32768;
+
+int flags_of(ListedFrom from) {
+  if (from == ListedFrom::cluster) return kCached;
+  return from == ListedFrom::inventory ? kInventory : 0;
+}
 
 /// AIStore writes sizes as strings; numbers are understood, too.
 std::uint64_t listing_size_of(const json& entry) {
@@ -32,12 +38,12 @@ ListedObject object_from(const json& entry) {
 }  // namespace
 
 std::string Listing::request_body() const {
-  const json value{{"uuid", uuid_},
-                   {"continuation_token", token_},
-                   {"prefix", place_.object},
-                   {"props", "name,size,checksum,version"},
-                   {"flags", std::to_string((depth_ == Depth::one_level ? kNoRecursion : 0) +
-                                            (cached_ ? kCached : 0))}};
+  const json value{
+      {"uuid", uuid_},
+      {"continuation_token", token_},
+      {"prefix", place_.object},
+      {"props", "name,size,checksum,version"},
+      {"flags", std::to_string((depth_ == Depth::one_level ? kNoRecursion : 0) + flags_of(from_))}};
   return json{{"action", "list"}, {"name", ""}, {"value", value}}.dump();
 }
 

@@ -21,13 +21,16 @@ struct ListedObject {
 
 enum class Depth : std::uint8_t { all, one_level };
 
+/// Of a bucket with an upstream: all that it has, what the cluster has, or what upstream had when
+/// the bucket's inventory was made.
+enum class ListedFrom : std::uint8_t { everywhere, cluster, inventory };
+
 /// The objects of a bucket whose names begin with place.object, page by page, in the order of their
 /// names. A page that cannot be had whole is an error: a list is never short.
 class Listing {
  public:
-  /// `cached`: of a bucket with an upstream, only what the cluster has.
-  Listing(Session& session, Place place, Depth depth, bool cached = false)
-      : session_(session), place_(std::move(place)), depth_(depth), cached_(cached) {}
+  Listing(Session& session, Place place, Depth depth, ListedFrom from = ListedFrom::everywhere)
+      : session_(session), place_(std::move(place)), depth_(depth), from_(from) {}
   [[nodiscard]] bool done() const { return done_; }
   Task<Result<std::vector<ListedObject>>> next_page();
 
@@ -38,7 +41,7 @@ class Listing {
   Session& session_;
   Place place_;
   Depth depth_;
-  bool cached_;
+  ListedFrom from_;
   std::string uuid_;
   std::string token_;
   bool done_ = false;

@@ -26,17 +26,18 @@ struct CommandLine {
 /// `-j N`: how many transfers run at a time, within the bounds of batch.h.
 void add_jobs_option(CLI::App* command, unsigned& jobs);
 
-void add_object_commands(const CommandLine& line);    ///< put, get, cat, rm, stat, cp
-void add_put_command(const CommandLine& line);        ///< put
-void add_get_commands(const CommandLine& line);       ///< get, cat
-void add_list_command(const CommandLine& line);       ///< ls
-void add_bucket_commands(const CommandLine& line);    ///< bucket create, set, rm, evict, ...
-void add_upstream_commands(const CommandLine& line);  ///< prefetch, evict
-void add_download_command(const CommandLine& line);   ///< download, download ls, status, ...
-void add_cluster_commands(const CommandLine& line);   ///< cluster status, wait
-void add_job_commands(const CommandLine& line);       ///< job ls, show, wait, stop
-void add_rebuild_commands(const CommandLine& line);   ///< rebuild plan, start, status, stop
-void add_scrub_commands(const CommandLine& line);     ///< scrub start, status, stop
+void add_object_commands(const CommandLine& line);     ///< put, get, cat, rm, stat, cp
+void add_put_command(const CommandLine& line);         ///< put
+void add_get_commands(const CommandLine& line);        ///< get, cat
+void add_list_command(const CommandLine& line);        ///< ls
+void add_bucket_commands(const CommandLine& line);     ///< bucket create, set, rm, evict, ...
+void add_upstream_commands(const CommandLine& line);   ///< prefetch, evict
+void add_inventory_commands(const CommandLine& line);  ///< inventory make, show, rm
+void add_download_command(const CommandLine& line);    ///< download, download ls, status, ...
+void add_cluster_commands(const CommandLine& line);    ///< cluster status, wait
+void add_job_commands(const CommandLine& line);        ///< job ls, show, wait, stop
+void add_rebuild_commands(const CommandLine& line);    ///< rebuild plan, start, status, stop
+void add_scrub_commands(const CommandLine& line);      ///< scrub start, status, stop
 /// cluster move-metadata, recover
 void add_metadata_commands(const CommandLine& line, CLI::App& cluster_group);
 void add_support_commands(const CommandLine& line);  ///< support bundle

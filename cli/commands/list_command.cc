@@ -13,7 +13,7 @@ struct ListArguments {
   bool readable = false;
   bool names_only = false;
   bool directories = false;
-  bool cached = false;
+  ListedFrom from = ListedFrom::everywhere;
   bool all = false;
 };
 
@@ -42,7 +42,7 @@ void print_element(const ListedObject& object, bool first) {
 
 Exit list_objects(Session& session, const Place& place, const ListArguments& arguments, bool json) {
   const auto depth = arguments.directories ? Depth::one_level : Depth::all;
-  Listing listing(session, place, depth, arguments.cached);
+  Listing listing(session, place, depth, arguments.from);
   bool first = true;
   for (bool begun = false; !listing.done(); begun = true) {
     const auto page = session.run(listing.next_page());
@@ -82,10 +82,16 @@ void add_list_command(const CommandLine& line) {
   command->add_option("BUCKET[/PREFIX]", arguments->where, "all buckets when left out");
   command->add_flag("-h,--human-readable", arguments->readable, "sizes as 4.2GiB");
   command->add_flag("-n,--names", arguments->names_only, "names only");
-  command->add_flag("-d,--directories", arguments->directories,
-                    "one level only: names up to the next / as directories");
-  command->add_flag("-c,--cached", arguments->cached,
-                    "of a bucket with an upstream: only what the cluster has");
+  auto* directories = command->add_flag("-d,--directories", arguments->directories,
+                                        "one level only: names up to the next / as directories");
+  const auto add_source = [&](const char* flag, ListedFrom from, const char* what) {
+    return command->add_flag_callback(flag, [arguments, from] { arguments->from = from; }, what);
+  };
+  add_source("-c,--cached", ListedFrom::cluster,
+             "of a bucket with an upstream: only what the cluster has")
+      ->excludes(add_source("-i,--inventory", ListedFrom::inventory,
+                            "of such a bucket: what its inventory has (tarn inventory make)")
+                     ->excludes(directories));
   command->add_flag("-a,--all", arguments->all,
                     "of buckets: also those that only accounts upstream have");
   line.on_session(command, "ls", [arguments, &options = line.options](Session& session) {

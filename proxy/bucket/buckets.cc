@@ -307,6 +307,10 @@ Task<Status> list_objects(const Services& services, http::Request& request, std:
   if (wanted.not_cached && !api::has_upstream(name))
     co_return fail(Errc::invalid_argument,
                    "list: flags 512 (NOT_CACHED) are for upstream buckets only");
+  if (wanted.inventory && (!wanted.recursive || wanted.cached || wanted.not_cached))
+    co_return fail(Errc::unsupported,
+                   "list: an inventory has all names of its bucket, in the cluster or not: leave "
+                   "out the flags 1 (CACHED), 512 (NOT_CACHED) and 2048 (NO_RECURSION)");
   std::string token;
   const auto found = co_await page_of(services, known, wanted, token);
   if (!found && found.error().code == Errc::not_found && !wanted.inventory) {  // its target

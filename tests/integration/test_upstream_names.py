@@ -1,6 +1,7 @@
 """Names and counts of what upstream has, in the cluster or not."""
 
 import concurrent.futures
+import json
 
 import pytest
 from aistore.sdk.errors import AISError
@@ -181,6 +182,32 @@ def test_an_inventory_is_listed_instead_of_upstream(upstream_cluster, s3, web, r
     bucket.evict()
     assert make_bucket(cluster, uri, s3.url).status == 200
     assert bucket.show_inventory() == {}, "it goes with its bucket"
+
+
+def test_inventories_of_the_command_line(upstream_cluster, s3):
+    s3.client.create_bucket(Bucket="shown")
+    for name in ("a/1", "a/2", "b"):
+        s3.client.put_object(Bucket="shown", Key=name, Body=b"body")
+    cluster, uri = upstream_cluster(s3), "s3://shown"
+    assert make_bucket(cluster, uri, s3.url).status == 200
+    tarn = Cli(cluster.endpoint)
+    assert json.loads(tarn.ok("inventory", "show", uri, "--json")) == []
+    tarn.refuses(3, "ls", "--inventory", uri, says="s3://shown has no inventory")
+    assert b"3 objects" in tarn.ok("inventory", "make", uri, "--name", "first")
+    (said,) = json.loads(tarn.ok("inventory", "show", uri, "--json"))
+    assert said["name"] == "first" and said["ntotal"] == 3
+    assert tarn.ok("inventory", "show", uri).split()[5:8] == [b"first", b"3", b"%dB" % said["size"]]
+    s3.client.put_object(Bucket="shown", Key="c", Body=b"later")
+    assert tarn.ok("ls", "-n", "--inventory", uri) == b"a/1\na/2\nb\n" and tarn.ok("ls", "-n", uri) == b"a/1\na/2\nb\nc\n"
+    assert tarn.ok("ls", "--inventory", f"{uri}/a/").split() == [b"4", b"a/1", b"4", b"a/2"]
+    tarn.refuses(2, "ls", "-d", "--inventory", uri, says="excludes --inventory")
+    tarn.refuses(2, "inventory", "make", uri, says="already exists")
+    job = tarn.ok("inventory", "make", uri, "--force", "--prefix", "a/", "--no-wait").decode().strip()
+    jobs.idle(cluster, job)
+    assert tarn.ok("ls", "-n", "-i", uri) == b"a/1\na/2\n"
+    tarn.ok("inventory", "rm", uri)
+    assert json.loads(tarn.ok("inventory", "show", uri, "--json")) == []
+    tarn.refuses(2, "inventory", "make", "data", says="no upstream")
 
 
 def test_an_inventory_is_made_though_its_target_dies(upstream_cluster, s3):
