@@ -297,18 +297,23 @@ def test_bytes_that_are_not_those_that_were_announced(cluster, flawed, rng):
             handler.wfile.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
         handler.wfile.write(b"0\r\n\r\n")
 
-    def gone(handler, its, _):
-        handler.say(500, b"")
-
-    flawed.flaws |= {"cut": cut, "torn": torn, "chunked": chunked, "gone": gone}
+    flawed.flaws |= {"cut": cut, "torn": torn, "chunked": chunked}
     flawed.objects |= dict.fromkeys(flawed.flaws, body)
     done = fetched(cluster, "multi", "data", objects={name: f"{flawed.url}/b/{name}" for name in flawed.flaws}, seconds=120)
-    assert counts(done)["finished"] == 3 and counts(done)["error"] == 1, done
-    # A server that fails that often in a row may be left alone for a while by then (docs/upstream.md).
-    assert re.search(r"500|failed \d+ times in a row", done["download_errors"][0]["error"]), done
+    assert counts(done)["finished"] == 3 and counts(done)["error"] == 0, done
     assert tries == {"cut": 3, "torn": 2}
     for name in ("cut", "torn", "chunked"):
         assert cluster.get("data", name).body == body, name
+
+
+@pytest.mark.deep("five tries, with pauses between them, take 20 s")
+def test_a_server_that_fails_is_given_up(cluster, flawed):
+    flawed.flaws |= {"gone": lambda handler, its, _: handler.say(500, b"")}
+    flawed.objects |= {"gone": b"body"}
+    done = fetched(cluster, "single", "data", link=f"{flawed.url}/b/gone", seconds=120)
+    assert counts(done)["finished"] == 0 and counts(done)["error"] == 1, done
+    # A server that fails that often in a row may be left alone for a while by then (docs/upstream.md).
+    assert re.search(r"500|failed \d+ times in a row", done["download_errors"][0]["error"]), done
     timeout = fetched(cluster, "single", "data", link=f"{flawed.url}/b/gone", timeout="500ms")
     assert counts(timeout)["error"] == 1 and "timeout" in timeout["download_errors"][0]["error"], timeout
 
