@@ -10,7 +10,7 @@
 
 namespace tarn::api {
 
-// Inventories: snapshots of what the upstream of a bucket lists, for lists that do not ask it
+// Inventories: snapshots of the list of a bucket upstream, for lists that do not ask upstream
 // (AIStore's native bucket inventories, docs/api.md).
 
 /// The bucket that the cluster keeps inventories in. Clients cannot name it.
@@ -34,7 +34,7 @@ struct InventoryOrder {
 /// Reads the "value" of create-inventory. invalid_argument, naming the key.
 [[nodiscard]] Result<InventoryOrder> parse_inventory_order(const nlohmann::json& value);
 
-/// What is known of an inventory. The keys of its JSON are AIStore's.
+/// Description of an inventory. The keys of its JSON are AIStore's.
 struct InventoryInfo {
   std::string bucket;  ///< "s3://photos"
   std::string name;

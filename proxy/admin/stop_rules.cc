@@ -171,7 +171,7 @@ StopCounts judge_map(const StopCase& stop, StopAnswer& answer) {
   const std::size_t left = writers_left(stop);
   const std::size_t most = standing.size() - (standing.empty() ? 0 : 1);
   for (const auto& [name, bucket] : stop.state.bmd.buckets) {
-    // What the cluster keeps for itself can be made anew.
+    // Objects of system buckets can be made anew.
     if (bucket.ending || api::is_system_bucket(name)) continue;
     const BucketNeeds needs = needs_of(bucket, standing);
     judge_writes(bucket, needs, left, most, answer);

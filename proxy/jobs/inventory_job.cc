@@ -78,17 +78,15 @@ Task<Result<std::vector<std::string>>> objects_of(const Services& services,
   co_return out;
 }
 
-/// Removes all of `bucket` but `kept`; true when there was one.
-Task<Result<bool>> remove_all_but(const Services& services, const KnownBucket& store,
-                                  api::Bucket bucket, const std::string& kept) {
+/// Removes all of `bucket` but `kept`.
+Task<Status> remove_all_but(const Services& services, const KnownBucket& store, api::Bucket bucket,
+                            const std::string& kept) {
   CO_TRY(const auto objects, co_await objects_of(services, store, std::move(bucket)));
-  bool any = false;
   for (const std::string& object : objects) {
     if (object == kept) continue;
     CO_TRY_OK(co_await delete_object(services, store, object));
-    any = true;
   }
-  co_return any;
+  co_return Status();
 }
 
 }  // namespace
@@ -155,9 +153,7 @@ Task<Status> drive_inventory(const Services& services, Job job) {
     co_return fail(Errc::unavailable, "no target of the cluster owns names now");
   TargetWork work{.path = std::string(kInventoryPath), .order = order, .targets = {owner->id}};
   CO_TRY_OK(co_await work_on_targets(services, job, std::move(work)));
-  CO_TRY([[maybe_unused]] const bool any,
-         co_await remove_all_but(services, store, *job.bucket, object));
-  co_return Status();
+  co_return co_await remove_all_but(services, store, *job.bucket, object);
 }
 
 Task<Status> remove_inventories(const Services& services, api::Bucket bucket, std::string name) {
@@ -165,10 +161,7 @@ Task<Status> remove_inventories(const Services& services, api::Bucket bucket, st
   if (!store && is_unknown_bucket(store.error()))
     co_return name.empty() ? Status() : fail(no_inventory(bucket, name));
   if (!store) co_return fail(store.error());
-  if (name.empty()) {
-    CO_TRY([[maybe_unused]] const bool any, co_await remove_all_but(services, *store, bucket, ""));
-    co_return Status();
-  }
+  if (name.empty()) co_return co_await remove_all_but(services, *store, bucket, "");
   const auto gone = co_await delete_object(services, *store, api::inventory_object(bucket, name));
   if (!gone && gone.error().code == Errc::object_not_found)
     co_return fail(no_inventory(bucket, name));

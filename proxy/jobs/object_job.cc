@@ -68,7 +68,7 @@ NameSource source_of(const Services& services, const ObjectJob& job, BucketId bu
           upstream ? NameSource::Names::all : NameSource::Names::in_cluster};
 }
 
-/// What a target reports of a batch. True: it is done.
+/// Reads a line of progress of a batch. True: it is the last one.
 Result<bool> parse_batch_line(const std::string& target, const std::string& line,
                               api::BatchProgress& out) {
   try {

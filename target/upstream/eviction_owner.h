@@ -35,7 +35,7 @@ Task<void> ask_last_reads(TargetNode& node, const cluster::BucketRecord& bucket,
                           std::span<Evictable> files);
 
 /// Has the owner delete the object that the file is of, by compare-and-delete: the version is still
-/// that of the file, it was not read since `last_read`, and nobody writes it. Returns the
+/// that of the file, it was not read since `last_read`, and no write is under way. Returns the
 /// generation of the tombstone; nothing when the object stays. Errors of the owner's drives;
 /// disconnected when it does not answer: the outcome is unknown. Not under the name's lock.
 Task<Result<std::optional<Generation>>> evict_at_owner(TargetNode& node,

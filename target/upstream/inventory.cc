@@ -34,7 +34,7 @@ constexpr std::size_t kInventoryOrderMax = 64U << 10U;
 constexpr std::size_t kIndexBytesMax = 256U << 20U;
 constexpr std::uint64_t kUpstreamNamesAtOnce = 1000;
 
-/// What a target is to make.
+/// Order to make an inventory.
 struct Order {
   std::string job;
   BucketId bucket{};
@@ -151,7 +151,7 @@ Task<Status> InventoryRun::list_more() {
       co_await upstream_.list(source_.name, api::upstream_of(source_.name, source_.props), order));
   for (const UpstreamPage::Entry& each : page.entries) {
     after_ = each.name;
-    // What no request could name could not be read.
+    // Names that no request may have are left out, as in a list of upstream.
     if (!api::check_object_name(each.name)) continue;
     if (chunk_.size() == 0) first_of_chunk_ = each.name;
     const std::string custom = each.etag.empty() ? "" : "[ETag:" + each.etag + "]";
