@@ -188,6 +188,18 @@ def test_a_taken_port_is_named_before_anything_is_made(tmp_path):
     assert not (tmp_path / "cluster").exists()
 
 
+def test_of_two_clusters_on_one_port_at_the_same_moment_one_is_refused(tmp_path):
+    """The second is refused although no node of the first listens yet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with socket.socket(socket.AF_UNIX) as first:
+        first.bind(f"\0tarn-local-cluster-127.0.0.1:{port}")
+        result = local_cluster("up", "--dir", tmp_path / "cluster", "--port", port, "--bin", PROGRAMS)
+    assert result.returncode == 1 and f"port {port} of 127.0.0.1 is taken" in result.stderr
+    assert not (tmp_path / "cluster").exists()
+
+
 def test_programs_that_are_not_built_are_asked_for(tmp_path):
     result = local_cluster("up", "--dir", tmp_path / "cluster", "--bin", tmp_path)
     assert result.returncode == 1 and "cmake --preset release" in result.stderr

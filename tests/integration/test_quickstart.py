@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,8 +21,8 @@ def start(tmp_path):
     temporary.mkdir()
     started = []
 
-    def start(*words, programs=PROGRAMS):
-        process = subprocess.Popen([QUICKSTART, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    def start(*words, programs=PROGRAMS, quickstart=QUICKSTART):
+        process = subprocess.Popen([quickstart, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    env=os.environ | {"TMPDIR": str(temporary), "TARN_BIN": str(programs)},
                                    start_new_session=True)
         started.append(process)
@@ -69,16 +70,30 @@ def test_what_is_not_a_directory_is_refused(start, tmp_path):
     assert process.returncode == 2 and "is not a directory" in output
 
 
-def test_a_failure_names_the_step_and_the_logs(start, files, tmp_path):
+@pytest.fixture
+def failing_programs(tmp_path):
+    """A folder of programs of which the proxy ends at once."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "tarn-target").symlink_to(PROGRAMS / "tarn-target")
     (programs / "tarn-proxy").write_text("#!/bin/sh\necho the disk is on fire >&2\nexit 1\n")
     (programs / "tarn-proxy").chmod(0o755)
-    process = start(files, programs=programs)
+    return programs
+
+
+def test_a_failure_names_the_step_and_the_logs(start, files, failing_programs):
+    process = start(files, programs=failing_programs)
     output, _ = process.communicate(timeout=scaled(60))
     assert process.returncode == 1
     assert 'failed at "start one proxy' in output and "the disk is on fire" in output and "/log" in output
+
+
+def test_two_at_once_share_a_fresh_checkout(start, files, failing_programs, tmp_path):
+    shutil.copytree(QUICKSTART.parent, tmp_path / "checkout" / "deploy")
+    both = [start(files, programs=failing_programs, quickstart=tmp_path / "checkout" / "deploy" / "quickstart") for _ in range(2)]
+    for process in both:
+        output, _ = process.communicate(timeout=scaled(120))
+        assert "the disk is on fire" in output, output
 
 
 def test_an_interrupt_stops_everything(start, files, tmp_path):
