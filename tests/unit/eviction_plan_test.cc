@@ -28,7 +28,7 @@ std::vector<EvictionCandidate> objects(std::mt19937_64& random, std::size_t coun
   std::vector<EvictionCandidate> out;
   std::uint32_t age = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    age += 1 + static_cast<std::uint32_t>(random() % (1 + age / 40));
+    age += 1 + static_cast<std::uint32_t>(random() % (1 + age / 100));  // below 2^32 after 2,000
     out.push_back({age, 4096 * (1 + random() % 1000), false});
   }
   std::reverse(out.begin(), out.end());
@@ -120,8 +120,8 @@ TEST_CASE("eviction: the least recently used go, as many as are wanted", "[evict
     const std::uint64_t bytes = bytes_of(gone);
     CHECK(bytes >= goal.bytes);
     CHECK(bytes < goal.bytes + 4096 * 1001);  // an object too much at most
-    std::uint32_t youngest = UINT32_MAX;
-    for (const auto& each : gone) youngest = std::min(youngest, each.age);
+    std::uint64_t youngest = UINT32_MAX;
+    for (const auto& each : gone) youngest = std::min<std::uint64_t>(youngest, each.age);
     // What was kept is younger than all that went, to the precision of the bins.
     for (const auto& each : all) {
       const bool went = std::any_of(gone.begin(), gone.end(),
