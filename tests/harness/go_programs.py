@@ -1,6 +1,7 @@
-"""Programs that are Go modules, built once into build/go-programs with the compiler that tests/requirements.txt names."""
+"""Programs in Go, modules and our own, built once into build/go-programs with the compiler that tests/requirements.txt names."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,13 +11,15 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "build" / "go-programs"
 BUILD_SECONDS = 1800
+OURS = {"upload": Path(__file__).parent / "upload.go"}
 # Name: package and version.
-PROGRAMS = {
-    "helm": ("helm.sh/helm/v3/cmd/helm", "v3.22.0"),
+MODULES = {
     "versitygw": ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0"),
 }
+NEEDED = (*OURS, *MODULES)  # in the gate
 # Of deep tests alone: built when one of them asks.
-DEEP_PROGRAMS = {
+DEEP_MODULES = {
+    "helm": ("helm.sh/helm/v3/cmd/helm", "v3.22.0"),
     "minio": ("github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c"),
 }
 
@@ -29,8 +32,8 @@ def find_go():
     return go
 
 
-def _build(package, version, folder):
-    """Modules and objects take up to two gigabytes. They are shared by PROGRAMS, and removed when all of these are there."""
+def _build(what, folder):
+    """Modules and objects take up to two gigabytes. They are shared by what the gate needs, and removed when all of it is there."""
     cache = FOLDER / "cache"
     environment = os.environ | {
         "GOBIN": str(folder), "GOCACHE": str(cache / "objects"), "GOMODCACHE": str(cache / "modules"),
@@ -38,15 +41,16 @@ def _build(package, version, folder):
     environment.setdefault("GOGC", "400")  # of the compiler: fewer collections for more memory, up to a gigabyte
     environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
     # Without inlining (-l) they compile in 0.7 of the processor time, and are fast enough.
-    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", "-gcflags=all=-l -dwarf=false", f"{package}@{version}"]
+    command = [find_go(), "install", "-trimpath", "-ldflags", "-s -w", "-gcflags=all=-l -dwarf=false", what]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    assert done.returncode == 0, f"go install {package}@{version}:\n{done.stderr}"
-    if all(path_of(name).exists() for name in PROGRAMS):
+    assert done.returncode == 0, f"go install {what}:\n{done.stderr}"
+    if all(path_of(name).exists() for name in NEEDED):
         shutil.rmtree(cache)
 
 
 def path_of(name):
-    return FOLDER / f"{name}-{(PROGRAMS | DEEP_PROGRAMS)[name][1]}" / name
+    version = hashlib.sha256(OURS[name].read_bytes()).hexdigest()[:12] if name in OURS else (MODULES | DEEP_MODULES)[name][1]
+    return FOLDER / f"{name}-{version}" / name
 
 
 def go_program(name):
@@ -56,10 +60,10 @@ def go_program(name):
     with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
-            _build(*(PROGRAMS | DEEP_PROGRAMS)[name], program.parent)
+            _build(str(OURS[name]) if name in OURS else "@".join((MODULES | DEEP_MODULES)[name]), program.parent)
     return program
 
 
 if __name__ == "__main__":  # tests/run: before the tests, which would wait for them, and run beside the compiler
-    for each in PROGRAMS:
+    for each in NEEDED:
         print(go_program(each), flush=True)

@@ -1,8 +1,10 @@
-"""Helm, built from its Go module, and what it renders of the chart."""
+"""Helm, and what it renders of the chart."""
 
 import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import yaml
 
@@ -15,14 +17,16 @@ PROFILES = sorted(path.stem.removeprefix("values-") for path in CHART.glob("valu
 NEWEST_KUBERNETES = "1.37.0"
 
 
-def find_helm():
-    """Path of helm in the build folder."""
+def newest_helm():
+    """The path of the Helm that go_programs.py names. The first call on a machine builds it, in two minutes."""
     return go_program("helm")
 
 
 class Helm:
-    def __init__(self, home):
-        self.program = find_helm()
+    """Runs a Helm: the one of tests/requirements.txt, or another."""
+
+    def __init__(self, home, program=Path(sys.executable).parent / "helm"):
+        self.program = program
         # No file of the user's own, and no Kubernetes cluster.
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": "/dev/null"}
 

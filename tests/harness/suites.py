@@ -17,7 +17,7 @@ OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
 TIDY_MOST = 8  # files in the gate; each takes some 20 s
 SLOWEST = 15  # tests shown at the end
 SECONDS = runner.BUILD / "test-seconds.json"
-UNIT_SHARES = runner.PROCESSORS  # runs of tarn-unit-tests side by side
+UNIT_SHARES = 2 * runner.PROCESSORS  # runs of tarn-unit-tests side by side: half of the time a case waits
 
 
 class Totals:

@@ -12,50 +12,13 @@ import urllib.request
 import pytest
 import requests
 from harness import client
-from harness.cluster import REPOSITORY
+from harness.go_programs import go_program
 from harness.waiting import assert_within, guarded
 
 MIB = 1 << 20
 LARGE = 256 * MIB
 GIB = 1 << 30
 MOST_AT_PROXY = (64 << 20) + (4 << 20)  # what a proxy reads on after an early answer, and one receive buffer
-
-GO_PROGRAM = """
-package main
-
-import (
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-)
-
-func main() {
-	path, url := os.Args[1], os.Args[2]
-	file, err := os.Open(path)
-	check(err)
-	info, err := file.Stat()
-	check(err)
-	request, err := http.NewRequest("PUT", url, file)
-	check(err)
-	request.ContentLength = info.Size()
-	// Without GetBody net/http cannot follow a 307 and returns it, as its documentation says.
-	request.GetBody = func() (io.ReadCloser, error) { return os.Open(path) }
-	if len(os.Args) > 3 {
-		request.Header.Set("Expect", os.Args[3])
-	}
-	response, err := http.DefaultClient.Do(request)
-	check(err)
-	fmt.Println(response.StatusCode)
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -70,33 +33,21 @@ def large_file(tmp_path_factory):
     path.unlink()
 
 
-@pytest.fixture(scope="module")
-def go_uploader(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("go")
-    (folder / "main.go").write_text(GO_PROGRAM)
-    (folder / "go.mod").write_text("module upload\n\ngo 1.21\n")
-    environment = os.environ | {"GOCACHE": str(REPOSITORY / "build" / "go-cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off",
-                                "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "HOME": str(folder)}
-    environment.pop("GOROOT", None)  # another Go of the machine must not lend its library to ours
-    subprocess.run(["go", "build", "-o", "upload", "."], cwd=folder, env=environment, check=True, timeout=300)
-    return folder / "upload"
-
-
 def with_curl(*words):
-    def upload(path, url, _go):
+    def upload(path, url):
         subprocess.run(["curl", "-fsS", "-L", "-o", "/dev/null", *words, "-T", path, url], check=True, timeout=120)
     return upload
 
 
-def with_requests(path, url, _go):
+def with_requests(path, url):
     with open(path, "rb") as file:
         answer = requests.put(url, data=file, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
 def with_go(*words):
-    def upload(path, url, go):
-        result = subprocess.run([go, path, url, *words], capture_output=True, text=True, timeout=120)
+    def upload(path, url):
+        result = subprocess.run([go_program("upload"), path, url, *words], capture_output=True, text=True, timeout=120)
         assert result.stdout == "200\n", result
     return upload
 
@@ -111,11 +62,11 @@ UPLOADERS = {
 
 
 @pytest.mark.parametrize("uploader", UPLOADERS)
-def test_a_large_file_arrives_at_the_target_and_hardly_any_of_it_at_the_proxy(cluster, bucket, large_file, go_uploader, uploader):
+def test_a_large_file_arrives_at_the_target_and_hardly_any_of_it_at_the_proxy(cluster, bucket, large_file, uploader):
     before = cluster.metric("p1", "tarn_http_body_bytes_received_total")
     assert before is not None
     url = f"{cluster.endpoint}/{bucket}/large.bin"
-    UPLOADERS[uploader](large_file, url, go_uploader)
+    UPLOADERS[uploader](large_file, url)
     at_proxy = cluster.metric("p1", "tarn_http_body_bytes_received_total") - before
     print(f"{uploader}: {at_proxy:.0f} bytes of the body arrived at the proxy")
     assert at_proxy < MOST_AT_PROXY

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 from cluster import CLIENT, CONTROL, GATEWAY, PROGRAMS, STATE, TAG, Failed, wait_for
-from harness.helm import CHART, find_helm
+from harness.helm import CHART, newest_helm
 
 HERE = Path(__file__).resolve().parent
 NODES = 3
@@ -103,7 +103,7 @@ class Site:
         return "\n".join(lines)
 
     def _environment(self):
-        path = f"{PROGRAMS}:{Path(find_helm()).parent}:{os.environ['PATH']}"
+        path = f"{PROGRAMS}:{Path(newest_helm()).parent}:{os.environ['PATH']}"
         return os.environ | {"PATH": path, "KUBECONFIG": str(STATE / "config/admin")}
 
     def copy_profile(self, name, values):
@@ -124,7 +124,7 @@ class Site:
         return STATE / "volumes" / machine / path.removeprefix("/mnt/")
 
     def helm(self, *words):
-        return self.cluster.in_control(find_helm(), "--kubeconfig", STATE / "config/admin", "-n", self.namespace, *words)
+        return self.cluster.in_control(newest_helm(), "--kubeconfig", STATE / "config/admin", "-n", self.namespace, *words)
 
     def values(self):
         """Those of the release, without the chart's own."""
