@@ -463,6 +463,7 @@ Status Target::start() {
   export_space(metrics_, *space_);
   export_downloads(metrics_, downloads_);
   tasks_.spawn(loop.executor(), "abandoned appends", drop_abandoned_appends(*node_));
+  tasks_.spawn(loop.executor(), "abandoned uploads", write_through_->open_uploads().remove_left());
   tasks_.spawn(loop.executor(), "pieces", look_after_pieces(*node_));
   tasks_.spawn(loop.executor(), "coded objects", keep_coded(*node_));
   tasks_.spawn(loop.executor(), "losses", heed_losses(*node_));

@@ -63,10 +63,11 @@ Result<std::string> tag_in(const UpstreamName& name, const WritableDialect& dial
 
 }  // namespace
 
-Upload::Upload(Upstream& upstream, UpstreamName name, std::shared_ptr<FollowedFile> file,
-               std::uint64_t size, http::Fields fields)
+Upload::Upload(Upstream& upstream, UpstreamName name, NotedAt noted_at,
+               std::shared_ptr<FollowedFile> file, std::uint64_t size, http::Fields fields)
     : upstream_(upstream),
       name_(std::move(name)),
+      noted_at_(std::move(noted_at)),
       file_(std::move(file)),
       size_(size),
       fields_(std::move(fields)) {}
@@ -95,6 +96,13 @@ Task<Status> Upload::begin() {
     const auto begun = co_await upstream_.change(name_, std::move(*begin), {}, kPartPatience);
     if (!begun.answer) co_return fail(begun.answer.error());
     CO_TRY(id_, dialect->upload_id_in(server, begun.answer->body));
+    auto entry =
+        co_await noted_at_.all.begin(noted_at_.drive, {noted_at_.bucket, name_.object, id_});
+    if (!entry) {
+      co_await abandon();
+      co_return fail(entry.error());
+    }
+    entry_ = std::move(*entry);
   } else {
     id_ = random_id(kOwnIdLength);
   }
@@ -169,6 +177,7 @@ Task<Upload::Committed> Upload::commit() {
   if (!done.answer) co_return Committed{fail(done.answer.error()), done.may_have_happened};
   auto tag = has_parts() ? dialect.completed_tag_in(*server, *done.answer)
                          : tag_in(name_, dialect, *done.answer, md5_);
+  if (tag && entry_) co_await entry_->end();
   // A tag of other bytes: they are the object now, whatever they are.
   const bool may_have_happened = !tag && (!has_parts() || tag.error().code == Errc::unavailable);
   co_return Committed{std::move(tag), may_have_happened};
@@ -176,16 +185,22 @@ Task<Upload::Committed> Upload::commit() {
 
 Task<void> Upload::abandon() {
   if (id_.empty()) co_return;
-  const auto server = upstream_.server_of(name_);
-  if (!server) co_return;
-  const auto dialect = writable_dialect_of(*server);
-  if (!dialect) co_return;
-  auto abort = (*dialect)->abort_upload(id_);
-  if (!abort) co_return;
-  const auto done = co_await upstream_.change(name_, std::move(*abort), {}, kPatience);
-  if (!done.answer)
-    obs::log("target").warn("parts of an upload stay upstream object={} upload={} err={}",
-                            name_.display(), id_, done.answer.error().message);
+  if (const Status gone = co_await abort_upload(upstream_, name_, id_); !gone) {
+    obs::log("target").warn("parts of an upload stay upstream for now object={} upload={} err={}",
+                            name_.display(), id_, gone.error().message);
+    co_return;
+  }
+  if (entry_) co_await entry_->end();
+}
+
+Task<Status> abort_upload(Upstream& upstream, UpstreamName name, std::string id) {
+  CO_TRY(const UpstreamServer server, upstream.server_of(name));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
+  auto abort = dialect->abort_upload(id);
+  if (!abort) co_return Status();
+  const auto done = co_await upstream.change(name, std::move(*abort), {}, Upload::kPatience);
+  if (done.answer || done.answer.error().code == Errc::object_not_found) co_return Status();
+  co_return fail(done.answer.error());
 }
 
 }  // namespace tarn::target

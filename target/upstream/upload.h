@@ -8,6 +8,7 @@
 #include "common/base/event.h"
 #include "target/drive/followed_file.h"
 #include "target/node/upstream_writes.h"
+#include "target/upstream/open_uploads.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {
@@ -23,9 +24,16 @@ class Upload final : public EarlyUpload {
   /// commit() surely has no effect upstream later than this after it was called.
   static constexpr std::chrono::seconds kPatience{300};
 
-  /// `fields`: Content-Type and Content-Encoding of the object. `upstream` must outlive it.
-  Upload(Upstream& upstream, UpstreamName name, std::shared_ptr<FollowedFile> file,
-         std::uint64_t size, http::Fields fields);
+  /// Where an upload in parts is noted while it is under way.
+  struct NotedAt {
+    OpenUploads& all;
+    std::shared_ptr<Drive> drive;  ///< of its file
+    BucketId bucket;
+  };
+  /// `fields`: Content-Type and Content-Encoding of the object. `upstream` and what `noted_at`
+  /// names must outlive it.
+  Upload(Upstream& upstream, UpstreamName name, NotedAt noted_at,
+         std::shared_ptr<FollowedFile> file, std::uint64_t size, http::Fields fields);
 
   [[nodiscard]] static bool has_parts(std::uint64_t size) { return size > kWholeBytes; }
   /// Begins an upload in parts. Errors as Upstream::change(); so do the next ones.
@@ -53,15 +61,21 @@ class Upload final : public EarlyUpload {
 
   Upstream& upstream_;
   const UpstreamName name_;
+  const NotedAt noted_at_;
   const std::shared_ptr<FollowedFile> file_;
   const std::uint64_t size_;
   const http::Fields fields_;
-  std::string md5_;                ///< of a small object, base64
-  std::string id_;                 ///< of an upload in parts
-  std::vector<std::string> tags_;  ///< of its parts
+  std::string md5_;                            ///< of a small object, base64
+  std::string id_;                             ///< of an upload in parts
+  std::unique_ptr<OpenUploads::Entry> entry_;  ///< null: upstream has nothing to remove
+  std::vector<std::string> tags_;              ///< of its parts
   std::uint64_t written_ = 0;
   bool has_stopped_ = false;  ///< the body does not come, or a part of it could not be sent
   Event progress_;
 };
+
+/// Removes the parts of an upload that is not to be committed. Ok also where upstream has none, or
+/// forgets them by itself. Errors as Upstream::change().
+Task<Status> abort_upload(Upstream& upstream, UpstreamName name, std::string id);
 
 }  // namespace tarn::target

@@ -203,20 +203,28 @@ Task<Result<std::shared_ptr<EarlyUpload>>> WriteThrough::begin(const ObjectReque
                                                                const api::CustomMetadata& custom) {
   if (!Upload::has_parts(size)) co_return std::shared_ptr<EarlyUpload>();
   CO_TRY_OK(check_writable(wanted, custom));
-  CO_TRY(auto followed, co_await file.drive().follow(file));
-  auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(followed), size,
-                                      kept_upstream(wanted, custom));
+  CO_TRY(auto out, co_await new_upload(wanted, file, size, custom));
   CO_TRY_OK(co_await out->begin());
   co_return std::shared_ptr<EarlyUpload>(std::move(out));
+}
+
+Task<Result<std::shared_ptr<Upload>>> WriteThrough::new_upload(const ObjectRequest& wanted,
+                                                               WorkFile& file, std::uint64_t size,
+                                                               const api::CustomMetadata& custom) {
+  CO_TRY(auto followed, co_await file.drive().follow(file));
+  const Upload::NotedAt noted_at{open_uploads_, node_.store.drive_at(file.drive().path()),
+                                 wanted.bucket.id};
+  if (!noted_at.drive)
+    co_return fail(Errc::unavailable, "drive {} is not in use any more", file.drive().path());
+  co_return std::make_shared<Upload>(upstream_, upstream_name(wanted), noted_at,
+                                     std::move(followed), size, kept_upstream(wanted, custom));
 }
 
 Task<Result<std::shared_ptr<Upload>>> WriteThrough::upload_of(const ObjectRequest& wanted,
                                                               const NewBytes& bytes,
                                                               const api::CustomMetadata& custom) {
   CO_TRY_OK(check_writable(wanted, custom));
-  CO_TRY(auto file, co_await bytes.file.drive().follow(bytes.file));
-  auto out = std::make_shared<Upload>(upstream_, upstream_name(wanted), std::move(file), bytes.size,
-                                      kept_upstream(wanted, custom));
+  CO_TRY(auto out, co_await new_upload(wanted, bytes.file, bytes.size, custom));
   out->written(bytes.size);
   Status sent = co_await out->begin();
   if (sent) sent = co_await out->send();

@@ -26,7 +26,10 @@ class WriteThrough final : public UpstreamWrites {
  public:
   /// All must outlive it. `board`: the fills of this target.
   WriteThrough(TargetNode& node, Upstream& upstream, FillBoard& board)
-      : node_(node), upstream_(upstream), board_(board) {}
+      : node_(node), upstream_(upstream), board_(board), open_uploads_(node, upstream) {}
+
+  /// The uploads of large bodies.
+  [[nodiscard]] OpenUploads& open_uploads() { return open_uploads_; }
 
   Task<Status> check(const ObjectRequest& wanted, const http::RequestHead& head) override;
   Task<Result<std::shared_ptr<EarlyUpload>>> begin(const ObjectRequest& wanted, WorkFile& file,
@@ -49,6 +52,9 @@ class WriteThrough final : public UpstreamWrites {
     std::optional<UpstreamObject> object;
     bool is_absent = false;  ///< surely; neither: upstream does not let us see it
   };
+  Task<Result<std::shared_ptr<Upload>>> new_upload(const ObjectRequest& wanted, WorkFile& file,
+                                                   std::uint64_t size,
+                                                   const api::CustomMetadata& custom);
   Task<Result<std::shared_ptr<Upload>>> upload_of(const ObjectRequest& wanted,
                                                   const NewBytes& bytes,
                                                   const api::CustomMetadata& custom);
@@ -66,6 +72,7 @@ class WriteThrough final : public UpstreamWrites {
   TargetNode& node_;
   Upstream& upstream_;
   FillBoard& board_;
+  OpenUploads open_uploads_;
   NameLocks turns_;  // of writers, for as long as upstream takes
 };
 

@@ -3,6 +3,8 @@
 import concurrent.futures
 import contextlib
 import threading
+import time
+import urllib.parse
 
 import pytest
 from harness import client, jobs
@@ -72,6 +74,57 @@ def test_a_target_that_dies_in_a_write_serves_what_upstream_has(make_cluster, s3
     cluster = upstream_cluster(make_cluster, s3, targets=1)
     make_bucket(cluster, f"s3://{bucket}", s3.url)
     check_a_death_in_a_write(cluster, CREDENTIALS, f"s3://{bucket}", lambda: upstream_body(s3, bucket, "a"), rng, step, verb)
+
+def open_uploads(s3, bucket):
+    return [each["Key"] for each in s3.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])]
+
+
+def leave_parts(make_cluster, s3, rng):
+    """A cluster whose target died when all parts of "a \xfc" were upstream."""
+    s3.client.create_bucket(Bucket="left")
+    cluster = upstream_cluster(make_cluster, s3, targets=1, drives=1)
+    make_bucket(cluster, "s3://left", s3.url)
+    cluster.kill("t1")
+    cluster.start("t1", fail_points="write_through.before_mark=kill@1", environment=CREDENTIALS)
+    put_in_vain(cluster, "s3://left", "a \xfc", rng.randbytes(40 << 20))
+    cluster.wait_exit("t1")
+    assert open_uploads(s3, "left") == ["a \xfc"], "its fault happened"
+    return cluster
+
+
+@pytest.mark.gate("A1, of a write through")
+def test_parts_of_an_upload_that_broke_off_do_not_stay_upstream(make_cluster, tmp_path, rng):
+    with S3Server(tmp_path) as s3:
+        cluster = leave_parts(make_cluster, s3, rng)
+        cluster.start("t1", environment=CREDENTIALS)
+        wait_until(lambda: not open_uploads(s3, "left"), 60, "its parts are removed")
+
+
+def test_parts_are_removed_later_and_those_of_a_running_upload_are_not(make_cluster, tmp_path, rng):
+    """Upstream does not answer when the target starts; its next look is at most a minute later."""
+    body = rng.randbytes(80 << 20)
+    with S3Server(tmp_path) as s3:
+        cluster = leave_parts(make_cluster, s3, rng)
+        s3.stop()
+        cluster.start("t1", environment=CREDENTIALS)
+        cluster.logs["t1"].wait_for("parts of an upload stay upstream")
+        s3.start()
+        url = cluster.url("s3://left", "b", base=cluster.relay)
+        with client.RawConnection(url) as writer:
+            parts = urllib.parse.urlsplit(url)
+            writer.send_head("PUT", f"{parts.path}?{parts.query}", {"Content-Length": len(body)})
+            sent = 0
+            while sent < (20 << 20) or "a \xfc" in open_uploads(s3, "left"):
+                writer.send(body[sent:sent + (256 << 10)])
+                sent += 256 << 10
+                assert sent < len(body), "the parts were removed in time"
+                if sent > 20 << 20:
+                    time.sleep(0.5)
+            time.sleep(1)  # as long as it would take to remove the other one's
+            assert open_uploads(s3, "left") == ["b"]
+            writer.send(body[sent:])
+            assert writer.read_response().status == 200
+        assert upstream_body(s3, "left", "b") == cluster.get("s3://left", "b").body == body
 
 
 @pytest.mark.parametrize("step, verb", DEATHS)
