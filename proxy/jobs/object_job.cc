@@ -315,7 +315,8 @@ void ObjectRun::note_missing(const Item& item, const std::string& target) {
   }
   // Of the names of a template some may be missing; one that was sent twice may have been ours.
   if (!job_.what.is_list() || item.unsure || (item.again && !copies())) return;
-  const auto* bucket = services_.view.state()->bmd.find(job_.bucket);
+  const auto state = services_.view.state();
+  const auto* bucket = state->bmd.find(job_.bucket);
   if (missing_++ == 0)
     first_missing_ =
         (bucket == nullptr ? "" : bucket->name.display() + "/") + item.name + " does not exist";

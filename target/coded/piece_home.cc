@@ -42,7 +42,8 @@ std::uint64_t lost_at_opening(const ObjectStore& store) {
 }
 
 Result<cluster::BucketRecord> bucket_of(const TargetNode& node, BucketId id) {
-  const auto* bucket = node.view.state()->bmd.find(id);
+  const auto state = node.view.state();
+  const auto* bucket = state->bmd.find(id);
   if (bucket != nullptr) return *bucket;
   return fail(Errc::bucket_not_found, "bucket {} does not exist (any more)", raw(id));
 }

@@ -109,7 +109,8 @@ Task<Status> BatchRun::run() {
 /// says how many are worked on at a time.
 std::vector<BatchRun::Queue> BatchRun::queues() const {
   std::map<const Drive*, Queue> by_drive;
-  const auto* bucket = node_.view.state()->bmd.find(BucketId(batch_.bucket));
+  const auto state = node_.view.state();
+  const auto* bucket = state->bmd.find(BucketId(batch_.bucket));
   for (std::uint32_t i = 0; i < batch_.names.size(); ++i) {
     const Drive* drive = nullptr;
     if (batch_.how.workers == 0 && bucket != nullptr)

@@ -87,7 +87,8 @@ void OwnedNames::take_drives(std::uint32_t drives) {
 }
 
 bool OwnedNames::drive_set_is_known() const {
-  const cluster::Node* self = view_.state()->map.find(membership_.self().id);
+  const auto state = view_.state();
+  const cluster::Node* self = state->map.find(membership_.self().id);
   return self != nullptr && self->drive_set == drive_set_;
 }
 

@@ -157,7 +157,8 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
     CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {
     // Its owner is who keeps it as its bucket wants it.
-    const auto* bucket = node.view.state()->bmd.find(name.bucket);
+    const auto state = node.view.state();
+    const auto* bucket = state->bmd.find(name.bucket);
     if (bucket != nullptr && is_kept_otherwise(bucket->props, attribute.record))
       node.repair_wishes.add(name.bucket, name.object);
     attribute.record.file = file->name();

@@ -352,7 +352,8 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
   auto found = co_await find_here(node, name);
   if (!found && making != nullptr) making->note_failed(found.error().message);
   if (!found || found->empty()) co_return found.has_value();
-  if (const auto* bucket = node.view.state()->bmd.find(name.bucket);
+  const auto state = node.view.state();
+  if (const auto* bucket = state->bmd.find(name.bucket);
       bucket != nullptr && is_kept_otherwise(bucket->props, found->front().record))
     co_return co_await recode_for(node, std::move(name), making);
   if (!found->front().record.coding) co_return true;

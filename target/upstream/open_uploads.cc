@@ -24,7 +24,7 @@ std::string text_of(const std::vector<OpenUploads::Note>& notes) {
   return out;
 }
 
-/// Lines that are none of ours are left out.
+/// Ends at a line that is none of ours.
 std::vector<OpenUploads::Note> notes_in(const std::string& text) {
   std::vector<OpenUploads::Note> out;
   std::istringstream lines(text);
@@ -93,7 +93,8 @@ Task<void> OpenUploads::remove_left_on(const std::shared_ptr<Drive>& drive) {
 
 /// True if they are gone, or can never be removed from here: their bucket is not known any more.
 Task<bool> OpenUploads::remove(const Note& note) {
-  const auto* bucket = node_.view.state()->bmd.find(note.bucket);
+  const auto state = node_.view.state();
+  const auto* bucket = state->bmd.find(note.bucket);
   if (bucket == nullptr || !api::has_upstream(bucket->name)) co_return true;
   const UpstreamName name{bucket->name, api::upstream_of(bucket->name, bucket->props), note.object};
   const Status gone = co_await abort_upload(upstream_, name, note.upload);

@@ -218,6 +218,24 @@ TEST_CASE("house rules: no body in memory whole, nobody unwaited for, no blocked
   }
 }
 
+/// `auto* x = view.state()->...`: the state may be replaced, and die, while the pointer is in use.
+const std::regex& pointer_into_no_state() {
+  static const std::regex out(R"(\*\s*\w+\s*=\s*[\w.>-]*\bstate\(\)->)");
+  return out;
+}
+
+TEST_CASE("house rules: a pointer into the cluster's state does not outlive it", "[house]") {
+  CHECK(std::regex_search("  if (const auto* b = node.view.state()->bmd.find(id); b != nullptr)",
+                          pointer_into_no_state()));
+  CHECK(std::regex_search("const Node* self =\n      view_.state()->map.find(id);",
+                          pointer_into_no_state()));
+  CHECK_FALSE(std::regex_search("const auto* b = state->bmd.find(id);", pointer_into_no_state()));
+  for (const Source& source : sources()) {
+    INFO(source.path);
+    CHECK_FALSE(std::regex_search(source.text, pointer_into_no_state()));
+  }
+}
+
 /// Constants and types in the unnamed namespaces of a file, at its left edge.
 std::set<std::string> names_of_its_own(const std::string& text) {
   static const std::regex named(
