@@ -48,9 +48,16 @@ def _build(what, folder):
         shutil.rmtree(cache)
 
 
+def _source(name):
+    """What `go install` is given, and the version of it."""
+    if name in OURS:
+        return str(OURS[name]), hashlib.sha256(OURS[name].read_bytes()).hexdigest()[:12]
+    package, version = (MODULES | DEEP_MODULES)[name]
+    return f"{package}@{version}", version
+
+
 def path_of(name):
-    version = hashlib.sha256(OURS[name].read_bytes()).hexdigest()[:12] if name in OURS else (MODULES | DEEP_MODULES)[name][1]
-    return FOLDER / f"{name}-{version}" / name
+    return FOLDER / f"{name}-{_source(name)[1]}" / name
 
 
 def go_program(name):
@@ -60,7 +67,7 @@ def go_program(name):
     with open(FOLDER / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
-            _build(str(OURS[name]) if name in OURS else "@".join((MODULES | DEEP_MODULES)[name]), program.parent)
+            _build(_source(name)[0], program.parent)
     return program
 
 

@@ -91,7 +91,7 @@ def test_a_failure_names_the_step_and_the_logs(start, files, failing_programs):
 def test_two_at_once_share_a_fresh_checkout(start, files, failing_programs, monkeypatch, tmp_path):
     deploy = tmp_path / "checkout" / "deploy"
     shutil.copytree(QUICKSTART.parent, deploy)
-    (deploy / "demo" / "requirements.txt").write_text("webdataset\n")  # the reader does not come to work
+    (deploy / "demo" / "requirements.txt").write_text("webdataset\n")  # nothing is read, so a small one does
     monkeypatch.setenv("PIP_NO_DEPS", "1")
     both = [start(files, programs=failing_programs, quickstart=deploy / "quickstart") for _ in range(2)]
     for process in both:
