@@ -61,13 +61,13 @@ Task<Result<std::unique_ptr<OpenUploads::Entry>>> OpenUploads::begin(std::shared
   co_return entry;
 }
 
-Task<void> OpenUploads::Entry::end() {
-  const Status done = co_await all_.change(*drive_, [&](auto& notes) {
-    std::erase_if(notes, [&](const auto& each) { return each.upload == upload_; });
+Task<void> OpenUploads::drop_note(Drive& drive, const std::string& upload) {
+  const Status done = co_await change(drive, [&](auto& notes) {
+    std::erase_if(notes, [&](const auto& each) { return each.upload == upload; });
   });
   if (!done)
-    obs::log("target").warn("note of an upload stays drive={} upload={} err={}", drive_->path(),
-                            upload_, done.error().message);
+    obs::log("target").warn("note of an upload stays drive={} upload={} err={}", drive.path(),
+                            upload, done.error().message);
 }
 
 Task<void> OpenUploads::remove_left() {
@@ -77,17 +77,17 @@ Task<void> OpenUploads::remove_left() {
   while (!node_.membership.lease().valid()) co_await pause.wait_until(next_tick(kLeaseLookEvery));
   while (true) {
     for (const auto& drive : node_.store.drives())
-      if (drive->in_service()) co_await remove_left_on(drive);
+      if (drive->in_service()) co_await remove_left_on(*drive);
     co_await pause.wait_until(next_tick(kLeftLookEvery));
   }
 }
 
-Task<void> OpenUploads::remove_left_on(const std::shared_ptr<Drive>& drive) {
-  const auto text = co_await drive->note(kUploadsNote);
+Task<void> OpenUploads::remove_left_on(Drive& drive) {
+  const auto text = co_await drive.note(kUploadsNote);
   if (!text) co_return;
   for (const Note& note : notes_in(*text)) {
     if (is_under_way(note.upload)) continue;
-    if (co_await remove(note)) co_await Entry(*this, drive, note.upload).end();
+    if (co_await remove(note)) co_await drop_note(drive, note.upload);
   }
 }
 
@@ -97,15 +97,10 @@ Task<bool> OpenUploads::remove(const Note& note) {
   const auto* bucket = state->bmd.find(note.bucket);
   if (bucket == nullptr || !api::has_upstream(bucket->name)) co_return true;
   const UpstreamName name{bucket->name, api::upstream_of(bucket->name, bucket->props), note.object};
-  const Status gone = co_await abort_upload(upstream_, name, note.upload);
-  if (gone)
-    obs::log("target").info(
-        "parts of an upload that broke off removed upstream object={} upload={}", name.display(),
-        note.upload);
-  else
-    obs::log("target").warn("parts of an upload stay upstream object={} upload={} err={}",
-                            name.display(), note.upload, gone.error().message);
-  co_return gone.has_value();
+  if (!co_await abort_upload(upstream_, name, note.upload)) co_return false;
+  obs::log("target").info("upload that broke off aborted upstream object={} upload={}",
+                          name.display(), note.upload);
+  co_return true;
 }
 
 bool OpenUploads::is_under_way(const std::string& upload) const {

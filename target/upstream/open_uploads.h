@@ -36,7 +36,7 @@ class OpenUploads {
     Entry& operator=(const Entry&) = delete;
 
     /// Its parts are an object or gone: the note goes, as far as the drive lets it.
-    Task<void> end();
+    Task<void> end() { return all_.drop_note(*drive_, upload_); }
 
    private:
     OpenUploads& all_;
@@ -53,7 +53,8 @@ class OpenUploads {
 
  private:
   Task<Status> change(Drive& drive, std::function<void(std::vector<Note>&)> edit);
-  Task<void> remove_left_on(const std::shared_ptr<Drive>& drive);
+  Task<void> drop_note(Drive& drive, const std::string& upload);
+  Task<void> remove_left_on(Drive& drive);
   Task<bool> remove(const Note& note);
   [[nodiscard]] bool is_under_way(const std::string& upload) const;
   void forget(const std::string& upload);

@@ -61,6 +61,15 @@ Result<std::string> tag_in(const UpstreamName& name, const WritableDialect& dial
   return tag;
 }
 
+Task<Status> try_abort(Upstream& upstream, const UpstreamName& name, const std::string& id) {
+  CO_TRY(const UpstreamServer server, upstream.server_of(name));
+  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
+  auto abort = dialect->abort_upload(id);
+  if (!abort) co_return Status();
+  const auto done = co_await upstream.change(name, std::move(*abort), {}, Upload::kPatience);
+  co_return done.answer ? Status() : fail(done.answer.error());
+}
+
 }  // namespace
 
 Upload::Upload(Upstream& upstream, UpstreamName name, NotedAt noted_at,
@@ -185,22 +194,16 @@ Task<Upload::Committed> Upload::commit() {
 
 Task<void> Upload::abandon() {
   if (id_.empty()) co_return;
-  if (const Status gone = co_await abort_upload(upstream_, name_, id_); !gone) {
-    obs::log("target").warn("parts of an upload stay upstream for now object={} upload={} err={}",
-                            name_.display(), id_, gone.error().message);
-    co_return;
-  }
-  if (entry_) co_await entry_->end();
+  const bool gone = co_await abort_upload(upstream_, name_, id_);
+  if (gone && entry_) co_await entry_->end();
 }
 
-Task<Status> abort_upload(Upstream& upstream, UpstreamName name, std::string id) {
-  CO_TRY(const UpstreamServer server, upstream.server_of(name));
-  CO_TRY(const WritableDialect* dialect, writable_dialect_of(server));
-  auto abort = dialect->abort_upload(id);
-  if (!abort) co_return Status();
-  const auto done = co_await upstream.change(name, std::move(*abort), {}, Upload::kPatience);
-  if (done.answer || done.answer.error().code == Errc::object_not_found) co_return Status();
-  co_return fail(done.answer.error());
+Task<bool> abort_upload(Upstream& upstream, UpstreamName name, std::string id) {
+  const Status done = co_await try_abort(upstream, name, id);
+  if (done || done.error().code == Errc::object_not_found) co_return true;
+  obs::log("target").warn("parts of an upload stay upstream object={} upload={} err={}",
+                          name.display(), id, done.error().message);
+  co_return false;
 }
 
 }  // namespace tarn::target

@@ -74,8 +74,8 @@ class Upload final : public EarlyUpload {
   Event progress_;
 };
 
-/// Removes the parts of an upload that is not to be committed. Ok also where upstream has none, or
-/// forgets them by itself. Errors as Upstream::change().
-Task<Status> abort_upload(Upstream& upstream, UpstreamName name, std::string id);
+/// Removes the parts of an upload that is not to be committed. True also where upstream has none,
+/// or forgets them by itself. False: they stay for now, and the log says why.
+Task<bool> abort_upload(Upstream& upstream, UpstreamName name, std::string id);
 
 }  // namespace tarn::target
