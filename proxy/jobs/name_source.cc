@@ -14,11 +14,22 @@ constexpr std::uint64_t kTriedMax = 100'000;
 
 }  // namespace
 
-Task<Result<std::vector<std::string>>> NameSource::next(std::size_t limit) {
-  if (what_.is_list()) co_return next_of(what_.names.size(), limit);
+/// Number of names that are tried one by one; nothing for those that come from lists.
+std::optional<std::uint64_t> NameSource::count() const {
+  if (what_.is_list()) return what_.names.size();
   const auto count = what_.pattern->count();
-  if (count && *count <= kTriedMax) co_return next_of(*count, limit);
-  auto page = co_await next_page(limit);
+  return count && *count <= kTriedMax ? count : std::nullopt;
+}
+
+std::optional<std::uint64_t> NameSource::total() const {
+  if (const auto tried = count()) return tried;
+  return listed_ ? std::optional(given_) : std::nullopt;
+}
+
+Task<Result<std::vector<std::string>>> NameSource::next(std::size_t limit) {
+  if (const auto tried = count()) co_return next_of(*tried, limit);
+  CO_TRY(auto page, co_await next_page(limit));
+  given_ += page.size();
   co_return page;
 }
 

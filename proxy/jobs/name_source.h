@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,11 @@ class NameSource {
   /// again, for the same names. Errors: as list_entries(); bucket_not_found when the bucket is
   /// gone.
   Task<Result<std::vector<std::string>>> next(std::size_t limit);
+  /// How many names there are in all: nothing before the last page of a list has come.
+  [[nodiscard]] std::optional<std::uint64_t> total() const;
 
  private:
+  [[nodiscard]] std::optional<std::uint64_t> count() const;
   Task<Status> drop_others(std::vector<std::string>& names);
   [[nodiscard]] std::vector<std::string> next_of(std::uint64_t count, std::size_t limit);
   Task<Result<std::vector<std::string>>> next_page(std::size_t limit);
@@ -41,9 +45,10 @@ class NameSource {
   const BucketId bucket_;
   const api::MultiObject& what_;
   const Names names_;
-  std::uint64_t next_ = 0;  // of a list or of a template's names
-  std::string after_;       // the last name of the pages so far
-  bool listed_ = false;     // there are no more pages
+  std::uint64_t next_ = 0;   // of a list or of a template's names
+  std::uint64_t given_ = 0;  // of the pages so far
+  std::string after_;        // the last name of the pages so far
+  bool listed_ = false;      // there are no more pages
 
   std::unique_ptr<NameSource> others_;
   std::vector<std::string> other_names_;  // read from `others_`, not yet passed

@@ -118,6 +118,7 @@ class ObjectRun {
   Result<bool> take_line(const std::string& target, const JobPart& before, const std::string& line,
                          api::BatchProgress& out);
   void show(const std::string& target, const JobPart& part);
+  [[nodiscard]] std::optional<double> seconds_left() const;
   void note_failure(const std::string& why);
   void note_missing(const Item& item, const std::string& target);
   [[nodiscard]] bool should_stop() const { return services_.jobs.should_stop(job_.id); }
@@ -129,6 +130,7 @@ class ObjectRun {
   NameSource source_;
   std::map<std::string, JobPart> parts_;
   std::vector<Item> left_;  // of a round: to be sent again
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::uint64_t handled_ = 0;
   std::uint64_t missing_ = 0;
   std::uint64_t failed_ = 0;
@@ -337,6 +339,17 @@ Task<bool> ObjectRun::stay_idle() {
   co_return true;
 }
 
+/// At the mean rate so far. Of a prefetch alone: AIStore's clients know it of no other such job.
+std::optional<double> ObjectRun::seconds_left() const {
+  const auto total = source_.total();
+  std::uint64_t done = 0;  // also of batches that are under way
+  for (const auto& [target, part] : parts_) done += part.objects;
+  done = std::max(done, handled_);
+  if (!fetches() || !total || done == 0 || done >= *total) return std::nullopt;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_;
+  return took.count() / static_cast<double>(done) * static_cast<double>(*total - done);
+}
+
 void ObjectRun::show(const std::string& target, const JobPart& part) {
   parts_[target] = part;
   if (job_.unless_in != BucketId{}) return;
@@ -344,7 +357,10 @@ void ObjectRun::show(const std::string& target, const JobPart& part) {
   progress.objects = part.objects;
   progress.bytes = part.bytes;
   progress.sent = part.sent;
-  services_.jobs.update(job_.id, [&](Job& job) { take_progress(job, target, progress, 0); });
+  services_.jobs.update(job_.id, [&, seconds = seconds_left()](Job& job) {
+    take_progress(job, target, progress, 0);
+    job.seconds_left = seconds;
+  });
 }
 
 void ObjectRun::note_failure(const std::string& why) {
