@@ -320,6 +320,7 @@ Status Target::connect_upstream() {
       UpstreamServers::load(options_.upstream_endpoints, security::process_environment()));
   TRY(auto tls, http::TlsContext::load({}));
   upstream_.emplace(std::move(servers), clock_, std::move(tls), options_.upstream_connections,
+                    options_.upstream_timeout,
                     [this] { return view_->state()->map.placeable_targets().size(); });
   cold_reads_.emplace(*node_, *upstream_);
   node_->cold = &*cold_reads_;

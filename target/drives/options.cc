@@ -93,6 +93,9 @@ void Options::bind(Settings& settings) {
       "themselves need not be listed");
   settings.integer("upstream.connections", upstream_connections, 1, 4096, "requests",
                    "how many requests to one upstream server are under way at a time");
+  settings.duration("upstream.timeout", upstream_timeout, std::chrono::seconds(1),
+                    std::chrono::hours(1),
+                    "for which an upstream server may send nothing before a request is broken off");
   settings.integer("drive.threads", drive_threads, 1, 256, "threads", "threads of each drive");
 }
 

@@ -56,9 +56,10 @@ struct Options {
   std::uint64_t rebuild_bandwidth_min = MoveLimits::kRebuildMin;
   std::uint64_t rebuild_bandwidth_max = 0;  ///< bytes a second; 0: no limit
   std::chrono::milliseconds scrub_period = ScrubBoard::kPeriod;
-  std::uint64_t scrub_bandwidth = 0;         ///< bytes a second; 0: no limit
-  std::string upstream_endpoints;            ///< URLs with commas between them
-  std::uint64_t upstream_connections = 128;  ///< requests at a time to each server
+  std::uint64_t scrub_bandwidth = 0;                   ///< bytes a second; 0: no limit
+  std::string upstream_endpoints;                      ///< URLs with commas between them
+  std::uint64_t upstream_connections = 128;            ///< requests at a time to each server
+  std::chrono::milliseconds upstream_timeout{30'000};  ///< for which a server may be silent
 
   /// Binds every key of `--set`. `this` must outlive `settings`.
   void bind(Settings& settings);

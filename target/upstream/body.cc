@@ -76,7 +76,7 @@ Task<Result<std::size_t>> RangeReader::read_some(std::span<std::byte> into) {
 Task<Status> RangeReader::ask(const Error* why) {
   if (why != nullptr) {
     if (resumes_++ == kResumesMax || object_.etag.empty() || why->code == Errc::cancelled)
-      co_return fail(Errc::unavailable,
+      co_return fail(why->code == Errc::timeout ? why->code : Errc::unavailable,
                      "{}: the connection to upstream broke after {} of {} bytes: {}",
                      name_.display(), at_, *object_.size, why->message);
     obs::log("target").info("upstream body goes on object={} at={} err={}", name_.display(), at_,

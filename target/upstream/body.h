@@ -23,7 +23,7 @@ class RangeReader {
               std::uint64_t begin, std::uint64_t end, std::optional<Upstream::Download> download);
 
   /// Up to `into.size()` bytes; 0 at the end. bad_upstream when upstream has another version by
-  /// now; unavailable when it breaks off again and again.
+  /// now; unavailable, or timeout, when it breaks off again and again.
   Task<Result<std::size_t>> read_some(std::span<std::byte> into);
 
  private:

@@ -21,8 +21,7 @@ constexpr std::chrono::milliseconds kUpstreamPauseFirst{200};  // doubled with e
 constexpr unsigned kDoublingsMax = 6;
 constexpr std::size_t kRefusalBytesMax = 64U << 10U;
 constexpr std::size_t kListBytesMax = 16U << 20U;
-constexpr http::CallLimits kUpstreamLimits{
-    .connect = 5s, .total = 60s, .stall = 30s, .body_bytes_max = kListBytesMax};
+constexpr std::chrono::seconds kUpstreamConnectMost{5};
 
 unsigned tries_of(const UpstreamServer& server) {
   return server.rate.enabled ? server.rate.retries + 1 : kTriesMax;
@@ -56,6 +55,11 @@ bool is_answered(const Result<http::ClientResponse>& answer) {
   return answer && answer->status < 500;
 }
 
+/// False for what stays as it is: a request that cannot be sent, a certificate that is refused.
+bool is_tried_again(Errc why) {
+  return why != Errc::invalid_argument && why != Errc::unauthenticated && why != Errc::cancelled;
+}
+
 bool is_redirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
@@ -82,10 +86,11 @@ Error refused_by_gate(std::string_view about, const UpstreamServer& server, cons
 
 Upstream::Upstream(UpstreamServers servers, Clock& clock,
                    std::shared_ptr<const http::TlsContext> tls, std::size_t connections,
-                   std::function<std::size_t()> targets)
+                   std::chrono::milliseconds silence, std::function<std::size_t()> targets)
     : servers_(std::move(servers)),
       clock_(clock),
       client_(std::move(tls)),
+      call_limits_{.connect = kUpstreamConnectMost, .stall = silence},
       gates_(connections, clock),
       limits_(clock, std::move(targets)) {}
 
@@ -95,7 +100,7 @@ Task<Result<Upstream::Answer>> Upstream::try_once(const UpstreamServer& server,
                                                   http::ClientRequest request) {
   ++counts_.requests;
   CO_TRY(http::ClientStream stream,
-         co_await client_.open(server.url, std::move(request), std::nullopt, kUpstreamLimits));
+         co_await client_.open(server.url, std::move(request), std::nullopt, call_limits_));
   CO_TRY(http::ClientResponse head, co_await stream.read_head());
   co_return Answer{std::move(head), std::move(stream), std::nullopt};
 }
@@ -104,7 +109,7 @@ Task<Result<http::ClientResponse>> Upstream::try_change(
     const UpstreamServer& server, http::ClientRequest request, FilePart part,
     std::chrono::steady_clock::time_point until) {
   ++counts_.requests;
-  http::CallLimits limits = kUpstreamLimits;
+  http::CallLimits limits = call_limits_;
   // A server may take minutes to put parts together.
   if (part.file == nullptr)
     limits.stall =
@@ -176,7 +181,7 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
                         answer.error().message);
       const Errc why = answer.error().code;
       out.may_have_happened = out.may_have_happened || why != Errc::invalid_argument;
-      if (why == Errc::invalid_argument || why == Errc::cancelled) break;
+      if (!is_tried_again(why)) break;
       continue;
     }
     Refusal refusal = (*dialect)->refusal_in(*server, about, *answer);
@@ -215,10 +220,11 @@ Task<Result<Upstream::Answer>> Upstream::send(const UpstreamServer& server, std:
     pass->note(answer && answer->head.status < 500);
     if (!answer) {
       ++counts_.failed;
-      last = {Errc::unavailable, fmt::format("{}: {} does not answer: {}", about, server.display(),
-                                             answer.error().message)};
       const Errc why = answer.error().code;
-      if (why == Errc::invalid_argument || why == Errc::cancelled) break;
+      last = {why == Errc::timeout ? why : Errc::unavailable,
+              fmt::format("{}: {} does not answer: {}", about, server.display(),
+                          answer.error().message)};
+      if (!is_tried_again(why)) break;
       continue;
     }
     answer->pass = std::move(*pass);
@@ -331,7 +337,7 @@ Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props
   if (answer) co_return Status();
   const Errc why = answer.error().code;
   // Few web servers answer for the directory itself: what answers is there.
-  if (server.kind == api::UpstreamKind::web && why != Errc::unavailable) co_return Status();
+  if (server.kind == api::UpstreamKind::web && !may_pass(why)) co_return Status();
   co_return fail(why == Errc::object_not_found ? Errc::bucket_not_found : why, "{}",
                  answer.error().message);
 }

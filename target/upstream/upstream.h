@@ -38,6 +38,11 @@ struct UpstreamName {
   }
 };
 
+/// True for an error of Upstream that the same request may not meet a moment later.
+[[nodiscard]] constexpr bool may_pass(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout;
+}
+
 /// Calls to upstream servers. What may pass (429, 5xx, no connection) is tried four times, with
 /// back-off and jitter; a server that goes on failing is left alone for a while (ServerGate). No
 /// redirect is followed, so requests and credentials stay with the server that the operator
@@ -45,14 +50,15 @@ struct UpstreamName {
 /// method runs on a loop.
 ///
 /// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
-/// precondition_failed, range_not_satisfiable, unavailable for what may pass, bad_upstream for all
-/// else. Messages name the server and what it said.
+/// precondition_failed, range_not_satisfiable, timeout for a server that was silent, unavailable
+/// for what else may pass, bad_upstream for all else. Messages name the server and what it said.
 class Upstream {
  public:
-  /// `tls` as http::Client. `connections`: requests at a time to each server. `targets`: as
-  /// RateLimits.
+  /// `tls` as http::Client. `connections`: requests at a time to each server. `silence`: for which
+  /// one may send nothing. `targets`: as RateLimits.
   Upstream(UpstreamServers servers, Clock& clock, std::shared_ptr<const http::TlsContext> tls,
-           std::size_t connections, std::function<std::size_t()> targets);
+           std::size_t connections, std::chrono::milliseconds silence,
+           std::function<std::size_t()> targets);
 
   /// An object on its way here.
   struct Download {
@@ -93,6 +99,7 @@ class Upstream {
   }
   [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
   /// Success when the bucket is there and these credentials may read it.
+  [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   /// One page, which has an entry unless it is the last one.
   Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props,
@@ -142,6 +149,7 @@ class Upstream {
   ServerGates gates_;
   RateLimits limits_;
   Counts counts_;
+  const http::CallLimits call_limits_;
   ConfirmedVersions confirmed_;
 };
 

@@ -99,7 +99,7 @@ Task<Result<WriteThrough::Asked>> WriteThrough::ask(const ObjectRequest& wanted,
   const bool has_conditions = has_write_conditions(head);
   if (!object && !out.is_absent) {
     const Errc why = object.error().code;
-    if (has_conditions || why == Errc::unavailable || why == Errc::bucket_not_found)
+    if (has_conditions || may_pass(why) || why == Errc::bucket_not_found)
       co_return fail(object.error());
   }
   if (object) out.object = std::move(*object);

@@ -9,7 +9,7 @@ import threading
 import pytest
 from harness import client
 from harness.cluster import SHORT_LEASES
-from harness.upstreams import FlawedServer, WebServer, make_bucket, stand_still, upstream_cluster
+from harness.upstreams import FlawedServer, WebServer, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -105,4 +105,44 @@ def test_an_upstream_that_stands_still_holds_up_its_own_objects_only(make_cluste
         assert len(server.gets("stands.tar")) == 1
     finally:
         goes_on.set()
+        server.stop()
+
+
+@pytest.mark.gate("H2")
+def test_an_upstream_that_never_goes_on_is_told_to_its_readers(make_cluster, rng):
+    """Silent before its answer: 504. Silent in a body, again and again: the connection is cut. What is stored is served meanwhile."""
+    body, never = rng.randbytes(MIB), threading.Event()
+    server = FlawedServer()
+    server.objects |= {"silent.tar": body, "stalls.tar": body, "stored.tar": body}
+    cluster = upstream_cluster(make_cluster, server, targets=1, settings={"upstream.timeout": "1s"})
+    make_bucket(cluster, "s3://data", server.url)
+    assert cluster.get("s3://data", "stored.tar").body == body
+    wait_stored(cluster, "s3://data", "stored.tar")
+
+    def stall(handler, its, start):
+        handler.begin(its, start)
+        handler.wfile.write(its[start:len(its) // 2])
+        handler.wfile.flush()
+        never.wait(60)
+
+    server.flaws |= {"silent.tar": lambda *_: never.wait(60), "stalls.tar": stall}
+    try:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            silent = pool.submit(cluster.get, "s3://data", "silent.tar")
+            stalls = pool.submit(cluster.get, "s3://data", "stalls.tar")
+            wait_until(lambda: server.gets("silent.tar") and server.gets("stalls.tar"), 20, "both are being fetched")
+            assert cluster.get("s3://data", "stored.tar").body == body
+            answer = silent.result()
+            assert answer.status == 504 and server.url in answer.text and "silent.tar" in answer.text, answer
+            with pytest.raises((client.ProtocolError, OSError)):
+                stalls.result()
+        assert len(server.gets("silent.tar")) == 4 and len(server.gets("stalls.tar")) > 1
+        print(f"injected: silence, in {len(server.gets('stalls.tar'))} requests for one body; detected: 504, and a connection that was cut")
+    finally:
+        never.set()
+    server.flaws.clear()
+    try:
+        for name in ("silent.tar", "stalls.tar"):
+            assert read_at_last(cluster, "s3://data", name) == body
+    finally:
         server.stop()
