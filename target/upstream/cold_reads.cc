@@ -247,6 +247,19 @@ Task<Result<std::uint64_t>> ColdReads::size(const ObjectRequest& wanted) {
   co_return *object.size;
 }
 
+/// Without the folder that they lie in, all objects of a web server answer 404: then none of them
+/// is known to be gone. `why`: the 404 of one.
+Task<Status> ColdReads::check_folder(const ObjectRequest& wanted, const Error& why) {
+  const UpstreamName name = upstream_name(wanted);
+  if (name.props.kind != api::UpstreamKind::web) co_return Status();
+  CO_TRY(const bool is_there, co_await upstream_.has_folder(name));
+  if (is_there) co_return Status();
+  co_return fail(Errc::bad_upstream,
+                 "{}; the URL of the bucket itself answers 404 as well, so the object may be there "
+                 "still, and stays stored here: have the server answer for that URL",
+                 why.message);
+}
+
 /// Takes a version out of the cluster, unless it has been replaced meanwhile. Another home of the
 /// name, which serves while the owner does not answer, leaves that to the owner.
 Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
@@ -260,6 +273,7 @@ Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::Obj
   const auto object = co_await upstream_.head(upstream_name(wanted));
   const Generation version = record.generation;
   if (!object && object.error().code == Errc::object_not_found) {
+    CO_TRY_OK(co_await check_folder(wanted, object.error()));
     if (api::freshness_of(wanted.bucket.props) == api::Freshness::changed_gone)
       CO_TRY_OK(co_await evict(wanted, version));
     co_return fail(object.error());

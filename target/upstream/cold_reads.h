@@ -34,6 +34,7 @@ class ColdReads final : public ColdObjects {
  private:
   Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);
   Task<Status> evict(const ObjectRequest& wanted, Generation version);
+  Task<Status> check_folder(const ObjectRequest& wanted, const Error& why);
   Task<Result<bool>> has_newest(const ObjectRequest& wanted, const http::Request& request);
   Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,

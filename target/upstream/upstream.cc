@@ -342,6 +342,14 @@ Task<Status> Upstream::check_bucket(api::Bucket bucket, api::UpstreamProps props
                  answer.error().message);
 }
 
+Task<Result<bool>> Upstream::has_folder(const UpstreamName& name) {
+  CO_TRY(const UpstreamServer server, server_of(name));
+  const auto make = [&] { return dialect_of(server).bucket_request(server, now()); };
+  const auto answer = co_await send(server, "HEAD " + name.bucket.display(), make);
+  if (!answer && may_pass(answer.error().code)) co_return fail(answer.error());
+  co_return answer || answer.error().code != Errc::object_not_found;
+}
+
 Task<Result<UpstreamPage>> Upstream::list(api::Bucket bucket, api::UpstreamProps props,
                                           UpstreamListOrder order) {
   CO_TRY(const UpstreamServer server, servers_.server_of(bucket, props));

@@ -102,6 +102,8 @@ class Upstream {
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
   /// One page, which has an entry unless it is the last one.
+  /// True if a web server answers for the URL of the bucket itself with anything but 404 and 410.
+  Task<Result<bool>> has_folder(const UpstreamName& name);
   Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props,
                                   UpstreamListOrder order);
 
