@@ -109,11 +109,12 @@ constexpr std::array kLeaves{
     Leaf{"versioning.validate_warm_get", "false", Kind::boolean},
     Leaf{"versioning.synchronize", "false", Kind::boolean},
     Leaf{"versioning.validate_interval", R"("0s")", Kind::duration},
+    Leaf{"cold_range", R"("auto")", Kind::word, 0, 0, "|auto|pass|fill|"},
     Leaf{"durability", R"("full")", Kind::word, 0, 0, "|full|nosync|strict|owner|"},
 };
 
 /// AIStore leaves these out where they have nothing to say, or does not know them.
-constexpr std::array<std::string_view, 17> kLeftOutWhenDefault{
+constexpr std::array<std::string_view, 18> kLeftOutWhenDefault{
     "extra.aws.cloud_region",
     "extra.aws.endpoint",
     "extra.aws.profile",
@@ -128,6 +129,7 @@ constexpr std::array<std::string_view, 17> kLeftOutWhenDefault{
     "extra.custom",
     "chunks.flags",
     "versioning.validate_interval",
+    "cold_range",
     "rate_limit.backend.per_op_max_tokens",
     "rate_limit.backend.max_bandwidth",
     "rate_limit.frontend.per_op_max_tokens"};

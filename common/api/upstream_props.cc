@@ -27,6 +27,7 @@ constexpr std::array kKinds{
 constexpr const char* kValidate = "versioning.validate_warm_get";
 constexpr const char* kSynchronize = "versioning.synchronize";
 constexpr const char* kInterval = "versioning.validate_interval";
+constexpr const char* kColdRange = "cold_range";
 constexpr const char* kRateEnabled = "rate_limit.backend.enabled";
 constexpr const char* kBandwidth = "rate_limit.backend.max_bandwidth";
 
@@ -120,12 +121,19 @@ std::chrono::milliseconds validate_interval(const BucketProps& props) {
   return parse_duration(text_at(props, kInterval)).value_or(std::chrono::milliseconds(0));
 }
 
+ColdRange cold_range_of(const BucketProps& props) {
+  const std::string rule = text_at(props, kColdRange);
+  if (rule == "pass") return ColdRange::pass;
+  return rule == "fill" ? ColdRange::fill : ColdRange::automatic;
+}
+
 Status check_upstream(const Bucket& bucket, const BucketProps& props) {
   const KindRow* own = row_of(bucket);
   for (const KindRow& row : kKinds)
     for (const char* path : {row.server, row.region, row.profile})
       if (&row != own && *path != '\0') TRY_OK(check_not_set(bucket, props, path));
-  for (const char* path : {kValidate, kSynchronize, kInterval, kRateEnabled, kBandwidth})
+  for (const char* path :
+       {kValidate, kSynchronize, kInterval, kColdRange, kRateEnabled, kBandwidth})
     if (bucket.provider == "ais" && props.others.contains(path))
       return fail(Errc::invalid_argument,
                   "bucket property '{}' cannot be {} for {}: it has nothing upstream", path,

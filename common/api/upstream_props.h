@@ -62,6 +62,16 @@ enum class Freshness : std::uint8_t {
 /// another one. 0: each read checks.
 [[nodiscard]] std::chrono::milliseconds validate_interval(const BucketProps& props);
 
+/// What parts (Range) of an object that is not stored do.
+enum class ColdRange : std::uint8_t {
+  automatic,  ///< the second one within a minute has the whole fetched if the object is below 1
+              ///< GiB, or if it begins where another part ended
+  pass,       ///< parts alone never have the whole fetched
+  fill        ///< the second one within a minute does, of an object of any size
+};
+/// The property cold_range.
+[[nodiscard]] ColdRange cold_range_of(const BucketProps& props);
+
 /// invalid_argument, naming the property, when a bucket of this name cannot have these: a web
 /// server without URL, an upstream without a provider that has one. unsupported for providers of
 /// later work.

@@ -22,6 +22,11 @@ using std::chrono::steady_clock;
 /// A part that a fill is going to reach after so many bytes waits for it.
 constexpr std::uint64_t kReachBytes = 64U << 20U;
 
+/// Parts of an object of at least so many bytes have it fetched only if they follow each other.
+constexpr std::uint64_t kFillByPartsBelow = std::uint64_t{1} << 30U;
+/// More than any object has.
+constexpr std::uint64_t kSizeUnknown = std::uint64_t{1} << 62U;
+
 /// The record that the object is going to have: headers of cold and of stored objects are the same,
 /// but for the checksum, which is not known yet.
 io::ObjectRecord record_of(const UpstreamObject& object, const ObjectRequest& wanted) {
@@ -153,13 +158,31 @@ Task<Status> ColdReads::get(http::Request& request, const ObjectRequest& wanted)
   co_return co_await follow(request, wanted, std::move(fill));
 }
 
+/// True if a part is a further one of a reader of the whole, as far as the bucket's rule has it.
+Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view range) {
+  const auto part = http::resolve_range(range, kSizeUnknown);
+  if (part.first != RangeVerdict::partial) co_return false;
+  const std::string key = wanted.name.key();
+  const PartReads::Seen seen = parts_.note(key, part.second, steady_clock::now());
+  const api::ColdRange rule = api::cold_range_of(wanted.bucket.props);
+  if (!seen.is_again || rule == api::ColdRange::pass) co_return false;
+  if (seen.follows || rule == api::ColdRange::fill) co_return true;
+  if (seen.size) co_return *seen.size < kFillByPartsBelow;
+  const auto object = co_await upstream_.head(upstream_name(wanted));
+  if (!object || !object->size) co_return false;  // its own request says why
+  parts_.note_size(key, *object->size);
+  co_return *object->size < kFillByPartsBelow;
+}
+
 /// One part alone is passed through: of a large object a reader may want a few bytes. Parts that
 /// follow each other are a reader of the whole.
 Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted) {
-  const std::string key = wanted.name.key();
-  auto fill = board_.find(key);
-  if (!fill && board_.note_part(key, steady_clock::now())) fill = co_await join_or_begin(wanted);
-  if (!fill) co_return co_await pass_through(request, wanted);
+  auto fill = board_.find(wanted.name.key());
+  if (!fill) {
+    const bool whole = co_await is_of_whole(wanted, request.head().field("Range"));
+    if (!whole) co_return co_await pass_through(request, wanted);
+    fill = co_await join_or_begin(wanted);
+  }
   const auto opened = co_await fill->opened();
   if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // which says why
   const auto [verdict, part] =
@@ -222,6 +245,7 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
     co_return fail(Errc::bad_upstream, "{}: upstream does not say how long it is (Content-Length)",
                    wanted.display());
   http::Response response(download->status);
+  if (download->status == 206) parts_.note_size(wanted.name.key(), *download->object.size);
   if (download->status == 206)
     response.set("Content-Range",
                  fmt::format("bytes {}-{}/{}", *download->object.part_at,

@@ -2,6 +2,7 @@
 
 #include "target/node/cold_objects.h"
 #include "target/upstream/fill.h"
+#include "target/upstream/part_reads.h"
 #include "target/upstream/upstream.h"
 
 namespace tarn::target {
@@ -36,6 +37,7 @@ class ColdReads final : public ColdObjects {
   Task<Status> evict(const ObjectRequest& wanted, Generation version);
   Task<Status> check_folder(const ObjectRequest& wanted, const Error& why);
   Task<Result<bool>> has_newest(const ObjectRequest& wanted, const http::Request& request);
+  Task<bool> is_of_whole(const ObjectRequest& wanted, std::string_view range);
   Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
                       std::shared_ptr<Fill> fill);
@@ -43,6 +45,7 @@ class ColdReads final : public ColdObjects {
   TargetNode& node_;
   Upstream& upstream_;
   FillBoard board_;
+  PartReads parts_;
 };
 
 }  // namespace tarn::target

@@ -8,8 +8,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLookAgain{60};
-constexpr std::chrono::minutes kPartsTogether{1};
-constexpr std::size_t kPartsKept = 10'000;
 
 }  // namespace
 
@@ -109,17 +107,6 @@ void FillBoard::end(const std::string& key, const Fill& fill) {
 void FillBoard::part_with(const std::string& key) {
   const std::lock_guard lock(mutex_);
   fills_.erase(key);
-}
-
-bool FillBoard::note_part(const std::string& key, steady_clock::time_point now) {
-  const std::lock_guard lock(mutex_);
-  const auto [found, is_new] = parts_.emplace(key, now);
-  const bool again = !is_new && now - found->second < kPartsTogether;
-  found->second = now;
-  if (parts_.size() > kPartsKept)
-    std::erase_if(parts_, [&](const auto& each) { return now - each.second >= kPartsTogether; });
-  if (parts_.size() > kPartsKept) parts_.clear();
-  return again;
 }
 
 std::size_t FillBoard::running() const {

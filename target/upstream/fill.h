@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -86,14 +85,11 @@ class FillBoard {
   void end(const std::string& key, const Fill& fill);
   /// Later readers do not join the fill that is under way: it may have an old version.
   void part_with(const std::string& key);
-  /// Notes that a part of an object was asked for. True for the second one within a minute.
-  [[nodiscard]] bool note_part(const std::string& key, std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::size_t running() const;
 
  private:
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, std::shared_ptr<Fill>> fills_;
-  std::map<std::string, std::chrono::steady_clock::time_point> parts_;
 };
 
 }  // namespace tarn::target

@@ -12,6 +12,7 @@
 #include "common/api/upstream_props.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/fill.h"
+#include "target/upstream/part_reads.h"
 #include "target/upstream/servers.h"
 #include "target/upstream/write_mark.h"
 
@@ -411,7 +412,7 @@ TEST_CASE("fill: readers wait for what they want, and hear of the end", "[upstre
   CHECK(run(loop, fill.ended()).error().message == "broken");
 }
 
-TEST_CASE("fill: one a name, and parts that follow each other are noticed", "[upstream]") {
+TEST_CASE("fill: one a name", "[upstream]") {
   using namespace std::chrono_literals;
   FillBoard board;
   const auto first = board.join("1/a");
@@ -428,12 +429,29 @@ TEST_CASE("fill: one a name, and parts that follow each other are noticed", "[up
   CHECK(board.find("1/a") == second.fill);
   board.part_with("1/a");
   CHECK(board.find("1/a") == nullptr);
+}
 
+TEST_CASE("parts of cold objects tell a reader of the whole") {
+  PartReads parts;
   const std::chrono::steady_clock::time_point now{};
-  CHECK_FALSE(board.note_part("1/p", now));
-  CHECK(board.note_part("1/p", now + 59s));
-  CHECK_FALSE(board.note_part("1/p", now + 120s));
-  CHECK_FALSE(board.note_part("1/q", now + 120s));
+  CHECK_FALSE(parts.note("1/p", {0, 100}, now).is_again);
+  const auto second = parts.note("1/p", {100, 100}, now + 59s);
+  CHECK(second.is_again);
+  CHECK(second.follows);
+  CHECK_FALSE(second.size);
+  parts.note_size("1/p", 5000);
+  const auto elsewhere = parts.note("1/p", {700, 100}, now + 60s);
+  CHECK(elsewhere.is_again);
+  CHECK_FALSE(elsewhere.follows);
+  CHECK(elsewhere.size == 5000);
+  // Several connections ask for parts in any order.
+  CHECK_FALSE(parts.note("1/p", {200, 100}, now + 60s).follows);
+  CHECK(parts.note("1/p", {800, 100}, now + 60s).follows);
+  const auto later = parts.note("1/p", {900, 100}, now + 120s);
+  CHECK_FALSE(later.is_again);
+  CHECK_FALSE(later.follows);
+  CHECK_FALSE(later.size);
+  CHECK_FALSE(parts.note("1/q", {0, 1}, now + 120s).is_again);
 }
 
 }  // namespace upstream_test
