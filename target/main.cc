@@ -421,7 +421,8 @@ Status Target::start() {
   auto internal = internal_routes(*node_);
   for (auto& route : cluster::internal_node_routes(*context_)) internal.push_back(std::move(route));
   for (auto& route : mountpath_routes(*node_, *admin_)) internal.push_back(std::move(route));
-  for (auto& route : upstream_routes(*node_, *upstream_)) internal.push_back(std::move(route));
+  for (auto& route : upstream_routes(*node_, *upstream_, *cold_reads_))
+    internal.push_back(std::move(route));
   for (auto& route : inventory_routes(*node_, *upstream_)) internal.push_back(std::move(route));
   for (auto& route : space_routes(*node_, *space_)) internal.push_back(std::move(route));
   for (auto& route : eviction_owner_routes(*node_)) internal.push_back(std::move(route));

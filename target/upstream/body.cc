@@ -63,7 +63,7 @@ Task<Result<std::size_t>> RangeReader::read_some(std::span<std::byte> into) {
     if (got && *got > 0) {
       at_ += *got;
       resumes_ = 0;
-      CO_TRY_OK(co_await upstream_.received(name_, *got));
+      if (!download_->from_target) CO_TRY_OK(co_await upstream_.received(name_, *got));
       co_return got;
     }
     if (!SAFETY("safety.fill_length")) co_return 0;

@@ -10,7 +10,7 @@
 #include "target/node/node.h"
 #include "target/replica/newest.h"
 #include "target/request/object_fields.h"
-#include "target/upstream/filling.h"
+#include "target/upstream/former_fill.h"
 
 namespace tarn::target {
 namespace {
@@ -113,21 +113,28 @@ http::Fields plain_part(ByteRange range, const std::string& etag) {
           {"If-Match", etag}};
 }
 
+/// True if an older version than upstream has now would be wrong.
+bool wants_newest(const http::Request& request, const ObjectRequest& wanted) {
+  return request.query().flag("latest-ver").value_or(false) ||
+         api::freshness_of(wanted.bucket.props) != api::Freshness::never;
+}
+
 bool has_several_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos;
 }
 
 }  // namespace
 
-Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted) {
+Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted, FillFrom from) {
   auto [fill, is_new] = board_.join(wanted.name.key());
   if (!is_new) co_return fill;
   ObjectRequest own;
   own.state = wanted.state;
   own.bucket = wanted.bucket;
   own.name = wanted.name;
-  const bool begun = node_.aside.spawn(co_await asio::this_coro::executor, "fill",
-                                       fill_object(node_, upstream_, board_, fill, std::move(own)));
+  const bool begun =
+      node_.aside.spawn(co_await asio::this_coro::executor, "fill",
+                        fill_object(node_, upstream_, board_, fill, std::move(own), from));
   if (!begun) {
     board_.end(wanted.name.key(), *fill);
     const auto stopping = fail(Errc::unavailable, "this target is stopping; try again");
@@ -136,13 +143,10 @@ Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted
   co_return fill;
 }
 
-/// False if the reader wants the newest version, and the fill under way fetches another one. The
-/// fill may have begun before upstream had the newest.
-Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted,
-                                         const http::Request& request) {
-  const bool wants_newest = request.query().flag("latest-ver").value_or(false) ||
-                            api::freshness_of(wanted.bucket.props) != api::Freshness::never;
-  const auto fill = wants_newest ? board_.find(wanted.name.key()) : nullptr;
+/// False if the fill under way fetches another version than upstream has now. It may have begun
+/// before upstream had the newest.
+Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted) {
+  const auto fill = board_.find(wanted.name.key());
   if (!fill) co_return true;
   const auto opened = co_await fill->opened();
   if (!opened) co_return true;  // the fill says why
@@ -151,10 +155,14 @@ Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted,
 }
 
 Task<Status> ColdReads::get(http::Request& request, const ObjectRequest& wanted) {
-  CO_TRY(const bool newest, co_await has_newest(wanted, request));
-  if (!newest) co_return co_await pass_through(request, wanted);
-  if (!request.head().field("Range").empty()) co_return co_await get_part(request, wanted);
-  auto fill = co_await join_or_begin(wanted);
+  FillFrom from = FillFrom::any;
+  if (wants_newest(request, wanted)) {
+    from = FillFrom::upstream;
+    CO_TRY(const bool newest, co_await has_newest(wanted));
+    if (!newest) co_return co_await pass_through(request, wanted);
+  }
+  if (!request.head().field("Range").empty()) co_return co_await get_part(request, wanted, from);
+  auto fill = co_await join_or_begin(wanted, from);
   co_return co_await follow(request, wanted, std::move(fill));
 }
 
@@ -176,12 +184,13 @@ Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view 
 
 /// One part alone is passed through: of a large object a reader may want a few bytes. Parts that
 /// follow each other are a reader of the whole.
-Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted) {
+Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted,
+                                 FillFrom from) {
   auto fill = board_.find(wanted.name.key());
   if (!fill) {
     const bool whole = co_await is_of_whole(wanted, request.head().field("Range"));
     if (!whole) co_return co_await pass_through(request, wanted);
-    fill = co_await join_or_begin(wanted);
+    fill = co_await join_or_begin(wanted, from);
   }
   const auto opened = co_await fill->opened();
   if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // which says why
@@ -256,7 +265,7 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
 }
 
 Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {
-  const auto fill = co_await join_or_begin(wanted);
+  const auto fill = co_await join_or_begin(wanted, FillFrom::any);
   auto stored = co_await fill->ended();
   // It came by another way, and that is what was wanted.
   if (!stored && stored.error().code == Errc::conflict) co_return 0;
@@ -290,6 +299,24 @@ Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
   const auto* owner = cluster::owner_of(wanted.state->map, wanted.name.uname);
   if (owner == nullptr || owner->id != node_.id) co_return Status();
   co_return co_await delete_version(node_, wanted, version);
+}
+
+Task<Status> ColdReads::send_fill(http::Request& request) {
+  const auto bucket_id = parse_u64(request.query().get("bucket"));
+  const std::string object(request.query().get("object"));
+  if (!bucket_id || object.empty())
+    co_return fail(Errc::invalid_argument, "fill: bucket and object are required");
+  const auto state = node_.view.state();
+  const auto* bucket = state->bmd.find(BucketId(*bucket_id));
+  const auto fill = bucket == nullptr ? nullptr : board_.find(name_in(*bucket, object).key());
+  http::Response none(404, http::kText, "no fill of it is under way here\n");
+  if (!fill) co_return co_await request.exchange.respond(std::move(none));
+  CO_TRY(const auto opened, co_await fill->opened());
+  http::Response response(200);
+  response.set(kFillObject, to_text(opened.object));
+  const std::uint64_t size = *opened.object.size;
+  CO_TRY_OK(co_await request.exchange.begin(std::move(response), size));
+  co_return co_await send_behind(request.exchange, *fill, *opened.file, 0, size);
 }
 
 Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) {

@@ -2,6 +2,7 @@
 
 #include "target/node/cold_objects.h"
 #include "target/upstream/fill.h"
+#include "target/upstream/filling.h"
 #include "target/upstream/part_reads.h"
 #include "target/upstream/upstream.h"
 
@@ -30,15 +31,18 @@ class ColdReads final : public ColdObjects {
                                    const io::ObjectRecord& record) const override;
   Task<Status> head(http::Request& request, const ObjectRequest& wanted, bool status_only) override;
 
+  /// Answers fill_of_former_owner() of another target.
+  Task<Status> send_fill(http::Request& request);
+
   [[nodiscard]] FillBoard& board() { return board_; }
 
  private:
-  Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted);
+  Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted, FillFrom from);
   Task<Status> evict(const ObjectRequest& wanted, Generation version);
   Task<Status> check_folder(const ObjectRequest& wanted, const Error& why);
-  Task<Result<bool>> has_newest(const ObjectRequest& wanted, const http::Request& request);
+  Task<Result<bool>> has_newest(const ObjectRequest& wanted);
   Task<bool> is_of_whole(const ObjectRequest& wanted, std::string_view range);
-  Task<Status> get_part(http::Request& request, const ObjectRequest& wanted);
+  Task<Status> get_part(http::Request& request, const ObjectRequest& wanted, FillFrom from);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
                       std::shared_ptr<Fill> fill);
 

@@ -13,6 +13,7 @@
 #include "target/replica/newest.h"
 #include "target/replica/node_copies.h"
 #include "target/upstream/body.h"
+#include "target/upstream/former_fill.h"
 #include "target/upstream/write_mark.h"
 
 namespace tarn::target {
@@ -122,13 +123,22 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
   co_return record.generation;
 }
 
+/// The body, from `begun`, an answer that has it all, or from upstream.
+Task<Result<std::unique_ptr<UpstreamBody>>> open_body(Upstream& upstream, const UpstreamName& name,
+                                                      std::optional<Upstream::Download> begun) {
+  if (!begun) co_return co_await UpstreamBody::open(upstream, name);
+  UpstreamObject object = begun->object;
+  co_return std::make_unique<UpstreamBody>(upstream, name, std::move(object), std::move(*begun));
+}
+
 /// Steps 2 to 4 of filling.h. An error: readers cannot have all of it.
 Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const ObjectRequest& wanted,
-                   Noted noted) {
+                   Noted noted, std::optional<Upstream::Download> begun) {
   CO_TRY_OK(check_memory());
   const UpstreamName name = upstream_name(wanted);
   const BootTime asked = node.clock.boot_time();
-  CO_TRY(const auto body, co_await UpstreamBody::open(upstream, name));
+  const bool is_of_now = !begun;
+  CO_TRY(const auto body, co_await open_body(upstream, name, std::move(begun)));
   const UpstreamObject& object = body->object();
   if (!object.size)
     co_return fail(Errc::bad_upstream,
@@ -157,7 +167,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
                                   metadata_of(object, wanted, sums), noted);
   if (kept) {
     ++upstream.counts().fills;
-    upstream.confirmed().note(wanted.name.key(), *kept, asked);
+    if (is_of_now) upstream.confirmed().note(wanted.name.key(), *kept, asked);
     fill.end({}, digests.size());
     co_await tell_homes(node, wanted.name, *kept);
     co_return Status();
@@ -173,11 +183,14 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
 
 /// All steps; an error when readers cannot have all of it.
 Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
-                       const ObjectRequest& wanted) {
+                       const ObjectRequest& wanted, FillFrom from) {
   CO_TRY(const Newest before, co_await find_settled(node, wanted));
   // It has come since the reader looked.
   if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());
-  co_return co_await fetch(node, upstream, fill, wanted, noted_in(node, before));
+  std::optional<Upstream::Download> begun;
+  if (from == FillFrom::any)
+    begun = co_await fill_of_former_owner(node, wanted.name, before, upstream.silence());
+  co_return co_await fetch(node, upstream, fill, wanted, noted_in(node, before), std::move(begun));
 }
 
 /// Takes the fill from the board however the coroutine ends, a stop of the target included: no
@@ -205,11 +218,11 @@ UpstreamName upstream_name(const ObjectRequest& wanted) {
 }
 
 Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,
-                       std::shared_ptr<Fill> fill, ObjectRequest wanted) {
+                       std::shared_ptr<Fill> fill, ObjectRequest wanted, FillFrom from) {
   // A stop is looked for in receive(), where no drive is writing from a buffer that would go.
   co_await asio::this_coro::throw_if_cancelled(false);
   const EndOfFill end(board, wanted.name.key(), *fill);
-  const Status done = co_await fill_once(node, upstream, *fill, wanted);
+  const Status done = co_await fill_once(node, upstream, *fill, wanted, from);
   if (!done) fill->end(done, fail(done.error()));
   if (done || done.error().code == Errc::conflict) co_return;
   ++upstream.counts().fills_failed;

@@ -11,12 +11,19 @@ namespace tarn::target {
 /// Where upstream has the object of a request.
 [[nodiscard]] UpstreamName upstream_name(const ObjectRequest& wanted);
 
+/// Where the bytes of a fill may come from.
+enum class FillFrom : std::uint8_t {
+  any,      ///< from a fill of a former owner, if there is one (former_fill.h), else from upstream
+  upstream  ///< what upstream has now
+};
+
 /// Fetches the whole of a cold object into `fill`, and makes it an object of the cluster if nothing
 /// has happened to the name meanwhile. The order:
 ///
 ///   1. what the cluster has of the name is noted: nothing, or a tombstone, which may be the open
 ///      mark of a write (write_mark.h): then nothing is kept;
-///   2. upstream is asked, the body written to a work file and hashed; a connection that breaks is
+///   2. upstream, or a former owner that has asked it already, is asked, the body written to a work
+///   file and hashed; a connection that breaks is
 ///      continued by Range and If-Match, so that all bytes are of one version;
 ///   3. length and checksums are compared; only then readers get the last window;
 ///   4. under the name's lock: the name is still ours and has still what was noted; commit.
@@ -27,6 +34,6 @@ namespace tarn::target {
 /// `fill` is on `board`, and is taken from it at the end. An error conflict for readers: the object
 /// has come meanwhile.
 Task<void> fill_object(TargetNode& node, Upstream& upstream, FillBoard& board,
-                       std::shared_ptr<Fill> fill, ObjectRequest wanted);
+                       std::shared_ptr<Fill> fill, ObjectRequest wanted, FillFrom from);
 
 }  // namespace tarn::target

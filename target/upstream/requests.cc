@@ -125,7 +125,7 @@ Task<Status> list_upstream(TargetNode& node, Upstream& upstream, http::Request& 
 
 }  // namespace
 
-std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
+std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream, ColdReads& reads) {
   return {
       {"POST", "/v1/internal/upstream/check", "whether upstream has a bucket",
        [&upstream](http::Request& request) { return check_upstream_bucket(upstream, request); }},
@@ -134,7 +134,9 @@ std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream) {
       {"GET", "/v1/internal/upstream/list", "a page of the names that upstream has",
        [&node, &upstream](http::Request& request) {
          return list_upstream(node, upstream, request);
-       }}};
+       }},
+      {"GET", "/v1/internal/upstream/fill", "the bytes of a fill that is under way",
+       [&reads](http::Request& request) { return reads.send_fill(request); }}};
 }
 
 void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads) {

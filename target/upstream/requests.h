@@ -21,7 +21,9 @@ struct TargetNode;
 ///                                     was started with, as a JSON array of Bck; 404 where it was
 ///                                     started with none. Without provider of all its accounts
 ///   GET  /v1/internal/upstream/list   the query of /v1/internal/list: a page of upstream's names
-[[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream);
+///   GET  /v1/internal/upstream/fill   for another target: former_fill.h
+[[nodiscard]] std::vector<http::Route> upstream_routes(TargetNode& node, Upstream& upstream,
+                                                       ColdReads& reads);
 
 /// The metrics tarn_upstream_* (docs/metrics.md). All must outlive `metrics`.
 void export_upstream(obs::Metrics& metrics, Upstream& upstream, ColdReads& reads);

@@ -66,7 +66,8 @@ class Upstream {
     unsigned status = 200;  ///< or 206; of a link also 304, which has no body
     http::ClientStream stream;
     bool chunked = false;  ///< its body has a certain end, also where its length was not said
-    std::optional<ServerGate::Pass> pass;  ///< until the body has been read
+    std::optional<ServerGate::Pass> pass = {};  ///< until the body has been read
+    bool from_target = false;  ///< another target sends what it gets (former_fill.h)
   };
   /// Sends a GET; the body is the caller's to read. `more`: fields such as Range and If-Match. Of a
   /// link up to kRedirectsMax redirects are followed: forbidden for a server that is not listed.
@@ -98,12 +99,12 @@ class Upstream {
     return servers_.server_of(name.bucket, name.props);
   }
   [[nodiscard]] const UpstreamServers& servers() const { return servers_; }
-  /// Success when the bucket is there and these credentials may read it.
   [[nodiscard]] std::chrono::milliseconds silence() const { return call_limits_.stall; }
+  /// Success when the bucket is there and these credentials may read it.
   Task<Status> check_bucket(api::Bucket bucket, api::UpstreamProps props);
-  /// One page, which has an entry unless it is the last one.
   /// True if a web server answers for the URL of the bucket itself with anything but 404 and 410.
   Task<Result<bool>> has_folder(const UpstreamName& name);
+  /// One page, which has an entry unless it is the last one.
   Task<Result<UpstreamPage>> list(api::Bucket bucket, api::UpstreamProps props,
                                   UpstreamListOrder order);
 
@@ -148,10 +149,10 @@ class Upstream {
   UpstreamServers servers_;
   Clock& clock_;
   http::Client client_;
+  const http::CallLimits call_limits_;
   ServerGates gates_;
   RateLimits limits_;
   Counts counts_;
-  const http::CallLimits call_limits_;
   ConfirmedVersions confirmed_;
 };
 

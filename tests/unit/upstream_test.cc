@@ -12,6 +12,7 @@
 #include "common/api/upstream_props.h"
 #include "target/upstream/dialect.h"
 #include "target/upstream/fill.h"
+#include "target/upstream/former_fill.h"
 #include "target/upstream/part_reads.h"
 #include "target/upstream/servers.h"
 #include "target/upstream/write_mark.h"
@@ -429,6 +430,30 @@ TEST_CASE("fill: one a name", "[upstream]") {
   CHECK(board.find("1/a") == second.fill);
   board.part_with("1/a");
   CHECK(board.find("1/a") == nullptr);
+}
+
+TEST_CASE("a fill of a former owner says the object as upstream did") {
+  UpstreamObject object;
+  object.size = 7;
+  object.etag = "\"a-1\"";
+  object.content_type = "text/plain; charset=\"\xc3\xbc\"";
+  object.custom = {{"key", "value"}, {"other", ""}};
+  object.checksums = {{"Content-MD5", "abc=="}};
+  const std::string text = to_text(object);
+  CHECK(std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+  const auto back = upstream_object_in(text);
+  REQUIRE(back);
+  CHECK(back->size == 7U);
+  CHECK(back->etag == object.etag);
+  CHECK_FALSE(back->modified);
+  CHECK(back->content_type == object.content_type);
+  CHECK(back->custom == object.custom);
+  REQUIRE(back->checksums.size() == 1);
+  CHECK(back->checksums[0].value == "abc==");
+  object.modified = 1'700'000'000;
+  CHECK(upstream_object_in(to_text(object))->modified == 1'700'000'000);
+  CHECK(upstream_object_in("").error().code == Errc::corrupt);
+  CHECK(upstream_object_in("{\"size\":\"7\"}").error().code == Errc::corrupt);
 }
 
 TEST_CASE("parts of cold objects tell a reader of the whole") {
