@@ -235,11 +235,11 @@ Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source,
   co_return false;
 }
 
-Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
-                                                      const ObjectRequest& wanted) {
+Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node, const ObjectRequest& wanted,
+                                                      std::stop_token stop) {
   CO_TRY(auto from, co_await open_newest(node, wanted));
   if (from || !api::has_upstream(wanted.bucket.name)) co_return from;
-  const auto fetched = co_await node.cold->fetch(wanted);
+  const auto fetched = co_await node.cold->fetch(wanted, std::move(stop));
   if (!fetched && fetched.error().code == Errc::object_not_found) co_return from;
   if (!fetched) co_return fail(fetched.error());
   CO_TRY(from, co_await open_newest(node, wanted));

@@ -29,9 +29,9 @@ struct CopyTerms {
 Task<Result<bool>> confirm_source(TargetNode& node, const ObjectRequest& source,
                                   bool evict_gone = false);
 /// The newest version with its file open, as open_newest(); of a bucket with an upstream, what the
-/// cluster does not have is fetched first. Null when there is none.
-Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node,
-                                                      const ObjectRequest& wanted);
+/// cluster does not have is fetched first. Null when there is none. cancelled on `stop`.
+Task<Result<std::shared_ptr<OpenObject>>> open_source(TargetNode& node, const ObjectRequest& wanted,
+                                                      std::stop_token stop = {});
 /// Makes `to` a copy of `from`, which is what `name` has here, custom metadata included, durably:
 /// here, or by a PUT that this target signs when another one owns the name. The bytes are compared
 /// with their checksums on the way. Takes the destination's lock at its commit only, and no other.

@@ -43,7 +43,7 @@ Task<Result<std::optional<CopiedObject>>> copy_named(TargetNode& node, const std
     CO_TRY(const bool is_there, co_await confirm_source(node, source, how.synchronize));
     if (!is_there) co_return std::optional<CopiedObject>();
   }
-  CO_TRY(const auto opened, co_await open_source(node, source));
+  CO_TRY(const auto opened, co_await open_source(node, source, stop));
   if (!opened) co_return std::optional<CopiedObject>();
   CO_TRY(const Destination goal, co_await find_in_bucket(node, to, std::move(new_name)));
   bool there = false;

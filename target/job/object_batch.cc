@@ -208,7 +208,7 @@ Task<Status> BatchRun::fetch(const std::string& name) {
     CO_TRY(const bool current, co_await node_.cold->confirm(wanted, *newest.record));
     if (current) co_return Status();
   }
-  CO_TRY(const std::uint64_t bytes, co_await node_.cold->fetch(wanted));
+  CO_TRY(const std::uint64_t bytes, co_await node_.cold->fetch(wanted, stop_));
   progress_.counts.add(bytes);
   co_return Status();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 
 #include "common/base/async.h"
 #include "common/base/error.h"
@@ -21,8 +22,9 @@ class ColdObjects {
   /// Answers a GET whose object, if the cluster has it, cannot be read now; stores nothing.
   virtual Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) = 0;
   /// Fetches an object that no drive of the cluster has, and stores it; its bytes. Returns when it
-  /// is stored, or is known not to be.
-  virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) = 0;
+  /// is stored, or is known not to be. cancelled on `stop`; what is being fetched comes all the
+  /// same.
+  virtual Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted, std::stop_token stop) = 0;
   /// Number of bytes that upstream has of it. bad_upstream if it does not say.
   virtual Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) = 0;
   /// True if upstream still has this version: serve the stored object. False: upstream has another

@@ -264,9 +264,9 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
   co_return co_await send_download(request.exchange, upstream_, name, *download, *length);
 }
 
-Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted) {
+Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted, std::stop_token stop) {
   const auto fill = co_await join_or_begin(wanted, FillFrom::any);
-  auto stored = co_await fill->ended();
+  auto stored = co_await fill->ended(std::move(stop));
   // It came by another way, and that is what was wanted.
   if (!stored && stored.error().code == Errc::conflict) co_return 0;
   co_return stored;

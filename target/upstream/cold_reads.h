@@ -21,7 +21,7 @@ class ColdReads final : public ColdObjects {
   /// conflict when the object has come meanwhile and nothing was answered yet.
   Task<Status> get(http::Request& request, const ObjectRequest& wanted) override;
   Task<Status> pass_through(http::Request& request, const ObjectRequest& wanted) override;
-  Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted) override;
+  Task<Result<std::uint64_t>> fetch(const ObjectRequest& wanted, std::stop_token stop) override;
   Task<Result<std::uint64_t>> size(const ObjectRequest& wanted) override;
   Task<Result<bool>> confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) override;
   [[nodiscard]] bool is_fetching(const ObjectRequest& wanted) const override {

@@ -358,25 +358,27 @@ Task<Status> LinkDownload::commit(const ObjectRequest& wanted, NewBytes bytes,
 
 /// An object of the bucket's own upstream, as a prefetch has it.
 Task<Result<std::optional<std::uint64_t>>> fetch_own(TargetNode& node, BucketId bucket,
-                                                     const std::string& name, bool synchronize) {
+                                                     const std::string& name,
+                                                     const DownloadRules& rules) {
   CO_TRY(const ObjectRequest wanted, co_await find_own(node, bucket, name));
   CO_TRY(const Newest newest, co_await find_settled(node, wanted));
   if (newest.exists()) {
     const auto current = co_await node.cold->confirm(wanted, *newest.record);
     if (!current && current.error().code == Errc::object_not_found) {
-      if (synchronize) CO_TRY_OK(co_await delete_version(node, wanted, newest.record->generation));
+      if (rules.terms.synchronize)
+        CO_TRY_OK(co_await delete_version(node, wanted, newest.record->generation));
       co_return std::nullopt;
     }
     if (!current) co_return fail(current.error());
     if (*current) co_return std::nullopt;
   }
-  CO_TRY(const std::uint64_t bytes, co_await node.cold->fetch(wanted));
+  CO_TRY(const std::uint64_t bytes, co_await node.cold->fetch(wanted, rules.stop));
   co_return bytes;
 }
 
 Task<Result<DownloadEnd>> download_own(TargetNode& node, DownloadCounts& counts, BucketId bucket,
                                        const std::string& name, const DownloadRules& rules) {
-  auto bytes = co_await fetch_own(node, bucket, name, rules.terms.synchronize);
+  auto bytes = co_await fetch_own(node, bucket, name, rules);
   if (!bytes) {
     const Errc code = bytes.error().code;
     if (code == Errc::bucket_not_found || code == Errc::cancelled) co_return fail(bytes.error());

@@ -47,9 +47,11 @@ void Fill::end(Status readable, Result<std::uint64_t> stored) {
   progress_.ring();
 }
 
-Task<Result<std::uint64_t>> Fill::ended() {
-  co_await wait_for([this] { return stored_.has_value(); });
+Task<Result<std::uint64_t>> Fill::ended(std::stop_token stop) {
+  const std::stop_callback wake(stop, [this] { progress_.ring(); });
+  co_await wait_for([this, &stop] { return stored_ || stop.stop_requested(); });
   const std::lock_guard lock(mutex_);
+  if (!stored_) co_return fail(Errc::cancelled, "told to stop");
   co_return *stored_;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "common/base/async.h"
@@ -51,8 +52,8 @@ class Fill {
   Task<Result<Opened>> opened();
   /// Waits until more than `at` bytes may be read; how many.
   Task<Result<std::uint64_t>> wait_beyond(std::uint64_t at);
-  /// Waits for the end: how many bytes were stored.
-  Task<Result<std::uint64_t>> ended();
+  /// Waits for the end: how many bytes were stored. cancelled on `stop`.
+  Task<Result<std::uint64_t>> ended(std::stop_token stop = {});
   /// How many bytes may be read.
   [[nodiscard]] std::uint64_t released() const;
   [[nodiscard]] bool has_local_failure() const { return local_failure_; }

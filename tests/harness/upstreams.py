@@ -104,8 +104,11 @@ class S3Server(Server):
         self.url = f"http://127.0.0.1:{self.port}"
         self.program = go_program(self.name)
         self.region = region
-        self.client = boto3.client("s3", endpoint_url=self.url, aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
-                                   region_name=region, config=botocore.config.Config(s3={"addressing_style": "path"}))
+        self.client = self.client_of(ACCESS_KEY, SECRET_KEY)
+
+    def client_of(self, access_key, secret_key):
+        return boto3.client("s3", endpoint_url=self.url, aws_access_key_id=access_key, aws_secret_access_key=secret_key,
+                            region_name=self.region, config=botocore.config.Config(s3={"addressing_style": "path"}))
 
     def start(self):
         with open(self.directory / "log", "ab") as log:
@@ -127,6 +130,23 @@ class S3Server(Server):
 
     def environment(self):
         return {}
+
+
+class SharedS3Server(S3Server):
+    """versitygw with several accounts, of which each has its own buckets alone."""
+
+    def command(self):
+        program, *words = super().command()
+        accounts = self.directory / "accounts"
+        accounts.mkdir(exist_ok=True)
+        return [program, "--iam-dir", accounts, *words]
+
+    def add_account(self, access_key, secret_key):
+        """An account that may make buckets; its client of boto3."""
+        subprocess.run([self.program, "admin", "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--endpoint-url", self.url, "--region",
+                        self.region, "create-user", "--access", access_key, "--secret", secret_key, "--role", "userplus"],
+                       check=True, capture_output=True, timeout=60)
+        return self.client_of(access_key, secret_key)
 
 
 class MinioServer(S3Server):
@@ -242,7 +262,7 @@ class FlawedServer:
             context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.url = f"{'https' if certificates else 'http'}://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()  # seconds until it sees stop()
 
     def gets(self, name):
         return [headers for method, each, headers in self.seen if method == "GET" and each == name]
@@ -297,10 +317,11 @@ def upstream_cluster(make_cluster, *servers, targets=3, settings=None, environme
                         environment={f"t{i + 1}": each for i in range(targets)}, **options)
 
 
-def make_bucket(cluster, bucket, url, props=None, query=""):
-    """Makes a bucket with an upstream, "ht://web" or "s3://data", known to the cluster. The answer."""
+def make_bucket(cluster, bucket, url, props=None, query="", **extra):
+    """Makes a bucket with an upstream, "ht://web" or "s3://data", known to the cluster. The answer. `extra` has what its
+    cloud is told beside the server, say profile="x"."""
     group, key = SERVER_PROPERTY[bucket.partition("://")[0]]
-    return cluster.bucket_action("POST", bucket, "create-bck", {"extra": {group: {key: url}}} | (props or {}), query=query)
+    return cluster.bucket_action("POST", bucket, "create-bck", {"extra": {group: {key: url} | extra}} | (props or {}), query=query)
 
 
 def ask_for_buckets(cluster, **query):
