@@ -13,6 +13,7 @@ import pytest
 
 from harness import attribute, client
 from harness.cluster import PROGRAMS, REPOSITORY
+from harness.upstreams import ACCESS_KEY, SECRET_KEY, S3Server
 from harness.waiting import guarded, scaled, wait_until
 
 FAIL_POINT = re.compile(r'\bFAIL_POINT(_OF)?\("([a-z0-9_.]+)"|\bCO_FAIL_POINT\("([a-z0-9_.]+)"|\bSAFETY\("([a-z0-9_.]+)"')
@@ -55,24 +56,45 @@ def run_script(script, directory, **environment):
                                             ("docs/upstream.md", "fetched"), ("docs/download.md", "were there already"),
                                             pytest.param("docs/operations.md", "maintenance", marks=pytest.mark.deep("half a minute"))])
 def test_commands_of_a_document_run_as_they_stand(document, says, tmp_path):
+    assert says in output_of_frames(document, "sh", tmp_path)
+
+
+def output_of_frames(document, language, tmp_path, replaced=None):
+    """What the commands of a document's frames print, of which the last one removes their cluster. `replaced`: words of
+    the document that are others here."""
     port = free_port()
     directory = tmp_path / "cluster"
     # What a document leaves running in the background ends with it.
-    script = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + "".join(fences(document, "sh"))
+    script = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + "".join(fences(document, language))
     assert "local-cluster up" in script
     # The reader's port and place may be taken on the machine that tests.
     script = script.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{port + 1}")
     script = script.replace("127.0.0.1:8190", f"127.0.0.1:{port + 110}").replace("8090", str(port + 190))
     script = script.replace("/tmp/tarn", str(directory)).replace("local-cluster up", f"local-cluster up --port {port} --bin {PROGRAMS}")
     script = script.replace("$PWD/build/release/bin", str(PROGRAMS)).replace("build/release/bin", str(PROGRAMS)).replace("deploy/", f"{REPOSITORY}/deploy/")
+    for word, here in (replaced or {}).items():
+        assert word in script, word
+        script = script.replace(word, here)
     try:
         result = run_script(script, tmp_path)
         assert result.returncode == 0, result.stdout + result.stderr
-        assert says in result.stdout
         assert not directory.exists(), "the last command removes the cluster"
+        return result.stdout
     finally:
         subprocess.run([REPOSITORY / "deploy/local-cluster", "wipe", "--dir", directory], capture_output=True, check=False)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_commands_about_s3_run_as_they_stand(tmp_path, rng):
+    with S3Server(tmp_path / "s3") as server:
+        server.client.create_bucket(Bucket="train")
+        for i in range(8):
+            server.client.put_object(Bucket="train", Key=f"shard-{i:06}.tar", Body=rng.randbytes(100_000))
+        said = output_of_frames("docs/upstream.md", "bash", tmp_path, {
+            "http://127.0.0.1:7070": server.url, "tarn-access": ACCESS_KEY, "tarn-secret": SECRET_KEY})
+        assert (tmp_path / "all" / "shard-000007.tar").stat().st_size == 100_000
+        assert "extra.aws.profile" in said and "cold_range" in said and "survives" in said
+        assert [each["Key"] for each in server.client.list_objects_v2(Bucket="train")["Contents"]][-1] == "shard-000007.tar"
 
 
 # --- commands that are too long to run, or need what is not here ---------------------------------------------------
@@ -111,7 +133,7 @@ def commands_in(text):
 def commands_of(document):
     """Those of a document, in fences and in the text."""
     text = (REPOSITORY / document).read_text()
-    lines = [line for body in fences(document, "", "sh") for line in body.splitlines()]
+    lines = [line for body in fences(document, "", "sh", "bash") for line in body.splitlines()]
     for line in [*lines, *SPAN.findall(FENCE.sub("", text))]:
         yield from commands_in(line)
 
