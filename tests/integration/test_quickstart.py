@@ -52,7 +52,7 @@ def test_it_moves_a_directory_through_a_cluster_and_compares(start, files, tmp_p
     assert process.returncode == 0, output
     assert "300 samples, each once, every byte equal" in output
     total = sum(path.stat().st_size for path in files.iterdir())
-    measured = output.splitlines()[-4:]
+    measured = output.splitlines()[-6:-2]
     assert measured[0].startswith(f"  bytes verified: {total},")
     assert re.search(r"^  GET of 64 MiB: [\d.]+ GB/s, [\d.]+ CPU s/GB; (nginx|reading the files without a server) [\d.]+ GB/s, "
                      r"[\d.]+ CPU s/GB", measured[1]), measured
@@ -60,6 +60,7 @@ def test_it_moves_a_directory_through_a_cluster_and_compares(start, files, tmp_p
     assert re.search(r"^  survived: kill -9 of t\d .*; back after [\d.]+ s, no sample lost", measured[3]), measured
     assert "kill -9 t" in output and "its names answer 503 with Retry-After" in output
     commands = output.partition("Try next:\n")[2].splitlines()
+    assert output.rstrip().splitlines()[-1].endswith("docs/upstream.md"), "where data in clouds is explained"
     assert commands[0].split("#")[0].split()[:2] == ["deploy/local-cluster", "up"]
     assert list((tmp_path / "tmp").iterdir()) == []
 
