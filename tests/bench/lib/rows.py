@@ -99,6 +99,7 @@ ROWS = {row.name: row for row in [
     *_coded_rows(),
     Row("cold_get_rate", "the same GET from upstream", ">=", 1.0),
     Row("cold_get_first_byte", "the same GET from upstream", "<=", 1.2),
+    Row("cold_get_shared_link", "the same GET from upstream", ">=", 1.0),
     Row("write_through_rate", "the same PUT to upstream", ">=", 0.9),
     Row("cold_get_shared", "bytes from upstream, of its size", "<=", 1.0),
     Row("warm_get_rate", "the same GET, cold", ">=", None),

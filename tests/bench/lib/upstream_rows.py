@@ -27,10 +27,11 @@ ACCESS_KEY, SECRET_KEY = "bench-access", "bench-secret"
 
 class Link:
     """Passes TCP connections on to `port`; what comes back (with `uploads`: what goes there) arrives LINK_DELAY later, at
-    LINK_RATE a connection, and is counted."""
+    LINK_RATE a connection (`shared`: for all of them together), and is counted."""
 
-    def __init__(self, port, uploads=False):
-        self.there, self.uploads, self.bytes, self.connections = port, uploads, 0, 0
+    def __init__(self, port, uploads=False, shared=False):
+        self.there, self.uploads, self.shared, self.bytes, self.connections = port, uploads, shared, 0, 0
+        self.free = 0.0  # when a shared link has room again
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
@@ -49,21 +50,22 @@ class Link:
         queue = asyncio.Queue(16)
 
         async def read():
+            free = 0.0  # when the connection has room again
             while data := await reader.read(65536):
-                await queue.put((self.loop.time() + LINK_DELAY, data))
+                sent = self.loop.time()
+                if rate:
+                    sent = max(sent, self.free if self.shared else free) + len(data) / rate
+                    free = self.free = sent
+                    self.bytes += len(data)
+                await queue.put((sent + LINK_DELAY, data))
             await queue.put((self.loop.time() + LINK_DELAY, b""))
 
         reading = asyncio.create_task(read())
-        free = 0.0  # when the link has room again
         with contextlib.suppress(OSError, asyncio.CancelledError):
             while (item := await queue.get())[1]:
-                due = max(item[0], free)
-                await asyncio.sleep(max(0.0, due - self.loop.time()))
+                await asyncio.sleep(max(0.0, item[0] - self.loop.time()))
                 writer.write(item[1])
                 await writer.drain()
-                if rate:
-                    free = due + len(item[1]) / rate
-                    self.bytes += len(item[1])
         reading.cancel()
         with contextlib.suppress(OSError):
             writer.close()
@@ -77,9 +79,9 @@ class Link:
 
 class FarServer:
     """A web server with `count` objects behind the link, and clusters that have a bucket of them. `alike`: one file with as
-    many names."""
+    many names. `shared`: of the link's rate."""
 
-    def __init__(self, stage, name, size, count, alike=False):
+    def __init__(self, stage, name, size, count, alike=False, shared=False):
         self.stage, self.exits = stage, contextlib.ExitStack()
         self.directory = stage.new_directory(name)
         stage.need_space(2 * size * (1 if alike else count))
@@ -90,7 +92,7 @@ class FarServer:
                 os.link(nginx.root / self.names[0], nginx.root / each)
             else:
                 (nginx.root / each).write_bytes(bytes(size))
-        self.link = self.exits.enter_context(Link(nginx.ports["sendfile"]))
+        self.link = self.exits.enter_context(Link(nginx.ports["sendfile"], shared=shared))
 
     def __enter__(self):
         return self
@@ -107,9 +109,9 @@ class FarServer:
 
 
 @contextlib.contextmanager
-def far_bucket(stage, name, size, count):
+def far_bucket(stage, name, size, count, shared=False):
     """(cluster, link, names): a bucket whose objects lie behind the link."""
-    with FarServer(stage, name, size, count) as server:
+    with FarServer(stage, name, size, count, shared=shared) as server:
         yield server.cluster("tarn"), server.link, server.names
 
 
@@ -143,6 +145,19 @@ def measure_cold_get(stage):
                  "nothing of them is in the cluster")
     yield Result("warm_get_rate", ratio(rates["warm"], rates["cold through Tarn"]), stage.rounds, raw, command,
                  "the second read of them")
+
+
+def measure_cold_get_shared_link(stage):
+    """What several connections gain is nothing here: the link is as fast as one of them."""
+    size = (16 if stage.quick else 96) * MIB
+    with far_bucket(stage, "cold-shared-link", size, stage.rounds + 1, shared=True) as (tarn, link, names):
+        measured = rounds_of(stage, {
+            "cold through Tarn": lambda number: size / fetch(tarn.upstream_url(BUCKET, names[number + 1]))[1] / 1e6,
+            "from upstream": lambda number: size / fetch(f"http://127.0.0.1:{link.port}/{names[number + 1]}")[1] / 1e6})
+    yield Result("cold_get_shared_link", ratio(measured["cold through Tarn"], measured["from upstream"]), stage.rounds,
+                 {f"{side}, MB/s": spread(values) for side, values in measured.items()},
+                 f"curl, one object of {size // MIB} MiB after the other; a link of {LINK_RATE / 1e6:.0f} MB/s for all connections and "
+                 f"{2e3 * LINK_DELAY:.0f} ms round trip", "nothing of them is in the cluster")
 
 
 def prefetch(tarn, names):
@@ -245,6 +260,14 @@ def measure_full(stage):
                  f"of {LINK_RATE / 1e6:.0f} MB/s; an ext4 of {drive_size // MIB} MiB", "what is read is warm")
 
 
+def wait_for_files(tarn, count):
+    deadline = time.monotonic() + 30
+    while (stored := sum(1 for _ in tarn.files())) != count:
+        if time.monotonic() > deadline:
+            raise Failed(f"{stored} of {count} objects are stored")
+        time.sleep(0.02)
+
+
 def measure_refetch(stage):
     """A drive of two is lost and replaced: what lay there, and nothing else, comes from upstream again."""
     size, count = 4 * MIB, 12 if stage.quick else 48
@@ -254,6 +277,7 @@ def measure_refetch(stage):
         for _ in range(stage.rounds):
             for name in server.names:
                 fetch(tarn.upstream_url(BUCKET, name))
+            wait_for_files(tarn, count)  # an object is stored a moment after its last byte was sent
             lost = sum(its for _, path, its in tarn.files() if path.is_relative_to(tarn.drive(1)))
             if not 0 < lost < count * size:
                 raise Failed(f"the drive has {lost} bytes of {count * size}")
