@@ -79,6 +79,12 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
       server.kind != api::UpstreamKind::web)
     out.error.message +=
         "; it was asked without credentials, since this target has none for it (docs/upstream.md)";
+  const std::string_view region = answer.field("x-amz-bucket-region");
+  if (!region.empty() && region != server.region)
+    out.error.message += fmt::format(
+        "; the bucket is in the region {}: set its property "
+        "extra.aws.cloud_region to that",
+        printable(region));
   if (code == "InvalidBlockList") {
     out.error.code = Errc::unavailable;
     out.error.message +=

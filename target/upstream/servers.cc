@@ -1,5 +1,6 @@
 #include "target/upstream/servers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/encoding.h"
@@ -31,16 +32,33 @@ bool is_aws_host(const http::Url& url) {
          (host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"));
 }
 
-/// AWS's host of a region. A bucket is a part of the host name, but for names with a dot, for which
-/// AWS's certificates do not hold. Without a bucket: that of the account.
+/// True if a name can be a part of a host name for which AWS's certificates hold: buckets of former
+/// times have dots, underlines and capitals as well.
+bool is_host_part(std::string_view bucket) {
+  return std::all_of(bucket.begin(), bucket.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+/// The region in a host of AWS, "s3.eu-west-1.amazonaws.com"; empty where it has none.
+std::string region_in(const http::Url& url) {
+  const std::string host = to_lower(url.host);
+  if (!is_aws_host(url) || !host.starts_with("s3.")) return "";
+  const std::size_t begin = host.starts_with("s3.dualstack.") ? 13 : 3;
+  const std::string region = host.substr(begin, host.find('.', begin) - begin);
+  return region == "amazonaws" ? "" : region;
+}
+
+/// AWS's host of a region. A bucket is a part of the host name where it can be, else of the path.
+/// Without a bucket: that of the account.
 http::Url aws_url(const std::string& bucket, const std::string& region) {
   http::Url url;
   url.tls = true;
   url.port = 443;
   url.path = "";
-  url.host = fmt::format("s3.{}.amazonaws.com", region);
+  url.host = fmt::format("s3.{}.amazonaws.com{}", region, region.starts_with("cn-") ? ".cn" : "");
   if (bucket.empty()) return url;
-  if (bucket.find('.') == std::string::npos)
+  if (is_host_part(bucket))
     url.host = bucket + "." + url.host;
   else
     url.path = "/" + bucket;
@@ -105,7 +123,8 @@ Result<UpstreamServers> UpstreamServers::load(std::string_view listed,
     out.endpoints_[kind] = environment(variable).value_or("");
     TRY_OK(out.list(variable, out.endpoints_[kind]));
   }
-  out.region_ = environment("AWS_REGION").value_or(kDefaultRegion);
+  out.region_ = environment("AWS_REGION")
+                    .value_or(environment("AWS_DEFAULT_REGION").value_or(kDefaultRegion));
   TRY(out.aws_, security::AwsIdentities::load(environment));
   TRY(out.google_, security::AwsIdentities::load(environment, security::kGoogleNames));
   if (environment("GOOGLE_APPLICATION_CREDENTIALS") && !out.google_.find("").value())
@@ -163,6 +182,7 @@ Result<UpstreamServer> UpstreamServers::server_of(const api::Bucket& bucket,
     out.url = google_url();
   } else {
     TRY(out.url, server_url(named));
+    if (props.region.empty() && !region_in(out.url).empty()) out.region = region_in(out.url);
   }
   const bool is_account =
       props.kind == UpstreamKind::azure && is_same_url(named, endpoint(UpstreamKind::azure));

@@ -43,9 +43,10 @@ class UpstreamServers {
   UpstreamServers() = default;
   /// `listed`: the setting upstream.endpoints, URLs with commas between them. AWS_ENDPOINT_URL and
   /// GCS_ENDPOINT_URL count as listed, and are the servers of buckets of their kind that name none;
-  /// AWS_REGION is the region of S3 buckets that name none. The account of Azure is that of
-  /// load_azure_account(). Reads the credentials: blocking, at the start. invalid_argument for a
-  /// text that is no URL, and as AwsIdentities::load() and load_azure_account().
+  /// AWS_REGION, or AWS_DEFAULT_REGION, is the region of S3 buckets that name none. The account of
+  /// Azure is that of load_azure_account(). Reads the credentials: blocking, at the start.
+  /// invalid_argument for a text that is no URL, and as AwsIdentities::load() and
+  /// load_azure_account().
   [[nodiscard]] static Result<UpstreamServers> load(std::string_view listed,
                                                     const security::Environment& environment);
 

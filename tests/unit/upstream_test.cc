@@ -119,6 +119,22 @@ TEST_CASE("upstream: the environment names the server, the region and the creden
   CHECK(server->credentials->access_key == "AK");
   const auto dotted = servers_of("").server_of(s3_bucket("a.b"), {});
   CHECK(dotted->display() == "https://s3.us-east-1.amazonaws.com:443/a.b");
+  for (const char* former : {"my_photos", "Photos"})
+    CHECK(servers_of("").server_of(s3_bucket(former), {})->url.host ==
+          "s3.us-east-1.amazonaws.com");
+  const auto region_of = [](std::string url, std::string region) {
+    return servers_of("", {{"AWS_DEFAULT_REGION", "eu-west-3"}})
+        .server_of(s3_bucket(), {api::UpstreamKind::s3, std::move(url), std::move(region), ""})
+        ->region;
+  };
+  CHECK(region_of("", "") == "eu-west-3");
+  CHECK(region_of("https://s3.eu-central-1.amazonaws.com", "") == "eu-central-1");
+  CHECK(region_of("https://s3.eu-central-1.amazonaws.com", "us-west-2") == "us-west-2");
+  CHECK(region_of("https://s3.dualstack.eu-central-1.amazonaws.com", "") == "eu-central-1");
+  CHECK(region_of("https://s3.amazonaws.com", "") == "eu-west-3");
+  const auto chinese =
+      servers_of("").server_of(s3_bucket(), {api::UpstreamKind::s3, "", "cn-north-1", ""});
+  CHECK(chinese->url.host == "data.s3.cn-north-1.amazonaws.com.cn");
   const auto nobody = servers.server_of(s3_bucket(), {api::UpstreamKind::s3, "", "", "nobody"});
   CHECK(nobody.error().code == Errc::invalid_argument);
 }
@@ -327,6 +343,11 @@ TEST_CASE("upstream: what a refusal means", "[upstream]") {
   CHECK(meaning(412).error.code == Errc::precondition_failed);
   CHECK(meaning(301).error.code == Errc::bad_upstream);
   CHECK(meaning(301).error.message.find("redirects are not followed") != std::string::npos);
+  const auto elsewhere = dialect_of(s3_server())
+                             .refusal_in(s3_server(), "HEAD s3://data",
+                                         answer(400, {{"x-amz-bucket-region", "eu-west-3"}}, ""));
+  CHECK(elsewhere.error.message.ends_with(
+      "the bucket is in the region eu-west-3: set its property extra.aws.cloud_region to that"));
 }
 
 TEST_CASE("upstream: properties that cannot be are refused by name", "[upstream]") {
