@@ -284,6 +284,17 @@ def stand_still(goes_on):
     return flaw
 
 
+def redirect_to(location, status=302):
+    """A flaw of a FlawedServer, of GET and of PUT."""
+    def flaw(handler, *_):
+        handler.send_response(status)
+        handler.send_header("Location", location)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return flaw
+
+
 def etag_of(body):
     return f'"{hashlib.md5(body).hexdigest()}"'
 

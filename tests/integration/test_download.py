@@ -13,7 +13,7 @@ import pytest
 from harness import client, downloads, jobs
 from harness.cli import Cli
 from harness.downloads import begin, call, counts, ended, fetched, has_ended, post, show
-from harness.upstreams import ACCESS_KEY, SECRET_KEY, FlawedServer, make_bucket, stand_still
+from harness.upstreams import ACCESS_KEY, SECRET_KEY, FlawedServer, make_bucket, redirect_to, stand_still
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -240,24 +240,14 @@ def test_other_refusals(cluster, web):
     assert post(cluster, "single", "data", link=f"{web.url}/a", etl_name="x").status == 501
 
 
-def redirect(location, status=302):
-    """A flaw of a FlawedServer."""
-    def flaw(handler, *_):
-        handler.send_response(status)
-        handler.send_header("Location", location)
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-    return flaw
-
-
 def test_redirects_go_where_targets_may_ask(upstream_cluster, flawed, rng):
     other = FlawedServer()
     try:
         cluster = upstream_cluster(flawed, other)
         other.objects["goal.bin"] = rng.randbytes(50_000)
         flawed.objects |= dict.fromkeys(("away", "near", "loop", "out", "here"), b"x")
-        flawed.flaws |= {"away": redirect(f"{other.url}/b/goal.bin"), "near": redirect("here", 307), "loop": redirect("/b/loop"),
-                         "out": redirect("http://169.254.169.254/x")}
+        flawed.flaws |= {"away": redirect_to(f"{other.url}/b/goal.bin"), "near": redirect_to("here", 307), "loop": redirect_to("/b/loop"),
+                         "out": redirect_to("http://169.254.169.254/x")}
         done = fetched(cluster, "multi", "data", objects={name: f"{flawed.url}/b/{name}" for name in ("away", "near", "loop", "out")},
                        headers={"Authorization": "Bearer secret"})
         assert counts(done)["finished"] == 2 and counts(done)["error"] == 2, done
