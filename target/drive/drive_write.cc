@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "common/api/custom_metadata.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
 #include "target/drive/drive.h"
@@ -15,6 +16,12 @@ namespace {
 constexpr std::uint32_t kFilesPerDirectory = 1024;
 constexpr std::uint64_t kWritebackBytes = 8U << 20U;
 constexpr std::uint64_t kLateBytes = 1U << 30U;  // what nosync may leave in memory
+
+/// True for the mark of a write through, which goes upstream when this is durable.
+bool is_write_mark(const io::ObjectRecord& tombstone) {
+  return std::any_of(tombstone.custom.begin(), tombstone.custom.end(),
+                     [](const auto& each) { return each.first == api::kWritingKey; });
+}
 
 }  // namespace
 
@@ -139,7 +146,8 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
   const bool there = present && present->kind == io::ObjectRecord::Kind::object;
   if (there) files.push_back(present->file);
   FAIL_POINT("delete.before_tombstone");
-  TRY_OK(commit_with_room([&] {
+  const bool synced = !is_write_mark(tombstone) || SAFETY("safety.write_mark_synced");
+  const auto change = [&] {
     IndexBatch batch;
     if (keep_tombstone) {
       batch.put_record(bucket, name, tombstone);
@@ -148,7 +156,8 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
     }
     if (there) batch.put_replaced(bucket, name, present->file);
     return batch;
-  }));
+  };
+  TRY_OK(synced ? commit_with_room(change) : index_->commit_lazily(change()));
   if (there) cache_policy_->note_removed(present->file_bytes());
   FAIL_POINT("delete.before_unlink");
   // Without these two steps a deleted file comes back after a power cut when the index is lost as
@@ -160,7 +169,7 @@ Status Drive::remove_now(BucketId bucket, const std::string& name,
   }
   FAIL_POINT("delete.before_dir_fsync");
   for (const std::uint32_t directory : directories)
-    TRY_OK(sync_directory(io::FileName{directory, 0}.directory_path()));
+    if (synced) TRY_OK(sync_directory(io::FileName{directory, 0}.directory_path()));
   IndexBatch clean;
   for (const io::FileName& file : files) {
     clean.erase_replaced(bucket, name, file);

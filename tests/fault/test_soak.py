@@ -26,9 +26,12 @@ def test_doses_and_documents_name_tests_that_exist():
     loader = importlib.machinery.SourceFileLoader("soak", str(REPOSITORY / "tests" / "soak"))
     table = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
     loader.exec_module(table)
-    files = {name for its in table.PROFILES.values() for name in its}
-    assert files == {path.name for path in FAULTS.glob("test_*.py")} - TOOLS, "each belongs to a profile"
-    tests = {name for file in files for name in re.findall(r"^def (test_\w+)", (FAULTS / file).read_text(), re.MULTILINE)}
+    files = table.files_of("all")
+    assert len(files) == len(set(files)), "each belongs to one profile"
+    paths = [REPOSITORY / file for file in files]
+    faults = {path.name for path in paths if path.parent == FAULTS}
+    assert faults == {path.name for path in FAULTS.glob("test_*.py")} - TOOLS, "each belongs to a profile"
+    tests = {name for path in paths for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)}
     assert set(table.FULL_DOSE) <= tests, "a dose of no test"
     text = (REPOSITORY / "docs" / "reliability.md").read_text()  # test_documents.py looks whether what it names is there
     rows = set(re.findall(r"\b[A-DFGLN]\d+\b", text))
@@ -48,7 +51,7 @@ def test_a_soak_runs_and_says_how_to_repeat_it():
 
 
 def test_a_soak_keeps_the_evidence_of_a_violation():
-    done = soak("crash", "--seed", "8", "--minutes", "0.01", "-k", "older_file_never", TARN_SABOTAGE_POINT="safety.generation")
+    done = soak("crash", "--seed", "8", "--minutes", "0.001", "-k", "older_file_never", TARN_SABOTAGE_POINT="safety.generation")
     assert done.returncode == 1, done.stdout + done.stderr
     (place,) = re.findall(r"FAILED, evidence in (\S+)", done.stdout)
     assert re.search(r"repeat: TARN_TEST_DOSE=full TARN_TEST_SECONDS=\d+ TARN_TEST_SEED=\d+ tests/run 'tests/fault/test_crash.py::test_older_file", done.stdout)

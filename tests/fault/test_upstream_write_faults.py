@@ -7,10 +7,16 @@ import time
 import urllib.parse
 
 import pytest
+from copies import ON_NODES
 from harness import client, jobs
+from harness.admin import does
 from harness.azurite import AzureServer
+from harness.cluster import SHORT_LEASES
+from harness.coded import props
+from harness.nodes import wait_until_home
 from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
+from test_upstream_faults import read_at_last
 
 STEPS = ["write_through.before_mark", "write_through.after_mark", "write_through.after_upstream", "put.before_index"]
 
@@ -40,9 +46,9 @@ def upstream_body(s3, bucket, name):
         return None
 
 
-def check_a_death_in_a_write(cluster, environment, uri, upstream, rng, step, verb):
-    """A target that dies at `step` serves what upstream has, which `upstream()` reads."""
-    old, new, newer = (rng.randbytes(100_000) for _ in range(3))
+def check_a_death_in_a_write(cluster, environment, uri, upstream, rng, step, verb, size=100_000):
+    """A target that dies at `step` of a write of `size` bytes serves what upstream has, which `upstream()` reads."""
+    old, new, newer = rng.randbytes(100_000), rng.randbytes(size), rng.randbytes(100_000)
     assert cluster.put(uri, "a", old).status == 200 and is_stored(cluster, uri, "a")
     cluster.kill("t1")
     cluster.start("t1", fail_points=f"{step}=kill@1", environment=environment)
@@ -74,6 +80,166 @@ def test_a_target_that_dies_in_a_write_serves_what_upstream_has(make_cluster, s3
     cluster = upstream_cluster(make_cluster, s3, targets=1)
     make_bucket(cluster, f"s3://{bucket}", s3.url)
     check_a_death_in_a_write(cluster, CREDENTIALS, f"s3://{bucket}", lambda: upstream_body(s3, bucket, "a"), rng, step, verb)
+
+
+@pytest.mark.gate("A1, of a write through")
+@pytest.mark.parametrize("step", STEPS[2:])
+def test_a_target_that_dies_behind_a_large_write_serves_all_of_it(make_cluster, s3, rng, step):
+    bucket, tags = f"large-{STEPS.index(step)}", []
+    s3.client.create_bucket(Bucket=bucket)
+    cluster = upstream_cluster(make_cluster, s3, targets=1)
+    make_bucket(cluster, f"s3://{bucket}", s3.url)
+
+    def upstream():
+        tags.append(s3.client.head_object(Bucket=bucket, Key="a")["ETag"])
+        return upstream_body(s3, bucket, "a")
+
+    check_a_death_in_a_write(cluster, CREDENTIALS, f"s3://{bucket}", upstream, rng, step, "PUT", 40 << 20)
+    assert tags[0].endswith('-3"'), "upstream had put it together from parts"
+    assert open_uploads(s3, bucket) == []
+
+
+def ask(cluster, target, uri, name, **options):
+    return client.request("GET", cluster.url(uri, name, cluster.url_of(target)), **options)
+
+
+def read_everywhere(cluster, uri, name):
+    """What the targets that are up say, each asked itself: {body, or None where the object does not exist}"""
+    def certain(target):
+        with contextlib.suppress(client.ProtocolError, OSError):
+            answer = ask(cluster, target, uri, name)
+            assert answer.status in (200, 404, 503), answer
+            return answer if answer.status != 503 else None
+        return None
+
+    answers = [wait_until(lambda: certain(target), 60, f"{target} answers") for target in cluster.targets() if target in cluster.running]
+    return {answer.body if answer.status == 200 else None for answer in answers}
+
+
+# --- owners that die while other targets have the object, too --------------------------------------------------------
+
+KEPT = {"copies": ON_NODES, "slices": props("striped")}
+# The last one: another target has the new version, and the owner has not.
+DEATHS_OF_OWNERS = [(kept, *death) for kept in KEPT for death in (
+    ("write_through.after_mark", "PUT"), ("write_through.after_upstream", "PUT"), ("write_through.after_upstream", "DELETE"),
+    ("copies.before_own", "PUT"))]
+
+
+@pytest.mark.gate("A1, of a write through")
+@pytest.mark.parametrize("kept, step, verb", DEATHS_OF_OWNERS)
+def test_when_an_owner_dies_in_a_write_no_target_serves_what_upstream_has_not(make_cluster, s3, rng, kept, step, verb):
+    bucket = f"{kept}-{DEATHS_OF_OWNERS.index((kept, step, verb))}"
+    uri = f"s3://{bucket}"
+    s3.client.create_bucket(Bucket=bucket)
+    cluster = upstream_cluster(make_cluster, s3, drives=1, settings=SHORT_LEASES)
+    assert make_bucket(cluster, uri, s3.url, KEPT[kept]).status == 200
+    old, new, newer = (rng.randbytes(100_000) for _ in range(3))
+    assert cluster.put(uri, "a", old).status == 200
+    serve = [target for target in cluster.targets() if ask(cluster, target, uri, "a", follow=False).status == 200]
+    assert len(serve) >= 2, "another target has the old version and serves it, too"
+    owner = cluster.owner(uri, "a")
+    cluster.kill(owner)
+    cluster.start(owner, fail_points=f"{step}=kill@1", environment=CREDENTIALS)
+    wait_until_home(cluster)
+    assert cluster.owner(uri, "a") == owner and is_stored(cluster, uri, "a")
+    with contextlib.suppress(client.ProtocolError, OSError):
+        answer = client.request(verb, cluster.url(uri, "a"), new if verb == "PUT" else None)
+        assert answer.status == 503, answer
+    cluster.wait_exit(owner)
+    now = upstream_body(s3, bucket, "a")
+    assert now == (old if step in STEPS[:2] else new if verb == "PUT" else None)
+    assert read_everywhere(cluster, uri, "a") == {now}, "while the owner is away"
+    cluster.start(owner, environment=CREDENTIALS)
+    wait_until_home(cluster)
+    assert read_everywhere(cluster, uri, "a") == {now}
+    wait_until(lambda: cluster.put(uri, "a", newer).status == 200, 60, "the client sends it again")
+    assert upstream_body(s3, bucket, "a") == newer and read_everywhere(cluster, uri, "a") == {newer}
+
+
+# --- names that get another owner ------------------------------------------------------------------------------------
+
+
+class Standing:
+    """A server that makes no change of some objects before it is told to go on, at the end of the block at the latest."""
+
+    def __init__(self, names):
+        self.server, self.names = FlawedServer(), names
+        self.reached, self.goes_on = set(), threading.Event()
+
+    def stand(self):
+        def late(name):
+            def flaw(handler, body):
+                self.reached.add(name)
+                self.goes_on.wait(300)
+                with contextlib.suppress(OSError):
+                    handler.accept(name, body)
+            return flaw
+
+        self.server.put_flaws |= {name: late(name) for name in self.names}
+
+    def go_on(self):
+        self.server.put_flaws.clear()
+        self.goes_on.set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.go_on()
+        self.server.stop()
+
+
+def joins(cluster, _):
+    cluster.environment = cluster.environment | CREDENTIALS
+    cluster.add_target()
+
+
+def is_drained(cluster, owner):
+    does(cluster, "start-maintenance", owner)
+
+
+def leaves(cluster, owner):
+    cluster.running.discard(owner)
+    does(cluster, "decommission-node", owner)
+
+
+@pytest.mark.gate("G6, of a write through")
+@pytest.mark.parametrize("change", [joins, is_drained, leaves])
+def test_a_name_that_gets_another_owner_while_it_is_written_upstream(make_cluster, rng, change):
+    """The writer hears 200 or that the outcome is unknown, and all readers see what upstream has."""
+    names, uri = [f"n-{i}" for i in range(24)], "s3://data"
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool, Standing(names) as standing:
+        server = standing.server
+        cluster = upstream_cluster(make_cluster, server, targets=2, drives=1)
+        make_bucket(cluster, uri, server.url)
+        old, new, newer = ({name: rng.randbytes(10_000) for name in names} for _ in range(3))
+        for name in names:
+            assert cluster.put(uri, name, old[name]).status == 200
+        before = {name: cluster.owner(uri, name) for name in names}
+        standing.stand()
+        writers = {name: pool.submit(cluster.put, uri, name, new[name]) for name in names}
+        wait_until(lambda: standing.reached == set(names), 60, "upstream is asked for each change")
+        change(cluster, before[names[0]])
+        moved = wait_until(lambda: {name for name in names if cluster.owner(uri, name) != before[name]}, 60, "names have another owner")
+        for name in moved:  # of which its new owner is to keep nothing
+            answer = cluster.get(uri, name)
+            assert answer.status == 503 or answer.body == old[name], answer
+        assert not any(writer.done() for writer in writers.values())
+        standing.go_on()
+        answers = {name: writer.result().status for name, writer in writers.items()}
+        assert set(answers.values()) <= {200, 503}, answers
+        print(f"injected: {len(moved)} of {len(names)} names got another owner in their write; detected: {answers}")
+        assert server.objects == new
+        for name in names:
+            assert read_at_last(cluster, uri, name) == new[name], (name, name in moved, answers[name])
+        wait_until_home(cluster, 60)
+        if change is leaves:
+            cluster.wait_exit(before[names[0]], 60)
+        for name in names:
+            assert read_at_last(cluster, uri, name) == new[name], (name, name in moved, answers[name])
+            wait_until(lambda: cluster.put(uri, name, newer[name]).status == 200, 60, f"{name} is written again")
+            assert cluster.get(uri, name).body == newer[name] == server.objects[name]
+
 
 def open_uploads(s3, bucket):
     return [each["Key"] for each in s3.client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])]

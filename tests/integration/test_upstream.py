@@ -62,14 +62,10 @@ def test_many_readers_of_one_cold_object_are_one_request_upstream(upstream_clust
     with client.RawConnection(leaves) as reader:  # the one that begins it, and goes away
         reader.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % leaves.split("/", 3)[3].join(["/", ""]).encode())
         reader.reader.read(10_000)
+    # Readers of parts: test_late_readers_join_at_any_offset.
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
-        readers = [pool.submit(cluster.get, "ht://web", "shared.tar") for _ in range(20)]
-        parts = [pool.submit(client.request, "GET", cluster.url("ht://web", "shared.tar"),
-                             headers={"Range": f"bytes={start}-{start + 99_999}"}) for start in (0, 1_000_000, 6_000_000)]
-        for reader in readers:
-            assert reader.result().body == body
-        for start, part in zip((0, 1_000_000, 6_000_000), parts):
-            assert part.result().status == 206 and part.result().body == body[start:start + 100_000]
+        for answer in pool.map(lambda _: cluster.get("ht://web", "shared.tar"), range(20)):
+            assert answer.body == body
     wait_stored(cluster, "ht://web", "shared.tar")
     wait_until(lambda: counted(cluster, "fills_total") == 1, 10, "the fill is counted")  # which it is when it is stored
     assert counted(cluster, "bytes_total") == len(body)
@@ -139,6 +135,29 @@ def test_s3_with_its_lists(upstream_cluster, s3, rng):
     assert missing.status == 404 and "NoSuchKey" in missing.text, missing
     s3.client.put_object(Bucket="imagenet", Key="top.bin", Body=b"changed upstream")
     assert cluster.get("s3://imagenet", "top.bin").body == bodies["top.bin"]  # never asked again: versioning is off
+
+
+def test_a_list_has_what_the_cluster_keeps_of_names_that_are_gone_upstream(upstream_cluster, s3, rng):
+    """They are before, between and behind the names that upstream still has."""
+    cluster, bucket, gone = upstream_cluster(s3), "s3://listed", ["a", "c", "e"]
+    s3.client.create_bucket(Bucket="listed")
+    for name in "abcde":
+        s3.client.put_object(Bucket="listed", Key=name, Body=name.encode() * 100)
+    make_bucket(cluster, bucket, s3.url)
+    here = [*gone, "b"]
+    for name in here:
+        assert cluster.get(bucket, name).body == name.encode() * 100
+    wait_stored(cluster, bucket, *here)
+    for name in gone:
+        s3.client.delete_object(Bucket="listed", Key=name)
+    for size in (0, 1, 2):
+        listed = cluster.list(bucket, pagesize=size)
+        assert [entry["name"] for entry in listed] == list("abcde")
+        assert {entry["name"] for entry in listed if entry.get("flags", 0) & 64} == set(here)
+    assert cluster.names(bucket, flags="1") == sorted(here)
+    assert cluster.bucket_action("PATCH", bucket, "set-bprops", {"versioning": {"synchronize": True}}).status == 200
+    assert cluster.get(bucket, "c").status == 404  # which evicts it
+    assert cluster.names(bucket, pagesize=2) == ["a", "b", "d", "e"]
 
 
 def test_the_aistore_package_reads_through(upstream_cluster, s3, rng):

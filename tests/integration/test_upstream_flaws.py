@@ -1,6 +1,11 @@
 """Upstream servers that break their promises, and targets that cannot keep what they fetch."""
 
+import collections
+import concurrent.futures
 import contextlib
+import socket
+import struct
+import urllib.parse
 
 import pytest
 from harness import client
@@ -9,6 +14,61 @@ from harness.upstreams import FlawedServer, counted, etag_of, is_stored, make_bu
 from harness.waiting import wait_until
 
 MIB = 1 << 20
+PAGE = b"<html><body>Something went wrong</body></html>"
+
+
+def send_page(handler):
+    """An error page with status 200, as a portal sends it; it has no entity tag."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/html")
+    handler.send_header("Content-Length", str(len(PAGE)))
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(PAGE)
+
+
+def reset(handler):
+    """Ends the connection with RST, as a crashed server's kernel would."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.rfile.close()  # which holds the connection open
+    handler.connection.close()
+
+
+class RefusingServer(FlawedServer):
+    """A FlawedServer that answers every request for a path of `refusals` as the function of its handler there says. `refused`
+    counts them."""
+
+    def __init__(self):
+        super().__init__()
+        self.refusals, self.refused = {}, collections.Counter()
+        owner, usual = self, self.server.RequestHandlerClass
+
+        class Handler(usual):
+            def answer(self):
+                path = urllib.parse.unquote(self.path.partition("?")[0])
+                if path not in owner.refusals:
+                    return super().answer()
+                owner.refused[path] += 1
+                return owner.refusals[path](self)
+
+        self.server.RequestHandlerClass = Handler
+
+    def refuse(self, path, status):
+        self.refusals[path] = lambda handler: handler.say(status, b"")
+
+
+@pytest.fixture
+def refusing():
+    server = RefusingServer()
+    yield server
+    server.stop()
+
+
+def get_all(cluster, objects):
+    """{object: answer} of (bucket, name) pairs, read at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(objects)) as pool:
+        return dict(zip(objects, pool.map(lambda each: cluster.get(*each), objects)))
 
 
 def test_a_body_that_breaks_off_is_continued(upstream_cluster, flawed, rng):
@@ -187,19 +247,185 @@ def test_refusals_reach_the_client_as_errors(upstream_cluster, flawed, rng):
     assert moved.status == 502 and "redirects are not followed" in moved.text, moved
 
 
+def test_what_may_pass_is_tried_again_and_never_kept_as_an_error(upstream_cluster, flawed, rng):
+    body, left = rng.randbytes(MIB), {}
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+
+    def reset_inside(handler):
+        handler.begin(body, end=MIB, is_part=True)
+        handler.wfile.write(body[:MIB // 2])
+        reset(handler)
+
+    def refuse(name, count, how):
+        def answer(handler, its, start):
+            left[name] -= 1
+            if left[name] >= 0:
+                return how(handler)
+            handler.begin(its, start, is_part=True)
+            handler.wfile.write(its[start:])
+        flawed.objects[name], flawed.flaws[name], left[name] = body, answer, count
+
+    for status in (429, 500):
+        refuse(f"{status} once", 1, lambda handler, status=status: handler.say(status, b""))
+        refuse(f"{status} for good", 1000, lambda handler, status=status: handler.say(status, b""))
+    refuse("reset once", 1, reset)
+    refuse("reset for good", 1000, reset)
+    refuse("reset inside", 1, reset_inside)
+    answers = get_all(cluster, [("s3://data", name) for name in left])
+    for (_, name), answer in answers.items():
+        if name.endswith("for good"):
+            assert answer.status == 503 and name.split()[0] in answer.text and flawed.url in answer.text, answer
+            # A kept connection that is reset makes way for a new one; that is no try of its own.
+            tries = len(flawed.gets(name))
+            assert (tries >= 4 if name.startswith("reset") else tries == 4) and not is_stored(cluster, "s3://data", name), (name, tries)
+        else:
+            assert answer.status == 200 and answer.body == body, (name, answer)
+            assert len(flawed.gets(name)) == 2 and left[name] == -1, name
+    flawed.flaws.clear()
+    for name in left:
+        assert cluster.get("s3://data", name).body == body, name
+    wait_stored(cluster, "s3://data", *left)
+
+
+def test_a_page_in_place_of_an_object_is_refused(upstream_cluster, flawed, rng):
+    body = rng.randbytes(MIB)
+    cluster = upstream_cluster(flawed)
+    make_bucket(cluster, "s3://data", flawed.url)
+    for name in ("whole.tar", "part.tar"):
+        flawed.objects[name], flawed.flaws[name] = body, lambda handler, _its, _start: send_page(handler)
+    whole = cluster.get("s3://data", "whole.tar")
+    part = client.request("GET", cluster.url("s3://data", "part.tar"), headers={"Range": "bytes=0-9"})  # is passed through
+    for name, answer in (("whole.tar", whole), ("part.tar", part)):
+        assert answer.status == 502 and flawed.url in answer.text and PAGE not in answer.body, answer
+        assert flawed.gets(name) and not is_stored(cluster, "s3://data", name)
+    flawed.flaws.clear()
+    for name in ("whole.tar", "part.tar"):
+        assert cluster.get("s3://data", name).body == body
+    wait_stored(cluster, "s3://data", "whole.tar", "part.tar")
+
+
+# --- what is stored, when upstream is asked for it -----------------------------------------------------------------
+
+FRESHNESS = {"s3://follows": {"synchronize": True}, "s3://asks": {"validate_warm_get": True}}
+
+
+def make_asking_buckets(cluster, url):
+    """Both buckets of FRESHNESS: what is stored is served when upstream says that it has it, too."""
+    for bucket, versioning in FRESHNESS.items():
+        assert make_bucket(cluster, bucket, url, {"versioning": versioning}).status == 200
+
+
+def check_stays(cluster, name, status):
+    """Reads of `name` answer `status`, and both buckets keep it."""
+    answers = get_all(cluster, [(bucket, name) for bucket in FRESHNESS])
+    for (bucket, _), answer in answers.items():
+        assert answer.status == status, (bucket, answer)
+        assert is_stored(cluster, bucket, name), f"{bucket}/{name} was evicted: {answer}"
+
+
+def has_bucket(s3, bucket):
+    """What the server says of it: MinIO may have it for a moment after its delete."""
+    try:
+        s3.client.head_bucket(Bucket=bucket)
+    except s3.client.exceptions.ClientError as refusal:
+        assert refusal.response["ResponseMetadata"]["HTTPStatusCode"] == 404, refusal
+        return False
+    return True
+
+
+def check_goes(cluster, name):
+    """Reads answer 404, and the bucket that follows upstream evicts it."""
+    answers = get_all(cluster, [(bucket, name) for bucket in FRESHNESS])
+    assert all(answer.status == 404 for answer in answers.values()), answers
+    assert {bucket: is_stored(cluster, bucket, name) for bucket in FRESHNESS} == {"s3://follows": False, "s3://asks": True}
+
+
+def test_what_is_stored_goes_only_when_a_server_of_s3_says_that_it_is_gone(upstream_cluster, s3, rng):
+    body = rng.randbytes(100_000)
+    cluster = upstream_cluster(s3, targets=1)
+
+    def put_upstream():
+        for bucket in ("follows", "asks"):
+            s3.client.create_bucket(Bucket=bucket)
+            s3.client.put_object(Bucket=bucket, Key="x", Body=body)
+
+    put_upstream()
+    make_asking_buckets(cluster, s3.url)
+    assert all(cluster.get(bucket, "x").body == body for bucket in FRESHNESS)
+    wait_until(lambda: counted(cluster, "fills_total") == 2, 20, "both are stored")
+    s3.stop()
+    check_stays(cluster, "x", 503)
+    s3.start()
+    for bucket in ("follows", "asks"):
+        s3.client.delete_object(Bucket=bucket, Key="x")
+        s3.client.delete_bucket(Bucket=bucket)
+        wait_until(lambda: not has_bucket(s3, bucket), 20, "the server knows that the bucket is gone")
+    check_stays(cluster, "x", 404)
+    put_upstream()
+    check_stays(cluster, "x", 200)
+    assert all(cluster.get(bucket, "x").body == body for bucket in FRESHNESS)
+    assert counted(cluster, "fills_total") == 2 and counted(cluster, "bytes_total") == 2 * len(body)
+    for bucket in ("follows", "asks"):
+        s3.client.delete_object(Bucket=bucket, Key="x")
+    check_goes(cluster, "x")
+
+
+def test_a_refusal_evicts_nothing(upstream_cluster, refusing, rng):
+    names = {"forbidden": 403, "broken": 503, "page": 502, "gone": 404}
+    refusing.objects = {name: rng.randbytes(100_000) for name in names}
+    cluster = upstream_cluster(refusing, targets=1)
+    make_asking_buckets(cluster, refusing.url)
+    objects = [(bucket, name) for bucket in FRESHNESS for name in names]
+    assert all(answer.body == refusing.objects[name] for (_, name), answer in get_all(cluster, objects).items())
+    for bucket in FRESHNESS:
+        wait_stored(cluster, bucket, *names)
+        path = "/" + bucket.removeprefix("s3://")
+        refusing.refuse(f"{path}/forbidden", 403)
+        refusing.refuse(f"{path}/broken", 500)
+        refusing.refusals[f"{path}/page"] = send_page
+    for name in ("forbidden", "broken", "page"):
+        check_stays(cluster, name, names[name])
+        assert refusing.refused[f"/follows/{name}"] == refusing.refused[f"/asks/{name}"] == (4 if name == "broken" else 1)
+
+    # The object is gone, but so is the bucket, or it cannot be asked.
+    kept = refusing.objects.pop("gone")
+    for status, answer in ((404, 404), (403, 502), (500, 502)):
+        for path in ("/follows", "/asks"):
+            refusing.refuse(path, status)
+        check_stays(cluster, "gone", answer)
+    assert refusing.refused["/follows"] == refusing.refused["/asks"] == 3
+
+    refusing.refusals.clear()
+    refusing.objects["gone"] = kept
+    assert all(answer.body == refusing.objects[name] for (_, name), answer in get_all(cluster, objects).items())
+    assert all(len(refusing.gets(name)) == len(FRESHNESS) for name in names), "it was fetched again"
+    refusing.objects.pop("gone")
+    check_goes(cluster, "gone")
+
+
 def test_servers_of_https_are_verified(upstream_cluster, make_cluster, tmp_path, rng):
     make_certificates(tmp_path)
     server, body = FlawedServer(tmp_path), rng.randbytes(MIB)
     server.objects["safe.tar"] = body
+    misnamed = server.url.replace("127.0.0.1", "localhost")  # the server has no certificate for this name
+    # The server is not asked before it is read from, and then twice.
+    impatient = {"rate_limit": {"backend": {"enabled": True, "num_retries": 1, "max_tokens": 1_000_000}}}, "&dont_head_remote_bck=true"
     try:
-        trusting = upstream_cluster(server, targets=1, environment={"SSL_CERT_FILE": str(tmp_path / "ca.pem")})
+        trusting = upstream_cluster(server, targets=1, environment={"SSL_CERT_FILE": str(tmp_path / "ca.pem")},
+                                    settings={"upstream.endpoints": f"{server.url},{misnamed}"})
         assert make_bucket(trusting, "s3://data", server.url).status == 200
         assert trusting.get("s3://data", "safe.tar").body == body
         wait_stored(trusting, "s3://data", "safe.tar")
         asked = len(server.seen)
+        assert make_bucket(trusting, "s3://misnamed", misnamed, *impatient).status == 200
+        refused = trusting.get("s3://misnamed", "safe.tar")
+        assert refused.status == 503 and misnamed in refused.text, refused
+        assert "certificate is not accepted: hostname mismatch" in refused.text, refused
         wary = upstream_cluster(server, targets=1)
-        refused = make_bucket(wary, "s3://data", server.url)
-        assert refused.status == 503 and "certificate" in refused.text, refused
+        assert make_bucket(wary, "s3://data", server.url, *impatient).status == 200
+        refused = wary.get("s3://data", "safe.tar")
+        assert refused.status == 503 and "certificate is not accepted: unable to get local issuer certificate" in refused.text, refused
         assert len(server.seen) == asked
     finally:
         server.stop()
