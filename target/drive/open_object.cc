@@ -124,15 +124,27 @@ void OpenObject::note_verified(std::uint64_t block) {
   verified_->set(block, true);
 }
 
+std::optional<std::uint64_t> OpenObject::failed_block(std::uint64_t offset,
+                                                      std::uint64_t bytes) const {
+  const auto block = verified_->failed();
+  const bool is_here = block && *block >= offset / kBlockBytes &&
+                       std::uint64_t{*block} * kBlockBytes < offset + bytes;
+  return is_here ? block : std::nullopt;
+}
+
+Status OpenObject::read_and_check(std::uint64_t block, std::span<std::byte> into) {
+  TRY_OK(drive_.read_file(fd_.get(), record_.file, into, block * kBlockBytes));
+  if (!slice_) return check_block(block, crc32c(into));
+  TRY_OK(check_slice(block * kBlockBytes, into));
+  note_verified(block);
+  return {};
+}
+
 Result<std::size_t> OpenObject::read_block_now(std::uint64_t block, std::span<std::byte> into) {
   const auto piece = into.first(bytes_of(block));
-  TRY_OK(drive_.read_file(fd_.get(), record_.file, piece, block * kBlockBytes));
-  if (slice_) {
-    TRY_OK(check_slice(block * kBlockBytes, piece));
-    note_verified(block);
-  } else {
-    TRY_OK(check_block(block, crc32c(piece)));
-  }
+  const Status good = read_and_check(block, piece);
+  verified_->note_read(block, good.has_value());
+  if (!good) return fail(good.error());
   return piece.size();
 }
 
@@ -170,6 +182,12 @@ Status OpenObject::read_pieces(std::uint64_t block, const Sink& sink) {
 }
 
 Status OpenObject::verify_block(std::uint64_t block) {
+  const Status good = compare_block(block);
+  verified_->note_read(block, good.has_value());
+  return good;
+}
+
+Status OpenObject::compare_block(std::uint64_t block) {
   if (slice_) {
     // Pieces begin and end with blocks of the slice, which are powers of two and smaller.
     TRY_OK(read_pieces(block, [this](std::uint64_t offset, std::span<const std::byte> piece) {

@@ -35,6 +35,16 @@ class VerifiedBlocks {
   explicit VerifiedBlocks(std::size_t count) : blocks_(count) {}
   [[nodiscard]] bool get(std::size_t block) const { return blocks_[block].load() != 0; }
   void set(std::size_t block, bool verified) { blocks_[block].store(verified ? 1 : 0); }
+  /// Notes what came of reading a block: one that could not be had as it was stored stays noted
+  /// until it can, or until another one fails.
+  void note_read(std::size_t block, bool good) {
+    if (!good) failed_.store(block + 1);
+    if (good && failed_.load() == block + 1) failed_.store(0);
+  }
+  [[nodiscard]] std::optional<std::size_t> failed() const {
+    const std::size_t noted = failed_.load();
+    return noted == 0 ? std::nullopt : std::optional(noted - 1);
+  }
   /// By the clock of CachePolicy; 0: never. Returns the time before.
   std::uint64_t read_again(std::uint64_t now) { return last_read_.exchange(now); }
   /// Readers at this moment.
@@ -43,6 +53,7 @@ class VerifiedBlocks {
  private:
   std::vector<std::atomic<std::uint8_t>> blocks_;
   std::atomic<std::uint64_t> last_read_{0};
+  std::atomic<std::size_t> failed_{0};  // its number + 1
 };
 
 /// An object opened for reading: it stays readable when the name is overwritten or deleted. The
@@ -85,6 +96,9 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
   /// there.
   [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
+  /// A block of these bytes that a reader could not have, for others to try before they begin.
+  [[nodiscard]] std::optional<std::uint64_t> failed_block(std::uint64_t offset,
+                                                          std::uint64_t bytes) const;
   /// Copies such bytes. False when they may not be sent, or the file system cannot tell in time:
   /// then may_send() does.
   [[nodiscard]] bool copy_from_memory(std::uint64_t offset, std::span<std::byte> into) const;
@@ -120,6 +134,8 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   template <class Sink>
   Status read_pieces(std::uint64_t block, const Sink& sink);
   Status read_anew_now(std::uint64_t first, std::uint64_t count);
+  Status compare_block(std::uint64_t block);
+  Status read_and_check(std::uint64_t block, std::span<std::byte> into);
   Result<std::size_t> read_block_now(std::uint64_t block, std::span<std::byte> into);
   Status check_block(std::uint64_t block, std::uint32_t crc);
   Status check_slice(std::uint64_t offset, std::span<const std::byte> blocks);

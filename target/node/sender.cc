@@ -91,6 +91,11 @@ Task<Result<std::uint64_t>> Sender::ready() {
 
 Task<Status> Sender::prepare() {
   if (at_ == end_) co_return Status();
+  // An error before the first byte is answered from elsewhere, or says what is wrong.
+  if (const auto failed = object_->failed_block(at_, end_ - at_)) {
+    const PooledBuffer buffer(PooledBuffer::kBlockBytes);
+    CO_TRY_OK(co_await object_->read_block(*failed, buffer.span()));
+  }
   const bool whole = at_ == 0 && end_ == object_->file_bytes();
   if (!object_->has_checksums() && !whole) CO_TRY_OK(co_await object_->drive().adopt(*object_));
   const std::uint64_t first = std::min(end_ - at_, kSendBytes);

@@ -82,9 +82,11 @@ class WebServer(Server):
         path.write_bytes(body)
 
     def start(self):
+        pid = self.directory / "pid"  # which nginx writes when the port is its own, and no other server's
+        pid.unlink(missing_ok=True)
         self.process = subprocess.Popen(["nginx", "-c", str(self.directory / "nginx.conf"), "-e", "stderr"],
                                         stderr=subprocess.DEVNULL)
-        wait_alive("nginx", self.process, lambda: listens(self.port))
+        wait_alive("nginx", self.process, lambda: pid.exists() and listens(self.port))
         return self
 
     def requests(self, method, name):
