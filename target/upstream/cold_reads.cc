@@ -8,6 +8,7 @@
 #include "target/coded/put_tombstone.h"
 #include "target/drive/record_fields.h"
 #include "target/node/node.h"
+#include "target/replica/move_format.h"
 #include "target/replica/newest.h"
 #include "target/request/object_fields.h"
 #include "target/upstream/former_fill.h"
@@ -24,8 +25,6 @@ constexpr std::uint64_t kReachBytes = 64U << 20U;
 
 /// Parts of an object of at least so many bytes have it fetched only if they follow each other.
 constexpr std::uint64_t kFillByPartsBelow = std::uint64_t{1} << 30U;
-/// More than any object has.
-constexpr std::uint64_t kSizeUnknown = std::uint64_t{1} << 62U;
 
 /// The record that the object is going to have: headers of cold and of stored objects are the same,
 /// but for the checksum, which is not known yet.
@@ -119,56 +118,82 @@ bool wants_newest(const http::Request& request, const ObjectRequest& wanted) {
          api::freshness_of(wanted.bucket.props) != api::Freshness::never;
 }
 
+/// What the cluster has of a name.
+std::optional<Generation> generation_of(const Newest& newest) {
+  return newest.record ? std::optional(newest.record->generation) : std::nullopt;
+}
+
 bool has_several_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos;
 }
 
 }  // namespace
 
-Task<std::shared_ptr<Fill>> ColdReads::join_or_begin(const ObjectRequest& wanted, FillFrom from) {
-  auto [fill, is_new] = board_.join(wanted.name.key());
-  if (!is_new) co_return fill;
+/// False for a fill that an owner in between may have overtaken: this node has got the name back.
+Task<bool> ColdReads::is_of_now(const ObjectRequest& wanted, const Fill& fill) {
+  if (fill.map_version() == wanted.state->map.version) co_return true;
+  const auto newest = co_await find_settled(node_, wanted);
+  if (!newest) co_return false;
+  co_return fill.is_of(generation_of(*newest));
+}
+
+Task<FillBoard::Joined> ColdReads::join_or_begin(const ObjectRequest& wanted, FillFrom from) {
+  const std::string key = wanted.name.key();
+  auto joined = board_.join(key, wanted.state->map.version);
+  while (!joined.is_new) {
+    const bool is_current = co_await is_of_now(wanted, *joined.fill);
+    if (is_current) co_return joined;
+    board_.end(key, *joined.fill);
+    joined = board_.join(key, wanted.state->map.version);
+  }
   ObjectRequest own;
   own.state = wanted.state;
   own.bucket = wanted.bucket;
   own.name = wanted.name;
   const bool begun =
       node_.aside.spawn(co_await asio::this_coro::executor, "fill",
-                        fill_object(node_, upstream_, board_, fill, std::move(own), from));
+                        fill_object(node_, upstream_, board_, joined.fill, std::move(own), from));
   if (!begun) {
-    board_.end(wanted.name.key(), *fill);
+    board_.end(key, *joined.fill);
     const auto stopping = fail(Errc::unavailable, "this target is stopping; try again");
-    fill->end(stopping, stopping);
+    joined.fill->end(stopping, stopping);
   }
-  co_return fill;
+  co_return joined;
 }
 
-/// False if the fill under way fetches another version than upstream has now. It may have begun
-/// before upstream had the newest.
-Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted) {
-  const auto fill = board_.find(wanted.name.key());
-  if (!fill) co_return true;
-  const auto opened = co_await fill->opened();
+/// False if the fill fetches another version than upstream has now. It may have begun before
+/// upstream had the newest.
+Task<Result<bool>> ColdReads::has_newest(const ObjectRequest& wanted, Fill& fill) {
+  const auto opened = co_await fill.opened();
   if (!opened) co_return true;  // the fill says why
   CO_TRY(const UpstreamObject newest, co_await upstream_.head(upstream_name(wanted)));
   co_return is_version_of(newest, record_of(opened->object, wanted));
 }
 
+/// The fill under way, or a new one; null: it fetches an older version than the reader wants.
+Task<Result<std::shared_ptr<Fill>>> ColdReads::fill_for(const ObjectRequest& wanted, bool newest) {
+  const auto joined = co_await join_or_begin(wanted, newest ? FillFrom::upstream : FillFrom::any);
+  if (!newest || joined.is_new) co_return joined.fill;
+  CO_TRY(const bool is_newest, co_await has_newest(wanted, *joined.fill));
+  co_return is_newest ? joined.fill : nullptr;
+}
+
 Task<Status> ColdReads::get(http::Request& request, const ObjectRequest& wanted) {
-  FillFrom from = FillFrom::any;
-  if (wants_newest(request, wanted)) {
-    from = FillFrom::upstream;
-    CO_TRY(const bool newest, co_await has_newest(wanted));
-    if (!newest) co_return co_await pass_through(request, wanted);
+  const std::string_view range = request.head().field("Range");
+  if (!range.empty() && board_.find(wanted.name.key()) == nullptr) {
+    const bool whole = co_await is_of_whole(wanted, range);
+    if (!whole) co_return co_await pass_through(request, wanted);
   }
-  if (!request.head().field("Range").empty()) co_return co_await get_part(request, wanted, from);
-  auto fill = co_await join_or_begin(wanted, from);
+  CO_TRY(auto fill, co_await fill_for(wanted, wants_newest(request, wanted)));
+  if (!fill) co_return co_await pass_through(request, wanted);
+  if (!range.empty()) co_return co_await get_part(request, wanted, std::move(fill));
   co_return co_await follow(request, wanted, std::move(fill));
 }
 
-/// True if a part is a further one of a reader of the whole, as far as the bucket's rule has it.
+/// True if a part is a further one of a reader of the whole, as far as the bucket's rule has it:
+/// of a large object another reader may want a few bytes.
 Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view range) {
-  const auto part = http::resolve_range(range, kSizeUnknown);
+  const auto part = http::resolve_range(range, PartReads::kSizeUnknown);
   if (part.first != RangeVerdict::partial) co_return false;
   const std::string key = wanted.name.key();
   const PartReads::Seen seen = parts_.note(key, part.second, steady_clock::now());
@@ -182,16 +207,8 @@ Task<bool> ColdReads::is_of_whole(const ObjectRequest& wanted, std::string_view 
   co_return *object->size < kFillByPartsBelow;
 }
 
-/// One part alone is passed through: of a large object a reader may want a few bytes. Parts that
-/// follow each other are a reader of the whole.
 Task<Status> ColdReads::get_part(http::Request& request, const ObjectRequest& wanted,
-                                 FillFrom from) {
-  auto fill = board_.find(wanted.name.key());
-  if (!fill) {
-    const bool whole = co_await is_of_whole(wanted, request.head().field("Range"));
-    if (!whole) co_return co_await pass_through(request, wanted);
-    fill = co_await join_or_begin(wanted, from);
-  }
+                                 std::shared_ptr<Fill> fill) {
   const auto opened = co_await fill->opened();
   if (!opened) co_return co_await follow(request, wanted, std::move(fill));  // which says why
   const auto [verdict, part] =
@@ -265,8 +282,9 @@ Task<Status> ColdReads::pass_through(http::Request& request, const ObjectRequest
 }
 
 Task<Result<std::uint64_t>> ColdReads::fetch(const ObjectRequest& wanted, std::stop_token stop) {
-  const auto fill = co_await join_or_begin(wanted, FillFrom::any);
-  auto stored = co_await fill->ended(std::move(stop));
+  const bool newest = api::freshness_of(wanted.bucket.props) != api::Freshness::never;
+  const auto joined = co_await join_or_begin(wanted, newest ? FillFrom::upstream : FillFrom::any);
+  auto stored = co_await joined.fill->ended(std::move(stop));
   // It came by another way, and that is what was wanted.
   if (!stored && stored.error().code == Errc::conflict) co_return 0;
   co_return stored;
@@ -302,21 +320,24 @@ Task<Status> ColdReads::evict(const ObjectRequest& wanted, Generation version) {
 }
 
 Task<Status> ColdReads::send_fill(http::Request& request) {
-  const auto bucket_id = parse_u64(request.query().get("bucket"));
-  const std::string object(request.query().get("object"));
-  if (!bucket_id || object.empty())
-    co_return fail(Errc::invalid_argument, "fill: bucket and object are required");
+  const auto& query = request.query();
+  const auto bucket_id = parse_u64(query.get("bucket"));
+  const std::string object(query.get("object"));
+  const auto known = parse_generation(query.get("known"));
+  if (!bucket_id || object.empty() || (!known && !query.get("known").empty()))
+    co_return fail(Errc::invalid_argument, "fill: bucket, object and known are required");
   const auto state = node_.view.state();
   const auto* bucket = state->bmd.find(BucketId(*bucket_id));
   const auto fill = bucket == nullptr ? nullptr : board_.find(name_in(*bucket, object).key());
-  http::Response none(404, http::kText, "no fill of it is under way here\n");
-  if (!fill) co_return co_await request.exchange.respond(std::move(none));
-  CO_TRY(const auto opened, co_await fill->opened());
+  // Not waited for: two owners could wait for each other.
+  const auto opened = fill == nullptr || !fill->is_of(known) ? std::nullopt : fill->opened_now();
+  const std::string described = opened ? to_text(opened->object) : std::string();
+  if (described.empty()) co_return co_await request.exchange.respond(http::Response(404));
   http::Response response(200);
-  response.set(kFillObject, to_text(opened.object));
-  const std::uint64_t size = *opened.object.size;
+  response.set(kFillObject, described);
+  const std::uint64_t size = *opened->object.size;
   CO_TRY_OK(co_await request.exchange.begin(std::move(response), size));
-  co_return co_await send_behind(request.exchange, *fill, *opened.file, 0, size);
+  co_return co_await send_behind(request.exchange, *fill, *opened->file, 0, size);
 }
 
 Task<Result<bool>> ColdReads::confirm(const ObjectRequest& wanted, const io::ObjectRecord& record) {

@@ -37,12 +37,15 @@ class ColdReads final : public ColdObjects {
   [[nodiscard]] FillBoard& board() { return board_; }
 
  private:
-  Task<std::shared_ptr<Fill>> join_or_begin(const ObjectRequest& wanted, FillFrom from);
+  Task<bool> is_of_now(const ObjectRequest& wanted, const Fill& fill);
+  Task<FillBoard::Joined> join_or_begin(const ObjectRequest& wanted, FillFrom from);
   Task<Status> evict(const ObjectRequest& wanted, Generation version);
   Task<Status> check_folder(const ObjectRequest& wanted, const Error& why);
-  Task<Result<bool>> has_newest(const ObjectRequest& wanted);
+  Task<Result<bool>> has_newest(const ObjectRequest& wanted, Fill& fill);
+  Task<Result<std::shared_ptr<Fill>>> fill_for(const ObjectRequest& wanted, bool newest);
   Task<bool> is_of_whole(const ObjectRequest& wanted, std::string_view range);
-  Task<Status> get_part(http::Request& request, const ObjectRequest& wanted, FillFrom from);
+  Task<Status> get_part(http::Request& request, const ObjectRequest& wanted,
+                        std::shared_ptr<Fill> fill);
   Task<Status> follow(http::Request& request, const ObjectRequest& wanted,
                       std::shared_ptr<Fill> fill);
 

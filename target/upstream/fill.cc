@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/fail_point.h"
+
 namespace tarn::target {
 namespace {
 
@@ -10,6 +12,11 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kLookAgain{60};
 
 }  // namespace
+
+void Fill::note(std::optional<Generation> known) {
+  const std::lock_guard lock(mutex_);
+  known_ = known;
+}
 
 void Fill::open(UpstreamObject object, std::shared_ptr<FollowedFile> file) {
   {
@@ -79,6 +86,17 @@ Task<Result<Fill::Opened>> Fill::opened() {
   co_return *opened_;
 }
 
+std::optional<Fill::Opened> Fill::opened_now() const {
+  const std::lock_guard lock(mutex_);
+  return opened_;
+}
+
+bool Fill::is_of(const std::optional<Generation>& known) const {
+  const std::lock_guard lock(mutex_);
+  // What is not noted yet is going to be looked for.
+  return !known_ || *known_ == known || !SAFETY("safety.former_fill");
+}
+
 Task<Result<std::uint64_t>> Fill::wait_beyond(std::uint64_t at) {
   co_await wait_for([this, at] { return released_ > at || error_; });
   const std::lock_guard lock(mutex_);
@@ -86,11 +104,11 @@ Task<Result<std::uint64_t>> Fill::wait_beyond(std::uint64_t at) {
   co_return fail(*error_);
 }
 
-FillBoard::Joined FillBoard::join(const std::string& key) {
+FillBoard::Joined FillBoard::join(const std::string& key, std::uint64_t map_version) {
   const std::lock_guard lock(mutex_);
   auto& fill = fills_[key];
   const bool is_new = fill == nullptr;
-  if (is_new) fill = std::make_shared<Fill>();
+  if (is_new) fill = std::make_shared<Fill>(map_version);
   return {fill, is_new};
 }
 

@@ -22,12 +22,18 @@ namespace tarn::target {
 /// released when the whole is known to be right. Thread-safe.
 class Fill {
  public:
+  /// `map_version`: by which this node owns the name.
+  explicit Fill(std::uint64_t map_version = 0) : map_version_(map_version) {}
+
   /// Bytes that readers do not get before length and checksum agree, so that no reader ever holds
   /// a whole that is wrong.
   static constexpr std::uint64_t kHeldBack = 64U << 10U;
 
   // The writer's side.
 
+  /// What the cluster has of the name, as is known before upstream is asked; nothing: it never had
+  /// any.
+  void note(std::optional<Generation> known);
   /// Upstream has answered. `file`: where the bytes are going to be.
   void open(UpstreamObject object, std::shared_ptr<FollowedFile> file);
   /// All before `end` has been written; the last window of the object stays held back.
@@ -50,6 +56,11 @@ class Fill {
   };
   /// Waits until upstream has answered.
   Task<Result<Opened>> opened();
+  /// The same without waiting: null before.
+  [[nodiscard]] std::optional<Opened> opened_now() const;
+  /// False if the cluster has something else of the name than what was noted: it was written since,
+  /// and this fill may fetch the version before.
+  [[nodiscard]] bool is_of(const std::optional<Generation>& known) const;
   /// Waits until more than `at` bytes may be read; how many.
   Task<Result<std::uint64_t>> wait_beyond(std::uint64_t at);
   /// Waits for the end: how many bytes were stored. cancelled on `stop`.
@@ -57,12 +68,15 @@ class Fill {
   /// How many bytes may be read.
   [[nodiscard]] std::uint64_t released() const;
   [[nodiscard]] bool has_local_failure() const { return local_failure_; }
+  [[nodiscard]] std::uint64_t map_version() const { return map_version_; }
 
  private:
   template <class Look>
   Task<void> wait_for(Look look);
 
+  const std::uint64_t map_version_;
   mutable std::mutex mutex_;  // guards what follows
+  std::optional<std::optional<Generation>> known_;
   std::optional<Opened> opened_;
   std::uint64_t released_ = 0;
   std::optional<Error> error_;
@@ -78,8 +92,8 @@ class FillBoard {
     std::shared_ptr<Fill> fill;
     bool is_new = false;  ///< the caller must begin it, and end() it
   };
-  /// The fill of a name that is under way, or a new one.
-  [[nodiscard]] Joined join(const std::string& key);
+  /// The fill of a name that is under way, or a new one, begun by a map of this version.
+  [[nodiscard]] Joined join(const std::string& key, std::uint64_t map_version = 0);
   /// The one that is under way; null: none is.
   [[nodiscard]] std::shared_ptr<Fill> find(const std::string& key) const;
   /// Takes a fill that has ended from the board, if it is still there.

@@ -185,12 +185,14 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
 Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
                        const ObjectRequest& wanted, FillFrom from) {
   CO_TRY(const Newest before, co_await find_settled(node, wanted));
+  const Noted noted = noted_in(node, before);
+  fill.note(noted.generation);
   // It has come since the reader looked.
   if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());
   std::optional<Upstream::Download> begun;
-  if (from == FillFrom::any)
+  if (from == FillFrom::any && !noted.is_being_written)
     begun = co_await fill_of_former_owner(node, wanted.name, before, upstream.silence());
-  co_return co_await fetch(node, upstream, fill, wanted, noted_in(node, before), std::move(begun));
+  co_return co_await fetch(node, upstream, fill, wanted, noted, std::move(begun));
 }
 
 /// Takes the fill from the board however the coroutine ends, a stop of the target included: no

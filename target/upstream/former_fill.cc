@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/node/in_time.h"
 #include "target/node/node_call.h"
-#include "target/replica/node_copies.h"
+#include "target/replica/move_format.h"
 
 namespace tarn::target {
 namespace {
@@ -16,34 +16,28 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kFormerConnectMost{1};
+constexpr std::chrono::seconds kFormerPatience{2};  // until its answer begins
 constexpr std::chrono::seconds kFormerLonger{5};
 
-/// Targets that owned the name while no record of it was made by a later owner, newest first. Only
-/// their fills cannot be older than what was acknowledged since.
+/// Targets that owned the name in past sets and are up, newest first. One that has lost what it had
+/// may have lost the record of a write as well.
 std::vector<std::string> former_owners(const TargetNode& node, const ObjectName& name,
-                                       const Newest& newest) {
-  const cluster::Ownership& map = *newest.state->ownership->map;
+                                       const cluster::ClusterState& state) {
   const std::uint64_t digest = cluster::placement_digest(name.uname);
-  const cluster::Pieces pieces = pieces_of(node, name.bucket);
-  const std::uint64_t written = newest.record ? newest.record->generation.map_version : 0;
   std::vector<std::string> out;
-  for (const cluster::PastSet& past : map.past) {
-    if (written > past.last && SAFETY("safety.former_fill")) break;
-    const auto homes = cluster::sure_homes(past, digest, pieces);
-    if (homes.empty() || homes.front() == node.id) continue;
-    if (std::find(out.begin(), out.end(), homes.front()) == out.end()) out.push_back(homes.front());
+  for (const cluster::PastSet& past : state.ownership->map->past) {
+    const std::string& owner = past.nodes.owner(digest);
+    const bool has_lost = std::find(past.lost.begin(), past.lost.end(), owner) != past.lost.end();
+    if (owner == node.id || has_lost || !state.live.contains(owner)) continue;
+    if (std::find(out.begin(), out.end(), owner) == out.end()) out.push_back(owner);
   }
   return out;
 }
 
-Task<Result<Upstream::Download>> open_fill(TargetNode& node, const cluster::Node& owner,
-                                           const ObjectName& name, http::CallLimits limits) {
-  api::Query query;
-  query.set("bucket", std::to_string(raw(name.bucket)));
-  query.set("object", name.object);
-  CO_TRY(http::Url address, http::parse_url(owner.internal_url));
-  auto request =
-      signed_call(node, http::Method::get, std::string(kFillPath) + "?" + query.encode());
+Task<Result<Upstream::Download>> open_fill(TargetNode& node, std::string url, std::string target,
+                                           http::CallLimits limits) {
+  CO_TRY(http::Url address, http::parse_url(url));
+  auto request = signed_call(node, http::Method::get, std::move(target));
   CO_TRY(auto stream,
          co_await node.client.open(std::move(address), std::move(request), std::nullopt, limits));
   CO_TRY(const auto answer, co_await stream.read_head());
@@ -67,7 +61,11 @@ std::string to_text(const UpstreamObject& object) {
                  {"content_encoding", object.content_encoding},
                  {"custom", object.custom},
                  {"checksums", checksums}};
-  return out.dump(-1, ' ', true, json::error_handler_t::replace);
+  try {
+    return out.dump(-1, ' ', true);
+  } catch (const json::exception&) {
+    return "";
+  }
 }
 
 Result<UpstreamObject> upstream_object_in(std::string_view text) {
@@ -92,10 +90,16 @@ Task<std::optional<Upstream::Download>> fill_of_former_owner(TargetNode& node, O
                                                              const Newest& newest,
                                                              std::chrono::milliseconds silence) {
   const http::CallLimits limits{.connect = kFormerConnectMost, .stall = silence + kFormerLonger};
-  for (const std::string& id : former_owners(node, name, newest)) {
+  api::Query query;
+  query.set("bucket", std::to_string(raw(name.bucket)));
+  query.set("object", name.object);
+  query.set("known", newest.record ? generation_text(newest.record->generation) : "");
+  const std::string target = std::string(kFillPath) + "?" + query.encode();
+  for (const std::string& id : former_owners(node, name, *newest.state)) {
     const cluster::Node* owner = newest.state->map.find(id);
     if (owner == nullptr) continue;
-    auto download = co_await open_fill(node, *owner, name, limits);
+    auto download = co_await in_time(node, open_fill(node, owner->internal_url, target, limits),
+                                     kFormerPatience);
     if (download) {
       obs::log("target").info("fill of a former owner joined object={} from={}", name.uname, id);
       co_return std::move(*download);

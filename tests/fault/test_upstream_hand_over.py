@@ -82,16 +82,20 @@ def test_a_new_owner_joins_the_fill_of_the_former_one(make_cluster, server, rng,
     print(f"injected: the name went from {owner} to {other} in a fill; detected: it was joined")
 
 
+def stand_still_once(server, goes_on):
+    """A flaw as stand_still(), of one request."""
+    def flaw(*words):
+        server.flaws.clear()
+        stand_still(goes_on)(*words)
+
+    return flaw
+
+
 @pytest.mark.gate("G1, of a fill")
 def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, server, rng):
     """It fetches the version before that write, which nothing may show any more."""
     old, new, goes_on = rng.randbytes(MIB), rng.randbytes(MIB), threading.Event()
-
-    def stand_still_once(*words):
-        server.flaws.clear()
-        stand_still(goes_on)(*words)
-
-    server.objects["big.tar"], server.flaws["big.tar"] = old, stand_still_once
+    server.objects["big.tar"], server.flaws["big.tar"] = old, stand_still_once(server, goes_on)
     cluster, owner, other = open_hand_over(make_cluster, server)
     with concurrent.futures.ThreadPoolExecutor(1) as pool, setting(goes_on):
         early = pool.submit(cluster.get, "s3://data", "big.tar")
@@ -104,3 +108,23 @@ def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, server,
         assert early.result().body == old, "it had begun before the write"
     assert cluster.get("s3://data", "big.tar").body == new
     print(f"injected: a write at {other} while {owner} fetches the version before it; detected: not joined")
+
+
+@pytest.mark.gate("G1, of a fill")
+def test_an_owner_that_comes_back_joins_no_older_fetch_of_its_own(make_cluster, server, rng):
+    """Another owner has deleted the object meanwhile."""
+    old, goes_on = rng.randbytes(MIB), threading.Event()
+    server.objects["big.tar"], server.flaws["big.tar"] = old, stand_still_once(server, goes_on)
+    cluster, owner, other = open_hand_over(make_cluster, server)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, setting(goes_on):
+        early = pool.submit(cluster.get, "s3://data", "big.tar")
+        hand_over(cluster, owner, other, server)
+        wait_until(lambda: cluster.delete("s3://data", "big.tar").status in (200, 204), 20, "the other owner has deleted it")
+        give_names_to(cluster, owner)
+        wait_until(lambda: cluster.owner("s3://data", "big.tar") == owner, 20, "the name is back")
+        assert fills_running(cluster, owner) == 1, "there was an old version to join"
+        wait_until(lambda: cluster.get("s3://data", "big.tar").status == 404, 20, "it stays deleted")
+        goes_on.set()
+        assert early.result().body == old, "it had begun before the delete"
+    assert cluster.get("s3://data", "big.tar").status == 404
+    print(f"injected: {other} owns the name, and deletes the object, while {owner} fetches it; detected: not joined")
