@@ -93,8 +93,12 @@ Task<Status> Sender::prepare() {
   if (at_ == end_) co_return Status();
   // An error before the first byte is answered from elsewhere, or says what is wrong.
   if (const auto failed = object_->failed_block(at_, end_ - at_)) {
-    const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-    CO_TRY_OK(co_await object_->read_block(*failed, buffer.span()));
+    const std::uint64_t begin = *failed * kBlockBytes;
+    const std::uint64_t end = std::min(begin + kBlockBytes, object_->file_bytes());
+    const auto again = std::make_shared<ReadAhead>(object_, begin, end, options_);
+    const auto ready = co_await again->ready(begin);
+    again->close();
+    if (!ready) co_return fail(ready.error());
   }
   const bool whole = at_ == 0 && end_ == object_->file_bytes();
   if (!object_->has_checksums() && !whole) CO_TRY_OK(co_await object_->drive().adopt(*object_));
