@@ -80,7 +80,7 @@ Refusal Dialect::refusal_in(const UpstreamServer& server, std::string_view about
     out.error.message +=
         "; it was asked without credentials, since this target has none for it (docs/upstream.md)";
   const std::string_view region = answer.field("x-amz-bucket-region");
-  if (!region.empty() && region != server.region)
+  if (server.kind == api::UpstreamKind::s3 && !region.empty() && region != server.region)
     out.error.message += fmt::format(
         "; the bucket is in the region {}: set its property "
         "extra.aws.cloud_region to that",

@@ -12,6 +12,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/event.h"
+#include "common/base/ids.h"
 #include "target/drive/followed_file.h"
 #include "target/upstream/dialect.h"
 

@@ -19,11 +19,12 @@ PartReads::Seen PartReads::note(const std::string& key, http::ByteRange part,
   Noted& noted = found->second;
   const bool is_again = !is_new && now - noted.at < kPartsTogether;
   if (!is_again) noted = Noted{now};
-  const Seen out{is_again, is_again && (part.offset == noted.end || part.offset == noted.furthest),
-                 noted.size};
+  const bool is_next =
+      part.offset > 0 && (part.offset == noted.end || part.offset == noted.furthest);
+  const Seen out{is_again, is_again && is_next, noted.size};
   noted.at = now;
   noted.end = part.offset + part.length;
-  noted.furthest = std::max(noted.furthest, noted.end);
+  if (noted.end < kSizeUnknown) noted.furthest = std::max(noted.furthest, noted.end);
   if (noted_.size() > kPartsKept)
     std::erase_if(noted_, [&](const auto& each) { return now - each.second.at >= kPartsTogether; });
   if (noted_.size() > kPartsKept) noted_.clear();

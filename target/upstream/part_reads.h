@@ -15,6 +15,9 @@ namespace tarn::target {
 /// few bytes from one of the whole. Thread-safe.
 class PartReads {
  public:
+  /// More than any object has. A part to the end of an object ends there while its size is unknown.
+  static constexpr std::uint64_t kSizeUnknown = std::uint64_t{1} << 62U;
+
   struct Seen {
     bool is_again = false;              ///< another part was asked for within a minute
     bool follows = false;               ///< this one begins where that one ended

@@ -217,6 +217,7 @@ Result<UpstreamServer> UpstreamServers::account_of(api::UpstreamKind kind) const
   const std::string named = endpoint(kind);
   if (!named.empty()) {
     TRY(out.url, server_url(named));
+    if (!region_in(out.url).empty()) out.region = region_in(out.url);
   } else {
     out.url = kind == api::UpstreamKind::s3 ? aws_url("", region_) : google_url();
   }

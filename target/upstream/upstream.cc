@@ -180,7 +180,8 @@ Task<Upstream::Changed> Upstream::change(UpstreamName name, UpstreamChange chang
       out.answer = fail(Errc::unavailable, "{}: {} does not answer: {}", about, server->display(),
                         answer.error().message);
       const Errc why = answer.error().code;
-      out.may_have_happened = out.may_have_happened || why != Errc::invalid_argument;
+      const bool was_sent = why != Errc::invalid_argument && why != Errc::unauthenticated;
+      out.may_have_happened = out.may_have_happened || was_sent;
       if (!is_tried_again(why)) break;
       continue;
     }

@@ -135,6 +135,9 @@ TEST_CASE("upstream: the environment names the server, the region and the creden
   const auto chinese =
       servers_of("").server_of(s3_bucket(), {api::UpstreamKind::s3, "", "cn-north-1", ""});
   CHECK(chinese->url.host == "data.s3.cn-north-1.amazonaws.com.cn");
+  const auto account = servers_of("", {{"AWS_ENDPOINT_URL", "https://s3.eu-west-1.amazonaws.com"}})
+                           .account_of(api::UpstreamKind::s3);
+  CHECK(account->region == "eu-west-1");
   const auto nobody = servers.server_of(s3_bucket(), {api::UpstreamKind::s3, "", "", "nobody"});
   CHECK(nobody.error().code == Errc::invalid_argument);
 }
@@ -435,7 +438,6 @@ TEST_CASE("fill: readers wait for what they want, and hear of the end", "[upstre
 }
 
 TEST_CASE("fill: one a name", "[upstream]") {
-  using namespace std::chrono_literals;
   FillBoard board;
   const auto first = board.join("1/a");
   CHECK(first.is_new);
@@ -478,6 +480,7 @@ TEST_CASE("a fill of a former owner says the object as upstream did") {
 }
 
 TEST_CASE("parts of cold objects tell a reader of the whole") {
+  using namespace std::chrono_literals;
   PartReads parts;
   const std::chrono::steady_clock::time_point now{};
   CHECK_FALSE(parts.note("1/p", {0, 100}, now).is_again);
@@ -498,6 +501,12 @@ TEST_CASE("parts of cold objects tell a reader of the whole") {
   CHECK_FALSE(later.follows);
   CHECK_FALSE(later.size);
   CHECK_FALSE(parts.note("1/q", {0, 1}, now + 120s).is_again);
+  // The end of an object whose size is not known, and then its parts.
+  static_cast<void>(parts.note("1/r", {PartReads::kSizeUnknown - 7, 7}, now));
+  CHECK_FALSE(parts.note("1/r", {0, 100}, now).follows);
+  static_cast<void>(parts.note("1/r", {200, 100}, now));
+  static_cast<void>(parts.note("1/r", {100, 100}, now));
+  CHECK(parts.note("1/r", {300, 100}, now).follows);
 }
 
 }  // namespace upstream_test
