@@ -62,7 +62,7 @@ enum class Freshness : std::uint8_t {
 /// another one. 0: each read checks.
 [[nodiscard]] std::chrono::milliseconds validate_interval(const BucketProps& props);
 
-/// What parts (Range) of an object that is not stored do.
+/// Effect of parts (Range) of an object that is not stored.
 enum class ColdRange : std::uint8_t {
   automatic,  ///< the second one within a minute has the whole fetched if the object is below 1
               ///< GiB, or if it begins where another part ended

@@ -118,7 +118,7 @@ bool wants_newest(const http::Request& request, const ObjectRequest& wanted) {
          api::freshness_of(wanted.bucket.props) != api::Freshness::never;
 }
 
-/// What the cluster has of a name.
+/// Generation of a name's newest record; nothing: there was never one.
 std::optional<Generation> generation_of(const Newest& newest) {
   return newest.record ? std::optional(newest.record->generation) : std::nullopt;
 }

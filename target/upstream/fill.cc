@@ -93,7 +93,7 @@ std::optional<Fill::Opened> Fill::opened_now() const {
 
 bool Fill::is_of(const std::optional<Generation>& known) const {
   const std::lock_guard lock(mutex_);
-  // What is not noted yet is going to be looked for.
+  // Before it is noted the record is yet to be looked for, and nothing newer is missed.
   return !known_ || *known_ == known || !SAFETY("safety.former_fill");
 }
 

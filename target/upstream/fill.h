@@ -32,8 +32,8 @@ class Fill {
 
   // The writer's side.
 
-  /// What the cluster has of the name, as is known before upstream is asked; nothing: it never had
-  /// any.
+  /// Notes the generation that the cluster has of the name before upstream is asked; nothing: it
+  /// never had any.
   void note(std::optional<Generation> known);
   /// Upstream has answered. `file`: where the bytes are going to be.
   void open(UpstreamObject object, std::shared_ptr<FollowedFile> file);
