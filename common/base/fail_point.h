@@ -41,6 +41,9 @@ Status hit(Id point);
 /// random_id(length), but for programs for tests that have TARN_TEST_IDENTITIES (fail_points.h).
 /// Thread-safe.
 [[nodiscard]] std::string identity(std::size_t length, std::string_view of);
+/// The text by which the drive at `path` is placed: the path, but for programs for tests that have
+/// TARN_TEST_PLACES (fail_points.h). Thread-safe.
+[[nodiscard]] std::string place_of(std::string_view path);
 
 }  // namespace tarn::fail_point
 

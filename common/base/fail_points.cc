@@ -97,6 +97,12 @@ Registry& registry() {
   return instance;
 }
 
+std::string_view last_two_parts(std::string_view path) {
+  const auto name = path.rfind('/');
+  const auto parent = name == 0 || name == path.npos ? path.npos : path.rfind('/', name - 1);
+  return parent == path.npos ? path : path.substr(parent + 1);
+}
+
 }  // namespace
 
 Status hit(Id point) {
@@ -127,15 +133,18 @@ std::string identity(std::size_t length, std::string_view of) {
   static std::map<std::string, unsigned> made;
   const char* text = std::getenv("TARN_TEST_IDENTITIES");
   if (text == nullptr) return random_id(length);
-  const auto name = of.rfind('/');
-  const auto parent = name == 0 || name == of.npos ? of.npos : of.rfind('/', name - 1);
-  std::string place(parent == of.npos ? of : of.substr(parent + 1));
+  const std::string place(last_two_parts(of));
   const std::lock_guard lock(mutex);
   const unsigned number = ++made[place];
   std::mt19937_64 dice(id_of(fmt::format("{} {} {}", text, place, number)));
   std::string out;
   while (out.size() < length) out += kIdAlphabet[dice() % kIdAlphabet.size()];
   return out;
+}
+
+std::string place_of(std::string_view path) {
+  const char* text = std::getenv("TARN_TEST_PLACES");
+  return text == nullptr ? std::string(path) : fmt::format("{} {}", text, last_two_parts(path));
 }
 
 void set(std::string_view settings) { registry().parse(settings); }

@@ -20,6 +20,9 @@ namespace tarn::fail_point {
 /// the last two parts of their directory's path, and from their number among those that the process
 /// has made there. A test that gives each start another TEXT has the same placement in each run,
 /// and no identifier twice.
+///
+/// TARN_TEST_PLACES=TEXT has drives placed by TEXT and the last two parts of their path, not by all
+/// of it: the directory of a test has another name in each run.
 void set(std::string_view settings);
 
 }  // namespace tarn::fail_point

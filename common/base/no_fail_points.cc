@@ -11,4 +11,6 @@ bool is_off(Id) { return false; }
 
 std::string identity(std::size_t length, std::string_view) { return random_id(length); }
 
+std::string place_of(std::string_view path) { return std::string(path); }
+
 }  // namespace tarn::fail_point

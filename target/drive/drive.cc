@@ -46,7 +46,6 @@ Drive::Drive(Options options, std::unique_ptr<io::FileSystem> files, std::unique
       files_(std::move(files)),
       index_(std::move(index)),
       mount_(io::mount_info(options_.path).value_or(io::MountInfo())),
-      digest_(cluster::placement_digest(options_.path)),
       kind_(kind),
       turns_(std::move(turns)),
       cache_policy_(options_.cache_policy ? options_.cache_policy

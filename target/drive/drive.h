@@ -92,8 +92,6 @@ class Drive {
   [[nodiscard]] const std::string& id() const { return options_.id; }
   /// All drives of the target, this one included, as far as they were known when it was opened.
   [[nodiscard]] const std::vector<DrivePlace>& places() const { return options_.places; }
-  /// placement_digest of the path: which drive of the target a name lives on.
-  [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
   /// Where the drive lay when it was opened; empty where that could not be found out.
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
@@ -484,7 +482,6 @@ class Drive {
   std::unique_ptr<Index> index_;
   RecoveryReport recovery_;
   io::MountInfo mount_;
-  std::uint64_t digest_;
   io::DriveKind kind_;
   std::shared_ptr<HeadTurns> turns_;
   std::shared_ptr<CachePolicy> cache_policy_;

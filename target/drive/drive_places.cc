@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/fail_point.h"
+
 namespace tarn::target {
 namespace {
 
@@ -21,8 +23,8 @@ std::vector<cluster::Candidate> drive_candidates(const std::vector<DrivePlace>& 
   for (const DrivePlace& place : places) {
     const double times =
         smallest == 0 ? 1 : static_cast<double>(place.bytes) / static_cast<double>(smallest);
-    out.push_back(
-        {cluster::placement_digest(place.path), std::round(times * kStepsInOne) / kStepsInOne});
+    out.push_back({cluster::placement_digest(fail_point::place_of(place.path)),
+                   std::round(times * kStepsInOne) / kStepsInOne});
   }
   return out;
 }

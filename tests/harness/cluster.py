@@ -158,9 +158,11 @@ class Cluster:
         return result
 
     def environment_of_start(self):
-        """Of nodes that start now: no two starts make the same identifiers."""
+        """Of nodes that start now: no two starts make the same identifiers, and a drive has its place in all of them."""
         self._starts += 1
-        return self.environment | ({"TARN_TEST_IDENTITIES": f"{self.identities} {self._starts}"} if self.identities else {})
+        if not self.identities:
+            return self.environment
+        return self.environment | {"TARN_TEST_IDENTITIES": f"{self.identities} {self._starts}", "TARN_TEST_PLACES": self.identities}
 
     def _fail_points(self, names, fail_points, environment):
         """--env words: the points of this start, and the safety that tests/sabotage has switched off."""

@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import pytest
+from harness import attribute
 from harness.cluster import PROGRAMS, REPOSITORY
 
 RELEASE = PROGRAMS.parent / "bin"
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.environ.get("TARN_TEST_PRESET", "release") !=
                                 reason="looks at released programs; the release preset has them")
 
 POINT = re.compile(rb'"((?:safety|put|delete)\.[a-z_]+)"')
-SWITCHES = (b"TARN_FAIL_POINTS", b"TARN_TEST_IDENTITIES")
+SWITCHES = (b"TARN_FAIL_POINTS", b"TARN_TEST_IDENTITIES", b"TARN_TEST_PLACES")
 
 
 def names_of_fail_points():
@@ -56,12 +57,18 @@ def test_a_released_target_ignores_the_variable(make_cluster):
 
 def test_a_test_has_the_same_placement_each_time(make_cluster, tmp_path):
     """What a test does with a target that has much or nothing must not depend on chance."""
-    def identifiers(folder, text):
+    def placement(folder, text):
         cluster = make_cluster(targets=2, drives=2, directory=tmp_path / folder / "cluster", identities=text)
-        drives = [json.loads((drive / ".tarn/drive.json").read_text())["drive"] for name in cluster.targets()
-                  for drive in cluster.drives(name)]
-        return [cluster.nodes[name]["id"] for name in sorted(cluster.nodes)] + drives
+        drives = [drive for name in cluster.targets() for drive in cluster.drives(name)]
+        known = [json.loads((drive / ".tarn/drive.json").read_text())["drive"] for drive in drives]
+        for i in range(40):
+            assert cluster.put("data", f"n-{i}", b"x").status == 200
+        lies = {attribute.decode(raw)["name"]: "/".join(path.parts[len(cluster.directory.parts):][:2])
+                for path, raw in attribute.data_files(drives).items()}
+        return [cluster.nodes[name]["id"] for name in sorted(cluster.nodes)] + known, lies
 
-    first, again, other = identifiers("a", "text"), identifiers("b", "text"), identifiers("c", "other")
+    (first, lies), (again, lies_again), (other, lies_otherwise) = placement("a", "text"), placement("b", "text"), placement("c", "other")
     assert first == again and len(set(first)) == 7
     assert not set(first) & set(other)
+    assert lies == lies_again and len(lies) == 40 and len(set(lies.values())) == 4
+    assert lies != lies_otherwise
