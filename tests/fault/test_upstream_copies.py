@@ -182,9 +182,9 @@ def test_drives_with_copies_are_kept_below_their_watermark(make_stage, web, rng,
     cluster = stage.cluster
     assert make_bucket(cluster, BUCKET, web.url, {"lru": {"dont_evict_time": "0s"}} | kept).status == 200
     pieces = 3 if "ec" in kept else 2
-    # More than there is room for. Reads of one second are not told apart: below the low watermark there is room for more than
-    # two steps of what each target owns.
-    count, size, step = (400, MIB, 60) if pieces == 3 else (480, MIB // 4, 40)
+    # More than there is room for. Reads of one second are not told apart: what two steps read has to fit below the low watermark,
+    # with room to spare, as no two targets own equally many. An empty drive is full to 18 percent: 96 objects fit, or 144.
+    count, size, step = (300, MIB, 30) if pieces == 3 else (480, MIB // 4, 40)
     bodies = filled(web, rng, count, size)
     names, hot = sorted(bodies), []
     for begin in range(0, len(names), step):
