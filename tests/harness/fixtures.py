@@ -49,6 +49,12 @@ def _record(outcome, test, when, reason="", says=(), seconds=0.0):
                                      "seconds": seconds}) + "\n")
 
 
+def _place_of_failure(report):
+    """FILE:LINE: MESSAGE, on one line, or nothing."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{os.path.basename(crash.path)}:{crash.lineno}: {' '.join(crash.message.split())}" if crash else ""
+
+
 def pytest_runtest_logreport(report):
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -56,7 +62,7 @@ def pytest_runtest_logreport(report):
         _record("skipped", report.nodeid, report.when, getattr(report, "wasxfail", "") or reason.removeprefix("Skipped: "),
                 seconds=report.duration)
     elif report.failed:
-        _record("failed", report.nodeid, report.when, says=_said(report), seconds=report.duration)
+        _record("failed", report.nodeid, report.when, _place_of_failure(report), says=_said(report), seconds=report.duration)
     elif report.when == "call":
         _record("passed", report.nodeid, report.when, says=_said(report), seconds=report.duration)
     else:

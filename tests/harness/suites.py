@@ -16,6 +16,7 @@ from harness import runner
 OPTIONAL = runner.REPOSITORY / "tests" / "optional.txt"
 TIDY_MOST = 8  # files in the gate; each takes some 20 s
 SLOWEST = 15  # tests shown at the end
+REASON_LENGTH = 400  # characters of why a test failed, beside its name at the end
 SECONDS = runner.BUILD / "test-seconds.json"
 UNIT_SHARES = 2 * runner.PROCESSORS  # runs of tarn-unit-tests side by side: half of the time a case waits
 
@@ -29,6 +30,7 @@ class Totals:
         self.phases = {}  # phase -> seconds
         self.passed_tests = set()  # with all of their parameters, by the names without them
         self.failed = []
+        self.reasons = {}  # test id -> where it failed, and of what
         self.left_out = {}  # test id -> reason
 
     def add(self, records):
@@ -44,6 +46,8 @@ class Totals:
         for text in (text for record in records for text in record["says"]):
             print(text, flush=True)
         for record in records:
+            if record["outcome"] == "failed":
+                self.reasons.setdefault(record["test"], record["reason"])
             if record["outcome"] == "skipped":
                 self.left_out[record["test"]] = record["reason"]
 
@@ -345,4 +349,6 @@ def print_end(totals):
     runner.note("phases: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in totals.phases.items()))
     for name in totals.failed:
         print(f"failed: {name}")
+        if totals.reasons.get(name):
+            print(f"  at {totals.reasons[name][:REASON_LENGTH]}")
     print(totals.closing_line(), flush=True)
