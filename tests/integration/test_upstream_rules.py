@@ -165,4 +165,4 @@ def test_tries_are_further_apart_each_time_and_not_all_alike(upstream_cluster, f
     print(f"seconds between tries: {rests}")
     for its in rests.values():
         assert len(its) == 3 and all(rest >= least for rest, least in zip(its, (0.2, 0.4, 0.8), strict=True)), rests
-    assert len({round(rest, 3) for its in rests.values() for rest in its}) == 9, "no jitter"
+    assert any(max(same_try) - min(same_try) > 0.02 for same_try in zip(*rests.values(), strict=True)), "no jitter"
