@@ -153,9 +153,10 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
   for (int attempts = 0;;) {
     const auto state = node_.view.state();
     const auto* record = state->bmd.find(bucket);
-    const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
-    auto page = co_await node_.store.list(bucket, copies, order_.what.prefix, after,
-                                          kBucketCopyPageEntries, !order_.what.recursive);
+    BucketOnDrives lies = on_drives(bucket, record);
+    lies.is_refetchable = false;  // what is not in a page is not copied
+    auto page = co_await node_.store.list(lies, order_.what.prefix, after, kBucketCopyPageEntries,
+                                          !order_.what.recursive);
     if (page) co_return page;
     const bool again = co_await try_again(page.error(), attempts, stop_);
     if (!again) co_return page;

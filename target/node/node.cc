@@ -3,6 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/api/mirror_props.h"
+#include "common/api/upstream_props.h"
 
 namespace tarn::target {
 namespace {
@@ -13,15 +14,27 @@ constexpr std::chrono::milliseconds kHandOverLook{10};
 
 }  // namespace
 
+BucketOnDrives on_drives(BucketId id, const cluster::BucketRecord* bucket) {
+  if (bucket == nullptr) return {.id = id};
+  const std::uint8_t copies = api::copies_of(bucket->props);
+  const bool is_refetchable =
+      api::has_upstream(bucket->name) && copies == 0 && !bucket->pieces().many();
+  return {id, copies, is_refetchable};
+}
+
 ObjectName name_in(const cluster::BucketRecord& bucket, std::string object) {
-  return {bucket.id, bucket.placement_name(object), std::move(object),
-          api::copies_of(bucket.props)};
+  const BucketOnDrives lies = on_drives(bucket.id, &bucket);
+  std::string uname = bucket.placement_name(object);
+  return {bucket.id, std::move(uname), std::move(object), lies.copies, lies.is_refetchable};
 }
 
 ObjectName as_of_now(const TargetNode& node, ObjectName name) {
   const auto state = node.view.state();
-  if (const auto* bucket = state->bmd.find(name.bucket))
-    name.copies = api::copies_of(bucket->props);
+  if (const auto* bucket = state->bmd.find(name.bucket)) {
+    const BucketOnDrives lies = on_drives(name.bucket, bucket);
+    name.copies = lies.copies;
+    name.is_refetchable = lies.is_refetchable;
+  }
   return name;
 }
 

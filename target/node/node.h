@@ -109,6 +109,9 @@ struct ObjectRequest {
 
 /// The name of an object in a bucket, with as many copies as that wants.
 [[nodiscard]] ObjectName name_in(const cluster::BucketRecord& bucket, std::string object);
+/// How objects of the bucket with this id, which `bucket` is the record of, lie on drives; null: it
+/// has been destroyed.
+[[nodiscard]] BucketOnDrives on_drives(BucketId id, const cluster::BucketRecord* bucket);
 /// A name with as many copies as its bucket wants now: that may have changed while a body arrived.
 [[nodiscard]] ObjectName as_of_now(const TargetNode& node, ObjectName name);
 

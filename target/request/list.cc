@@ -60,7 +60,7 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
     co_return fail(Errc::invalid_argument,
                    "list: bucket, bmd, map and limit (1 to {}) are required", kListLimitMax);
   ListPlan plan;
-  plan.bucket = BucketId(*bucket);
+  plan.bucket.id = BucketId(*bucket);
   plan.prefix = query.get("prefix");
   plan.by_directory = query.get("delimiter") == "/";
   CO_TRY(plan.fields, api::parse_list_fields(query.get("props")));
@@ -69,10 +69,10 @@ Task<Status> list_objects(TargetNode& node, http::Request& request) {
   CO_TRY(const auto state, co_await node.view.at_least(*map_version, *bmd_version));
   if (query.get("fresh") == "1" && !node.membership.lease().valid())
     co_return fail(Errc::unavailable, "this target has no lease now");
-  const auto* record = state->bmd.find(plan.bucket);
+  const auto* record = state->bmd.find(plan.bucket.id);
   if (record != nullptr && record->ending) co_return fail(cluster::being_destroyed(record->name));
-  plan.shows = names_to_show(node, state, plan.bucket);
-  plan.copies = record == nullptr ? 0 : api::copies_of(record->props);
+  plan.shows = names_to_show(node, state, plan.bucket.id);
+  plan.bucket = on_drives(plan.bucket.id, record);
   std::string after(query.get("after"));
   auto listing = record != nullptr && record->pieces().many()
                      ? list_settled(node, *record, std::move(plan), std::move(after), *limit)

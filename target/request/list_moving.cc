@@ -171,7 +171,7 @@ Result<Asked> parse(const TargetNode& node, const api::Query& query) {
   out.wanted.all = query.get("own") == "all";
   out.wanted.limit = *limit;
   out.counts = out.wanted.all && query.get("away") == "count";
-  out.plan.bucket = BucketId(*bucket);
+  out.plan.bucket.id = BucketId(*bucket);
   TRY(out.plan.fields, api::parse_list_fields(query.get("props")));
   TRY(out.plan.time_format, api::parse_time_format(query.get("time_format")));
   out.plan.node = node.id;
@@ -188,11 +188,12 @@ Task<Status> list_moving(TargetNode& node, http::Request& request) {
   CO_TRY(Asked asked, parse(node, request.query()));
   CO_TRY(asked.wanted.state, co_await node.view.at_least(asked.map_version, asked.bmd_version));
   Wanted& wanted = asked.wanted;
-  wanted.bucket = wanted.state->bmd.find(asked.plan.bucket);
+  wanted.bucket = wanted.state->bmd.find(asked.plan.bucket.id);
   if (wanted.bucket == nullptr) co_return fail(Errc::bucket_not_found, "there is no such bucket");
   const std::uint8_t copies = api::copies_of(wanted.bucket->props);
   const auto lists_all = [&]() -> Status {
-    return asked.counts ? Status() : node.store.lists_all(wanted.bucket->id, copies);
+    if (asked.counts) return {};
+    return node.store.lists_all(on_drives(wanted.bucket->id, wanted.bucket));
   };
   CO_TRY_OK(lists_all());
   api::Uncounted uncounted = uncounted_here(node, wanted.bucket->id, copies);

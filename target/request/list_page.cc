@@ -37,7 +37,7 @@ Task<Result<api::PackedPage>> pack_drive(Drive& drive, const ListPlan& plan, std
   const auto visit = [&](std::string_view name, const io::ObjectRecord& record) {
     return page.visit(name, record);
   };
-  CO_TRY_OK(co_await drive.walk(plan.bucket, plan.prefix, after, visit));
+  CO_TRY_OK(co_await drive.walk(plan.bucket.id, plan.prefix, after, visit));
   co_return page.take();
 }
 
@@ -70,8 +70,8 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
     const auto shown = [&plan](std::string_view name, const io::ObjectRecord& record) {
       return shown_of(plan, name, record);
     };
-    CO_TRY(const auto page, co_await store.list(plan.bucket, plan.copies, plan.prefix, after, limit,
-                                                plan.by_directory, shown));
+    CO_TRY(const auto page,
+           co_await store.list(plan.bucket, plan.prefix, after, limit, plan.by_directory, shown));
     out.more = page.more && !page.entries.empty();
     if (out.more) after = page.entries.back().name;
     add_entries(page, plan, limit, out);
@@ -172,8 +172,8 @@ std::string location_text(const std::string& node, const Drive& drive) {
 
 Task<Result<api::MergedPage>> list_page(ObjectStore& store, ListPlan plan, std::string after,
                                         std::size_t limit) {
-  CO_TRY_OK(store.lists_all(plan.bucket, plan.copies));
-  if (plan.copies > 0 || store.may_hold_foreign())
+  CO_TRY_OK(store.lists_all(plan.bucket));
+  if (plan.bucket.copies > 0 || store.may_hold_foreign())
     co_return co_await list_by_generation(store, plan, std::move(after), limit);
   const auto& drives = store.drives();
   api::ListMerge merge(drives.size(), limit, after);

@@ -12,7 +12,7 @@ namespace tarn::target {
 
 /// What to list of a bucket, and how each entry is to look.
 struct ListPlan {
-  BucketId bucket{};
+  BucketOnDrives bucket;
   std::string prefix;
   bool by_directory = false;  ///< names with a further '/' are folded into one entry "dir/"
   api::ListFields fields;
@@ -20,8 +20,7 @@ struct ListPlan {
   std::string node;                             ///< id of this target, for locations
   std::function<bool(std::string_view)> shows;  ///< names to list; empty: all
   ObjectStore::InPlaceOf
-      in_place_of;          ///< asked for each of these names; empty: all stand as they are
-  std::uint8_t copies = 0;  ///< ObjectName::copies: from 1 on a name may lie on several drives
+      in_place_of;  ///< asked for each of these names; empty: all stand as they are
 };
 
 /// Packs entries as the plan wants them.

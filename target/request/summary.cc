@@ -43,14 +43,12 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
 }
 
 /// When a name may lie on two drives, the newest version counts: only a merged list knows it.
-Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketId bucket,
-                                                     std::uint8_t copies, std::string prefix,
-                                                     Shows shows) {
+Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketOnDrives bucket,
+                                                     std::string prefix, Shows shows) {
   api::BucketSummary sum;
   std::string after;
   for (bool more = true; more;) {
-    CO_TRY(const auto page,
-           co_await store.list(bucket, copies, prefix, after, kSummaryPageEntries, false));
+    CO_TRY(const auto page, co_await store.list(bucket, prefix, after, kSummaryPageEntries, false));
     for (const auto& entry : page.entries)
       if (!shows || shows(entry.name)) sum.add_object(entry.record.size);
     more = page.more && !page.entries.empty();
@@ -69,15 +67,14 @@ std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
   return out;
 }
 
-Task<Result<api::BucketSummary>> summary_count(ObjectStore& store, BucketId bucket,
-                                               std::string prefix, std::uint8_t copies,
-                                               Shows shows) {
-  CO_TRY_OK(store.lists_all(bucket, copies));
-  if (copies > 0 || store.may_hold_foreign())
-    co_return co_await count_by_generation(store, bucket, copies, prefix, std::move(shows));
+Task<Result<api::BucketSummary>> summary_count(ObjectStore& store, BucketOnDrives bucket,
+                                               std::string prefix, Shows shows) {
+  CO_TRY_OK(store.lists_all(bucket));
+  if (bucket.copies > 0 || store.may_hold_foreign())
+    co_return co_await count_by_generation(store, bucket, prefix, std::move(shows));
   std::vector<Task<Result<api::BucketSummary>>> counts;
   for (const auto& drive : store.drives())
-    counts.push_back(count_drive(*drive, bucket, prefix, shows));
+    counts.push_back(count_drive(*drive, bucket.id, prefix, shows));
   const auto parts = co_await gather(std::move(counts));
   api::BucketSummary sum;
   for (const auto& part : parts) {
@@ -96,11 +93,10 @@ Task<Status> summarize_bucket(TargetNode& node, http::Request& request) {
   if (!bucket || !bmd_version)
     co_return fail(Errc::invalid_argument, "summary: bucket and bmd are required");
   CO_TRY(const auto state, co_await node.view.at_least(0, *bmd_version));
-  const auto* record = state->bmd.find(BucketId(*bucket));
-  const std::uint8_t copies = record == nullptr ? 0 : api::copies_of(record->props);
+  const auto id = BucketId(*bucket);
   CO_TRY(api::BucketSummary sum,
-         co_await summary_count(node.store, BucketId(*bucket), std::string(query.get("prefix")),
-                                copies, names_to_show(node, state, BucketId(*bucket))));
+         co_await summary_count(node.store, on_drives(id, state->bmd.find(id)),
+                                std::string(query.get("prefix")), names_to_show(node, state, id)));
   sum.disks = disks_of(node.store);
   http::Response response(200, http::kJson, nlohmann::json(sum).dump() + "\n");
   co_return co_await request.exchange.respond(std::move(response));

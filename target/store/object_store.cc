@@ -175,12 +175,18 @@ std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) co
 
 Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
                                            const std::vector<std::size_t>& by_rank) const {
-  const std::size_t first = by_rank.front();
-  if (first >= drives.size())
+  auto at = by_rank.begin();
+  if (name.is_refetchable && !drives.empty())
+    at = std::find_if(at, by_rank.end(), [&](std::size_t index) { return index < drives.size(); });
+  if (*at >= drives.size())
     return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                missing.at(places[first].path));
-  TRY_OK(drives[first]->usable());
-  return drives[first].get();
+                missing.at(places[*at].path));
+  TRY_OK(drives[*at]->usable());
+  return drives[*at].get();
+}
+
+bool ObjectStore::DriveSet::may_be_away(const ObjectName& name) const {
+  return !missing.empty() && !name.is_refetchable;
 }
 
 bool ObjectStore::DriveSet::may_hold_foreign() const {
@@ -271,7 +277,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
       CO_TRY(object, co_await where->open_object(name.bucket, name.object));
     }
     if (!object && was_there) continue;  // it has moved, or was deleted just now
-    if (!object && !set->missing.empty())
+    if (!object && set->may_be_away(name))
       co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                      set->missing.begin()->first);
     if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
@@ -283,7 +289,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
   const auto set = set_.get();
-  if (found.empty() && name.copies == 0 && !set->missing.empty())
+  if (found.empty() && name.copies == 0 && set->may_be_away(name))
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                    set->missing.begin()->first);
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
@@ -363,10 +369,17 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
   if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
+  std::unique_ptr<OverflowMark::Coming> coming;
   if (present.empty()) {
     const auto set = set_.get();
-    CO_TRY(Drive* const belongs, set->home(name, set->order(name)));
-    present.push_back({belongs, {}});
+    const auto by_rank = set->order(name);
+    CO_TRY(Drive* const first, set->home(name, by_rank));
+    if (set->places[by_rank.front()].path != first->path()) {
+      coming = first->foreign_comes();
+      CO_TRY_OK(co_await first->note_foreign());
+      CO_TRY_OK(co_await note_misplaced(name));
+    }
+    present.push_back({first, {}});
   }
   co_return co_await take_away(std::move(name), std::move(present), tombstone, true);
 }
@@ -400,7 +413,7 @@ void ObjectStore::forget_bucket(BucketId bucket) {
 }
 
 /// One page of every drive, merged. `next`: where the following call goes on.
-Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, std::uint8_t copies,
+Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& bucket,
                                                        const std::string& prefix,
                                                        const std::string& after, std::size_t limit,
                                                        std::string& next,
@@ -413,9 +426,9 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, std::uin
   if (may_hold_foreign()) order.insert(order.end(), all.rbegin(), all.rend());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto& drive = order[i];
-    if (copies > 1 && !drive->usable()) continue;  // lists_all() has looked
+    if (bucket.copies > 1 && !drive->usable()) continue;  // lists_all() has looked
     CO_TRY_OK(drive->not_overloaded());
-    CO_TRY(auto listing, co_await drive->list(bucket, prefix, after, limit));
+    CO_TRY(auto listing, co_await drive->list(bucket.id, prefix, after, limit));
     if (listing.more && (!bound || listing.entries.back().name < *bound))
       bound = listing.entries.back().name;
     for (auto& entry : listing.entries) {
@@ -441,26 +454,25 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(BucketId bucket, std::uin
   co_return page;
 }
 
-Status ObjectStore::lists_all(BucketId bucket, std::uint8_t copies) const {
+Status ObjectStore::lists_all(const BucketOnDrives& bucket) const {
   const auto set = set_.get();
-  if (copies > 0 && mirror_.sees_all(bucket, copies)) return {};
-  if (!set->missing.empty())
+  if (bucket.copies > 0 && mirror_.sees_all(bucket.id, bucket.copies)) return {};
+  if (!set->missing.empty() && !bucket.is_refetchable)
     return fail(Errc::unavailable, "a list would be short: {}", set->missing.begin()->second);
   for (const auto& drive : set->drives) TRY_OK(drive->usable());
   return {};
 }
 
-Task<Result<ObjectStore::Page>> ObjectStore::list(BucketId bucket, std::uint8_t copies,
-                                                  std::string prefix, std::string after,
-                                                  std::size_t limit, bool by_directory,
-                                                  InPlaceOf in_place_of) {
-  CO_TRY_OK(lists_all(bucket, copies));
+Task<Result<ObjectStore::Page>> ObjectStore::list(BucketOnDrives bucket, std::string prefix,
+                                                  std::string after, std::size_t limit,
+                                                  bool by_directory, InPlaceOf in_place_of) {
+  CO_TRY_OK(lists_all(bucket));
   Page page;
   std::string from = std::move(after);
   while (true) {
     std::string next;
-    CO_TRY(auto part, co_await list_once(bucket, copies, prefix, from, limit, next, in_place_of));
-    CO_TRY_OK(lists_all(bucket, copies));  // drives may have gone meanwhile
+    CO_TRY(auto part, co_await list_once(bucket, prefix, from, limit, next, in_place_of));
+    CO_TRY_OK(lists_all(bucket));  // drives may have gone meanwhile
     bool jumped = false;
     for (auto& entry : part.entries) {
       if (page.entries.size() == limit) {

@@ -24,7 +24,7 @@ namespace tarn::target {
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
 /// A name's home is the first drive in HRW order over all drives that the target has ever had and
 /// not given up, there or not, but for those that are being emptied. Full drives pass new files on
-/// in that order. Thread-safe.
+/// in that order; so do drives that are away, of names that can be fetched again. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
@@ -137,14 +137,13 @@ class ObjectStore {
   using InPlaceOf =
       std::function<const io::ObjectRecord*(std::string_view name, const io::ObjectRecord& newest)>;
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
-  /// `by_directory`, names with a further '/' are folded into one entry "dir/". `copies` as in
-  /// ObjectName. Never short: unavailable when any drive is away of whose names others may not have
-  /// copies.
-  Task<Result<Page>> list(BucketId bucket, std::uint8_t copies, std::string prefix,
-                          std::string after, std::size_t limit, bool by_directory,
-                          InPlaceOf in_place_of = {});
+  /// `by_directory`, names with a further '/' are folded into one entry "dir/". Never
+  /// short: unavailable when any drive is away of whose names others may not have copies, and which
+  /// cannot be fetched again.
+  Task<Result<Page>> list(BucketOnDrives bucket, std::string prefix, std::string after,
+                          std::size_t limit, bool by_directory, InPlaceOf in_place_of = {});
   /// unavailable when a list of what the drives that are there hold of the bucket would be short.
-  [[nodiscard]] Status lists_all(BucketId bucket, std::uint8_t copies) const;
+  [[nodiscard]] Status lists_all(const BucketOnDrives& bucket) const;
 
  private:
   Task<Status> take_away(ObjectName name, std::vector<Located> present, io::ObjectRecord tombstone,
@@ -158,8 +157,11 @@ class ObjectStore {
 
     /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
+    /// The first of `order`; of a name that can be fetched again, the first that is there.
     [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                       const std::vector<std::size_t>& order) const;
+    /// True if a drive that is away may hold the name, and nothing else can bring it back.
+    [[nodiscard]] bool may_be_away(const ObjectName& name) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
   void replace_set(std::shared_ptr<const DriveSet> next);
@@ -168,7 +170,7 @@ class ObjectStore {
                                                   std::map<std::string, std::string> missing,
                                                   const std::vector<DrivePlace>& before);
   void take_from_set(const Drive& drive, std::map<std::string, std::string> missing);
-  Task<Result<Page>> list_once(BucketId bucket, std::uint8_t copies, const std::string& prefix,
+  Task<Result<Page>> list_once(const BucketOnDrives& bucket, const std::string& prefix,
                                const std::string& after, std::size_t limit, std::string& next,
                                const InPlaceOf& in_place_of);
 

@@ -58,7 +58,7 @@ struct TwoDrives {
   std::vector<std::string> list(std::size_t limit, bool by_directory = false,
                                 const std::string& prefix = "") {
     ListPlan plan;
-    plan.bucket = BucketId(1);
+    plan.bucket.id = BucketId(1);
     plan.prefix = prefix;
     plan.by_directory = by_directory;
     plan.fields = {.size = true, .version = true};

@@ -44,7 +44,7 @@ TEST_CASE("list speed: from the index of one drive to the bytes for the client",
   }
   for (const char* props : {"name,size", "name,size,checksum,version,atime,location"}) {
     target::ListPlan plan;
-    plan.bucket = BucketId{1};
+    plan.bucket.id = BucketId{1};
     plan.fields = api::parse_list_fields(props).value();
     std::uint64_t listed = 0;
     std::uint64_t bytes = 0;
@@ -54,9 +54,9 @@ TEST_CASE("list speed: from the index of one drive to the bytes for the client",
     for (bool more = true; more;) {
       const auto begin = processor_time();
       target::DrivePage walked(plan, "t[t]:mp[/srv/d1, sda, xfs]", after, kPage);
-      REQUIRE(index->list(plan.bucket, "", after, [&](std::string_view name, const auto& record) {
-        return walked.visit(name, record);
-      }));
+      REQUIRE(index->list(
+          plan.bucket.id, "", after,
+          [&](std::string_view name, const auto& record) { return walked.visit(name, record); }));
       const api::PackedPage page = walked.take();
       std::string sent = api::encode_page(page.entries, page.more);
       const auto middle = processor_time();
