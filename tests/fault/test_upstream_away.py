@@ -1,9 +1,12 @@
 """A drive of a cache that is away for a while (D1, D5): what it had is fetched again, and what it brings back is not believed."""
 
+import concurrent.futures
+import threading
+
 import disks
 import pytest
 from harness import attribute, client
-from harness.upstreams import CREDENTIALS, S3Server, counted, evict, is_stored, make_bucket, upstream_cluster, wait_stored
+from harness.upstreams import CREDENTIALS, FlawedServer, S3Server, counted, evict, is_stored, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 from test_drive_return import wait_let_go
@@ -108,3 +111,50 @@ def test_what_changes_while_a_drive_is_away_is_right_when_it_is_back(make_stage,
     cluster.start("t1", environment=CREDENTIALS)
     assert cluster.bodies(BUCKET, bodies) == bodies
     print(f"injected: a drive with {len(lost)} of {len(bodies) + len(deleted)} objects was away; detected: {fills} fetched")
+
+
+@pytest.fixture
+def holding():
+    """A server that makes no change, and answers none, before its event `goes_on` is set."""
+    server = FlawedServer()
+    server.goes_on = threading.Event()
+    yield server
+    server.goes_on.set()
+    server.stop()
+
+
+@pytest.mark.gate("D1, of a write to a cache")
+@pytest.mark.parametrize("verb", ["PUT", "DELETE"])
+def test_the_mark_of_a_write_goes_away_with_its_drive(make_stage, holding, rng, verb):
+    """Meanwhile the version before is fetched again. The write is acknowledged, and what was fetched is not read any more."""
+    before = {f"{i}": rng.randbytes(2000) for i in range(8)}
+    holding.objects |= before
+    stage = upstream_cluster(make_stage, holding, targets=1, drives=2, fs="ext4")
+    cluster, disk = stage.cluster, stage.disks["t1"][0]
+    cluster.expect_errors(DRIVE_ERRORS)
+    assert make_bucket(cluster, BUCKET, holding.url).status == 200
+    assert cluster.bodies(BUCKET, before) == before
+    wait_stored(cluster, BUCKET, *before)
+    name, after = rng.choice(sorted(attribute.objects([disk.mountpoint]))), rng.randbytes(3000) if verb == "PUT" else None
+
+    def hold(handler, body):
+        holding.goes_on.wait(60)
+        handler.accept(name, body)
+
+    holding.put_flaws[name] = hold
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.request, verb, cluster.url(BUCKET, name), after)
+        wait_until(lambda: (verb, name) in [seen[:2] for seen in holding.seen], 20, "upstream has the write")
+        disks.run("umount", "-l", disk.mountpoint)
+        wait_until(lambda: cluster.logs["t1"].matching(f"drive let go of drive={disk.mountpoint} "), 20, "it is let go of")
+        assert not answer.done(), "the write goes on"
+        assert get(cluster, name).body == before[name]
+        wait_stored(cluster, BUCKET, name)
+        holding.goes_on.set()
+        assert answer.result().status == 200
+    assert holding.objects.get(name) == after
+    now = get(cluster, name)
+    assert (now.status, now.body) == (200, after) if after else now.status == 404
+    fetched = [seen[:2] for seen in holding.seen].count(("GET", name))
+    print(f"injected: the drive with the mark of a write went away; detected: {name} was fetched {fetched} times")
+    assert fetched == 3
