@@ -176,25 +176,17 @@ Task<Status> Drive::probe() {
   co_return co_await threads_->run(work);
 }
 
-Status Drive::keep_foreign_flag() {
-  IndexBatch batch;
-  batch.put_flag("foreign", "1");
-  return index_->commit(std::move(batch));
-}
-
 void Drive::expect_foreign() {
   // A look through the drive that is under way may not clear the mark any more.
   const OverflowMark::Coming from_now_on(overflow_);
   threads_->post(
       [this] {
-        if (const Status noted = keep_foreign_flag(); !noted)
+        IndexBatch batch;
+        batch.put_flag("foreign", "1");
+        if (const Status noted = index_->commit(std::move(batch)); !noted)
           drive_log().warn("flag not kept drive={} err={}", options_.path, noted.error().message);
       },
       [](const Error&) {});
-}
-
-Task<Status> Drive::note_foreign() {
-  co_return co_await threads_->run([this] { return keep_foreign_flag(); });
 }
 
 /// Nothing that may not be refused comes any more when nobody has a file of the drive open.

@@ -157,8 +157,6 @@ class Drive {
   };
   /// The set of drives has changed: from now on records may lie here whose home is another one.
   void expect_foreign();
-  /// Notes on stable storage that it may hold such records. Under foreign_comes().
-  Task<Status> note_foreign();
   /// Unpublished files that somebody writes, and objects that somebody has open.
   [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
   [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
@@ -476,7 +474,6 @@ class Drive {
   void note_write_error(const Error& error);
   void note_index_error(const Error& error);
   Status refresh_space();
-  Status keep_foreign_flag();
   void keep_ballast();
   void load_access_times();
 

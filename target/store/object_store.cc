@@ -175,18 +175,12 @@ std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) co
 
 Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
                                            const std::vector<std::size_t>& by_rank) const {
-  auto at = by_rank.begin();
-  if (name.is_refetchable && !drives.empty())
-    at = std::find_if(at, by_rank.end(), [&](std::size_t index) { return index < drives.size(); });
-  if (*at >= drives.size())
+  const std::size_t first = by_rank.front();
+  if (first >= drives.size())
     return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                missing.at(places[*at].path));
-  TRY_OK(drives[*at]->usable());
-  return drives[*at].get();
-}
-
-bool ObjectStore::DriveSet::may_be_away(const ObjectName& name) const {
-  return !missing.empty() && !name.is_refetchable;
+                missing.at(places[first].path));
+  TRY_OK(drives[first]->usable());
+  return drives[first].get();
 }
 
 bool ObjectStore::DriveSet::may_hold_foreign() const {
@@ -199,6 +193,13 @@ Status ObjectStore::reachable(const ObjectName& name) const {
   const auto set = set_.get();
   TRY_OK(set->home(name, set->order(name)));
   return {};
+}
+
+bool ObjectStore::may_be_away(const ObjectName& name) const {
+  const auto set = set_.get();
+  if (set->missing.empty()) return false;
+  const Drive* home = home_of(name.uname);
+  return !name.is_refetchable || home == nullptr || mirror_.may_be_misplaced(*home);
 }
 
 bool ObjectStore::may_hold_foreign() const { return set_.get()->may_hold_foreign(); }
@@ -277,7 +278,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
       CO_TRY(object, co_await where->open_object(name.bucket, name.object));
     }
     if (!object && was_there) continue;  // it has moved, or was deleted just now
-    if (!object && set->may_be_away(name))
+    if (!object && may_be_away(name))
       co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
                      set->missing.begin()->first);
     if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
@@ -288,10 +289,9 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
 
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
-  const auto set = set_.get();
-  if (found.empty() && name.copies == 0 && set->may_be_away(name))
+  if (found.empty() && name.copies == 0 && may_be_away(name))
     co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                   set->missing.begin()->first);
+                   missing().begin()->first);
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
   co_return std::move(found.front().record);
 }
@@ -369,17 +369,10 @@ Task<Status> ObjectStore::patch(ObjectName name, Drive& drive, io::ObjectAttribu
 Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
                                  io::ObjectRecord tombstone) {
   if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
-  std::unique_ptr<OverflowMark::Coming> coming;
   if (present.empty()) {
     const auto set = set_.get();
-    const auto by_rank = set->order(name);
-    CO_TRY(Drive* const first, set->home(name, by_rank));
-    if (set->places[by_rank.front()].path != first->path()) {
-      coming = first->foreign_comes();
-      CO_TRY_OK(co_await first->note_foreign());
-      CO_TRY_OK(co_await note_misplaced(name));
-    }
-    present.push_back({first, {}});
+    CO_TRY(Drive* const belongs, set->home(name, set->order(name)));
+    present.push_back({belongs, {}});
   }
   co_return co_await take_away(std::move(name), std::move(present), tombstone, true);
 }

@@ -24,7 +24,7 @@ namespace tarn::target {
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
 /// A name's home is the first drive in HRW order over all drives that the target has ever had and
 /// not given up, there or not, but for those that are being emptied. Full drives pass new files on
-/// in that order; so do drives that are away, of names that can be fetched again. Thread-safe.
+/// in that order. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
@@ -78,6 +78,8 @@ class ObjectStore {
 
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
+  /// True if a name of which the drives that are there show nothing may lie on one that is away.
+  [[nodiscard]] bool may_be_away(const ObjectName& name) const;
   /// unavailable when the drive where `name` lives is away or out; of a mirrored name, when too
   /// many are.
   [[nodiscard]] Status reachable(const ObjectName& name) const;
@@ -157,11 +159,8 @@ class ObjectStore {
 
     /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
-    /// The first of `order`; of a name that can be fetched again, the first that is there.
     [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                       const std::vector<std::size_t>& order) const;
-    /// True if a drive that is away may hold the name, and nothing else can bring it back.
-    [[nodiscard]] bool may_be_away(const ObjectName& name) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
   void replace_set(std::shared_ptr<const DriveSet> next);

@@ -135,30 +135,16 @@ Task<Result<WriteThrough::Mark>> WriteThrough::set_mark(const ObjectRequest& wan
   co_return out;
 }
 
-/// False if the name has something else than the mark by now. A drive may have gone away with the
-/// mark, and a fill may have stored the version before the write: what is there goes, as upstream
-/// has the newest. Under the name's lock.
-Task<Result<bool>> WriteThrough::is_marked(const ObjectRequest& wanted,
-                                           const OwnedNames::Write& write, Newest newest,
-                                           Mark mark) {
-  const Generation seen = newest.record ? newest.record->generation : Generation();
-  if (seen == mark.generation) co_return true;
-  if (newest.exists() && SAFETY("safety.lost_write_mark"))
-    CO_TRY_OK(co_await delete_present(node_, wanted, std::move(newest.here), write));
-  co_return false;
-}
-
 /// For a write that surely has ended: the name is as any other that the cluster does not have.
 /// The mark stays where another write may be under way.
 Task<Status> WriteThrough::clear_mark(const ObjectRequest& wanted, Mark mark) {
   if (!mark.is_alone || !SAFETY("safety.write_mark")) co_return Status();
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node_, wanted.name.uname));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
-  CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
-  CO_TRY(const bool marked, co_await is_marked(wanted, write, newest, mark));
-  if (!marked) co_return Status();
+  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
+  if (!newest.record || newest.record->generation != mark.generation) co_return Status();
   CO_TRY([[maybe_unused]] const Generation generation,
-         co_await put_tombstone(node_, wanted, newest.here, write, {}));
+         co_await put_tombstone(node_, wanted, std::move(newest.here), write, {}));
   co_return Status();
 }
 
@@ -202,9 +188,9 @@ Task<Status> WriteThrough::keep(const ObjectRequest& wanted, const OwnedNames::W
     co_return fail(Errc::conflict, "another write of it may be under way upstream");
   CO_TRY(const Sliced sliced, co_await slice_file(node_, wanted, bytes));
   const auto held = co_await node_.store.locks().acquire(wanted.name.key());
-  CO_TRY(Newest newest, co_await find_newest(node_, wanted));
-  CO_TRY(const bool marked, co_await is_marked(wanted, write, std::move(newest), mark));
-  if (!marked) co_return fail(Errc::conflict, "it has changed meanwhile");
+  CO_TRY(const Newest newest, co_await find_newest(node_, wanted));
+  const Generation seen = newest.record ? newest.record->generation : Generation();
+  if (seen != mark.generation) co_return fail(Errc::conflict, "it has changed meanwhile");
   CO_TRY(const io::ObjectRecord kept,
          co_await commit_locked(node_, wanted, write, sliced.instead_of(std::move(bytes)),
                                 std::move(custom), nullptr));

@@ -8,8 +8,6 @@
 
 namespace tarn::target {
 
-struct Newest;
-
 /// Writes through to upstream. One writer a name at a time; the order of a PUT:
 ///
 ///   1. the body is in a work file, compared with the client's checksums;
@@ -20,7 +18,6 @@ struct Newest;
 ///   5. fills that are under way are given no further readers: they may have the old version;
 ///   6. under the name's lock, if the mark is still there: commit as any PUT (decision 002).
 ///
-/// If a drive went away with the mark, what a fill has stored since goes at 6.
 /// A DELETE has steps 2 to 5, and a tombstone without mark at the end. A crash after 3 leaves the
 /// mark: the name is read from upstream, and nothing of it is kept while the mark is open. A write
 /// that finds an open mark of another one is not kept either: upstream may make the two in any
@@ -64,8 +61,6 @@ class WriteThrough final : public UpstreamWrites {
   Task<Result<Asked>> ask(const ObjectRequest& wanted, const http::RequestHead* head);
   Task<bool> may_be_stored(const ObjectRequest& wanted);
   Task<Result<Mark>> set_mark(const ObjectRequest& wanted);
-  Task<Result<bool>> is_marked(const ObjectRequest& wanted, const OwnedNames::Write& write,
-                               Newest newest, Mark mark);
   Task<Status> clear_mark(const ObjectRequest& wanted, Mark mark);
   Task<Status> keep(const ObjectRequest& wanted, const OwnedNames::Write& write, NewBytes bytes,
                     api::CustomMetadata custom, Mark mark);
