@@ -21,6 +21,10 @@ struct Newest {
   [[nodiscard]] bool exists() const {
     return record && record->kind == io::ObjectRecord::Kind::object;
   }
+  /// Of the newest record; nothing: there was never one.
+  [[nodiscard]] std::optional<Generation> generation() const {
+    return record ? std::optional(record->generation) : std::nullopt;
+  }
 };
 
 /// What another target says of a name.

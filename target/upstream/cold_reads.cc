@@ -118,11 +118,6 @@ bool wants_newest(const http::Request& request, const ObjectRequest& wanted) {
          api::freshness_of(wanted.bucket.props) != api::Freshness::never;
 }
 
-/// Generation of a name's newest record; nothing: there was never one.
-std::optional<Generation> generation_of(const Newest& newest) {
-  return newest.record ? std::optional(newest.record->generation) : std::nullopt;
-}
-
 bool has_several_ranges(const http::Request& request) {
   return request.head().field("Range").find(',') != std::string_view::npos;
 }
@@ -134,7 +129,7 @@ Task<bool> ColdReads::is_of_now(const ObjectRequest& wanted, const Fill& fill) {
   if (fill.map_version() == wanted.state->map.version) co_return true;
   const auto newest = co_await find_settled(node_, wanted);
   if (!newest) co_return false;
-  co_return fill.is_of(generation_of(*newest));
+  co_return fill.is_of(newest->generation());
 }
 
 Task<FillBoard::Joined> ColdReads::join_or_begin(const ObjectRequest& wanted, FillFrom from) {

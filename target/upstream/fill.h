@@ -57,7 +57,7 @@ class Fill {
   };
   /// Waits until upstream has answered.
   Task<Result<Opened>> opened();
-  /// The same without waiting: null before.
+  /// The same without waiting; nothing before.
   [[nodiscard]] std::optional<Opened> opened_now() const;
   /// False if the cluster has something else of the name than what was noted: it was written since,
   /// and this fill may fetch the version before.

@@ -31,7 +31,7 @@ struct Noted {
 
 Noted noted_in(const TargetNode& node, const Newest& newest) {
   if (!newest.record) return {};
-  return {newest.record->generation, is_open_mark(*newest.record, node.clock.wall_time().count())};
+  return {newest.generation(), is_open_mark(*newest.record, node.clock.wall_time().count())};
 }
 
 /// The checksums that upstream said, as if a client had sent them.
@@ -113,7 +113,7 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
   CO_TRY_OK(co_await settle_copies(node, wanted.name));  // without the lock, which that needs
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
-  if (noted_in(node, newest).generation != noted.generation)
+  if (newest.generation() != noted.generation)
     co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
   if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
   CO_FAIL_POINT("fill.before_commit");

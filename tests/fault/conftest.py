@@ -7,6 +7,7 @@ import machines as machine_stages
 import pytest
 import stage as stages
 from harness import netns
+from harness.upstreams import FlawedServer
 
 
 @pytest.fixture
@@ -24,6 +25,13 @@ def make_stage(lab, make_cluster):  # in this order: clusters stop before their 
         return stages.Stage(lab, make_cluster, **options)
 
     return make
+
+
+@pytest.fixture
+def flawed():
+    server = FlawedServer()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -1,25 +1,13 @@
 """Targets, proxies and web servers that die while files are downloaded."""
 
-import threading
-
 import pytest
 from disks import seeded
 from harness.cluster import SHORT_LEASES
 from harness.downloads import PATH, begin, call, counts, ended, has_ended, show
-from harness.upstreams import FlawedServer, WebServer, stand_still, upstream_cluster
+from harness.upstreams import WebServer, stand_still, upstream_cluster
 from harness.waiting import wait_until
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def standing():
-    """A server that sends half of each file, and the rest when its event `goes_on` is set."""
-    server = FlawedServer()
-    server.goes_on = threading.Event()
-    yield server
-    server.goes_on.set()
-    server.stop()
 
 
 def files(server, rng, count, size):
@@ -38,18 +26,18 @@ def left_files(cluster):
 
 
 @pytest.mark.gate("A1, of a download")
-def test_others_fetch_what_a_dead_target_was_fetching(make_cluster, standing, seed):
+def test_others_fetch_what_a_dead_target_was_fetching(make_cluster, flawed, seed):
     rng = seeded(seed, "target")
-    bodies = files(standing, rng, 12, MIB)
-    cluster = upstream_cluster(make_cluster, standing, settings=SHORT_LEASES)
-    job = begin(cluster, "range", "data", template=f"{standing.url}/b/f-{{00..11}}", limits={"connections": rng.randint(1, 3)})
+    bodies = files(flawed, rng, 12, MIB)
+    cluster = upstream_cluster(make_cluster, flawed, settings=SHORT_LEASES)
+    job = begin(cluster, "range", "data", template=f"{flawed.url}/b/f-{{00..11}}", limits={"connections": rng.randint(1, 3)})
     owners = sorted({cluster.owner("data", name) for name in bodies})
     wait_until(lambda: received(cluster, job) >= len(owners) * MIB // 2, 60, "bytes come to each")
     dies = rng.choice(owners)
     cluster.kill(dies)
     print(f"injected: kill -9 of {dies} at {received(cluster, job)} bytes")
     assert not has_ended(show(cluster, job))
-    standing.goes_on.set()
+    flawed.goes_on.set()
     status = ended(cluster, job, 180)
     assert not status["aborted"] and status["error"] == "", status
     assert counts(status) == {"finished": 12, "skipped": counts(status)["skipped"], "error": 0, "scheduled": 12, "total": 12}, status
@@ -60,15 +48,15 @@ def test_others_fetch_what_a_dead_target_was_fetching(make_cluster, standing, se
 
 
 @pytest.mark.gate("A1, of a download")
-def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, standing, seed):
+def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, flawed, seed):
     rng = seeded(seed, "commit")
-    bodies = files(standing, rng, 6, 100_000)
-    standing.goes_on.set()
-    cluster = upstream_cluster(make_cluster, standing, targets=1)
+    bodies = files(flawed, rng, 6, 100_000)
+    flawed.goes_on.set()
+    cluster = upstream_cluster(make_cluster, flawed, targets=1)
     cluster.kill("t1")
     hit = rng.randint(1, 6)
     cluster.start("t1", fail_points=f"download.before_commit=kill@{hit}")
-    job = begin(cluster, "range", "data", template=f"{standing.url}/b/f-{{00..05}}", limits={"connections": 1})
+    job = begin(cluster, "range", "data", template=f"{flawed.url}/b/f-{{00..05}}", limits={"connections": 1})
     cluster.wait_exit("t1", 60)
     print(f"injected: kill at commit {hit}")
     cluster.start("t1")
@@ -79,15 +67,15 @@ def test_a_target_killed_before_a_commit_keeps_no_half_object(make_cluster, stan
 
 
 @pytest.mark.gate("A3, of a download")
-def test_another_proxy_goes_on_with_a_download(make_cluster, standing, seed):
+def test_another_proxy_goes_on_with_a_download(make_cluster, flawed, seed):
     rng = seeded(seed, "proxy")
-    bodies = files(standing, rng, 8, MIB)
-    cluster = upstream_cluster(make_cluster, standing, targets=2, meta="etcd", proxies=2, settings=SHORT_LEASES)
-    job = begin(cluster, "range", "data", template=f"{standing.url}/b/f-{{00..07}}", limits={"connections": rng.randint(1, 3)})
+    bodies = files(flawed, rng, 8, MIB)
+    cluster = upstream_cluster(make_cluster, flawed, targets=2, meta="etcd", proxies=2, settings=SHORT_LEASES)
+    job = begin(cluster, "range", "data", template=f"{flawed.url}/b/f-{{00..07}}", limits={"connections": rng.randint(1, 3)})
     wait_until(lambda: received(cluster, job, "p2") > 0, 60, "another proxy knows how far it is")
     cluster.kill("p1")
     print("injected: kill -9 of the proxy that drives the job")
-    standing.goes_on.set()
+    flawed.goes_on.set()
 
     def status():
         answer = call(cluster, "GET", PATH, "p2", id=job)

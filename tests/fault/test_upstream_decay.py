@@ -2,14 +2,13 @@
 
 import concurrent.futures
 import os
-import threading
 
 import disks
 import pytest
 from copies import wait_full
 from harness import attribute, client, jobs
 from harness.coded import flip
-from harness.upstreams import FlawedServer, WebServer, counted, is_stored, make_bucket, stand_still, upstream_cluster, wait_stored
+from harness.upstreams import WebServer, counted, is_stored, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from latency import is_in_memory
 from stage import DRIVE_ERRORS
@@ -298,27 +297,17 @@ def test_what_one_node_cannot_give_comes_from_the_other_in_the_same_request(make
     wait_full(cluster, len(bodies), BUCKET)
 
 
-@pytest.fixture
-def standing():
-    """A server that sends half of the object, and the rest when its event `goes_on` is set."""
-    server = FlawedServer()
-    server.goes_on = threading.Event()
-    server.flaws["x.tar"] = stand_still(server.goes_on)
-    yield server
-    server.goes_on.set()
-    server.stop()
-
-
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 @pytest.mark.gate("C2, of a cache")
 @pytest.mark.parametrize("has_bytes", [False, True], ids=["reader without bytes", "reader with bytes"])
-def test_what_a_drive_does_not_take_is_read_all_the_same_and_stored_on_another(make_stage, standing, rng, has_bytes):
+def test_what_a_drive_does_not_take_is_read_all_the_same_and_stored_on_another(make_stage, flawed, rng, has_bytes):
     """A reader has it from upstream, or is cut after some bytes. The next read stores it."""
-    stage = upstream_cluster(make_stage, standing, targets=1, drives=2, faulty=True)
+    stage = upstream_cluster(make_stage, flawed, targets=1, drives=2, faulty=True)
     cluster, both, bucket = stage.cluster, stage.disks["t1"], "s3://data"
     cluster.expect_errors(DRIVE_ERRORS)
-    assert make_bucket(cluster, bucket, standing.url).status == 200
-    body = standing.objects["x.tar"] = rng.randbytes(4 * MIB)
+    assert make_bucket(cluster, bucket, flawed.url).status == 200
+    body = flawed.objects["x.tar"] = rng.randbytes(4 * MIB)
+    flawed.flaws["x.tar"] = stand_still(flawed.goes_on)
 
     def fail_writes():
         for disk in both:
@@ -326,12 +315,12 @@ def test_what_a_drive_does_not_take_is_read_all_the_same_and_stored_on_another(m
 
     if not has_bytes:
         fail_writes()
-        standing.goes_on.set()
+        flawed.goes_on.set()
     with client.open_stream("GET", cluster.url(bucket, "x.tar")) as reader:
         got = reader.read_at_least(1)
         if has_bytes:
             fail_writes()
-            standing.goes_on.set()
+            flawed.goes_on.set()
         rest, is_cut = read_to_end(reader)
     assert reader.status == 200 and is_cut == has_bytes and got
     assert body.startswith(got + rest) if is_cut else body == got + rest
@@ -346,5 +335,5 @@ def test_what_a_drive_does_not_take_is_read_all_the_same_and_stored_on_another(m
     assert cluster.get(bucket, "x.tar").body == body
     wait_stored(cluster, bucket, "x.tar")
     assert ["x.tar" in files_on(disk) for disk in both] == [not each for each in suspect]
-    asked = len(standing.seen)
-    assert cluster.get(bucket, "x.tar").body == body and len(standing.seen) == asked
+    asked = len(flawed.seen)
+    assert cluster.get(bucket, "x.tar").body == body and len(flawed.seen) == asked

@@ -167,11 +167,12 @@ class FlawedServer:
     """Serves `objects` ({name: bytes}) as S3 does, and does to a GET what `flaws` says for its name: a function of
     (handler, body, range start) that answers by itself, called as long as it is there. `put_flaws` are functions of
     (handler, body) for PUT, and of (handler, None) for DELETE. `seen` is [(method, name, headers)]. With `has_parts` it
-    answers ranges that begin at 0 with a part, too."""
+    answers ranges that begin at 0 with a part, too. Flaws may wait for the event `goes_on`, which a stop sets."""
 
     def __init__(self, certificates=None):
         """With the directory of make_certificates() it speaks https."""
         self.objects, self.flaws, self.put_flaws, self.seen, self.has_parts = {}, {}, {}, [], False
+        self.goes_on = threading.Event()
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -270,6 +271,7 @@ class FlawedServer:
         return [headers for method, each, headers in self.seen if method == "GET" and each == name]
 
     def stop(self):
+        self.goes_on.set()
         self.server.shutdown()
         self.server.server_close()
 
