@@ -324,8 +324,11 @@ Task<Status> ColdReads::send_fill(http::Request& request) {
   const auto state = node_.view.state();
   const auto* bucket = state->bmd.find(BucketId(*bucket_id));
   const auto fill = bucket == nullptr ? nullptr : board_.find(name_in(*bucket, object).key());
-  // Not waited for: two owners could wait for each other.
-  const auto opened = fill == nullptr || !fill->is_of(known) ? std::nullopt : fill->opened_now();
+  std::optional<Fill::Opened> opened;
+  if (fill != nullptr && fill->is_of(known)) {
+    if (fill->asks_upstream()) static_cast<void>(co_await fill->opened());
+    opened = fill->opened_now();
+  }
   const std::string described = opened ? to_text(opened->object) : std::string();
   if (described.empty()) co_return co_await request.exchange.respond(http::Response(404));
   http::Response response(200);

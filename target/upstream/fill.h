@@ -35,6 +35,8 @@ class Fill {
   /// Notes the generation that the cluster has of the name before upstream is asked; nothing: it
   /// never had any.
   void note(std::optional<Generation> known);
+  /// Upstream is asked, and no other target.
+  void ask_upstream() { asks_upstream_ = true; }
   /// Upstream has answered. `file`: where the bytes are going to be.
   void open(UpstreamObject object, std::shared_ptr<FollowedFile> file);
   /// All before `end` has been written; the last window of the object stays held back.
@@ -57,7 +59,9 @@ class Fill {
   };
   /// Waits until upstream has answered.
   Task<Result<Opened>> opened();
-  /// The same without waiting; nothing before.
+  /// True if opened() waits for upstream, and not for another target, which could wait for us.
+  [[nodiscard]] bool asks_upstream() const { return asks_upstream_; }
+  /// The same as opened() without waiting; nothing before.
   [[nodiscard]] std::optional<Opened> opened_now() const;
   /// False if the cluster has something else of the name than what was noted: it was written since,
   /// and this fill may fetch the version before.
@@ -83,6 +87,7 @@ class Fill {
   std::optional<Error> error_;
   std::optional<Result<std::uint64_t>> stored_;
   std::atomic<bool> local_failure_{false};
+  std::atomic<bool> asks_upstream_{false};
   Event progress_;
 };
 

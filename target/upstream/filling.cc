@@ -138,6 +138,7 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
   const UpstreamName name = upstream_name(wanted);
   const BootTime asked = node.clock.boot_time();
   const bool is_of_now = !begun;
+  if (is_of_now) fill.ask_upstream();
   CO_TRY(const auto body, co_await open_body(upstream, name, std::move(begun)));
   const UpstreamObject& object = body->object();
   if (!object.size)
