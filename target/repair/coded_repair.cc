@@ -52,8 +52,11 @@ void note_failed(const ObjectName& name, const Error& error) {
   obs::log("repair").warn("slices not made again object={} err={}", name.object, error.message);
 }
 
-/// Tells `making` that `home` does not take a piece, or that none could be made for it.
-void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error) {
+/// Tells `making` that `home` does not take a piece, or that none could be made for it; `full` gets
+/// those that have no room.
+void note_refused(RebuildWatch::Making* making, const std::string& home, const Error& error,
+                  std::set<std::string>& full) {
+  if (error.code == Errc::no_space && !home.empty()) full.insert(home);
   if (making == nullptr || error.code == Errc::cancelled) return;
   if (error.code == Errc::no_space)
     making->note({WaitReason::Why::no_room, home});
@@ -98,13 +101,13 @@ Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
 }
 
 Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& repair,
-                     RebuildWatch::Making* making, Written& out) {
+                     RebuildWatch::Making* making, std::set<std::string>& full, Written& out) {
   const io::ObjectRecord version = readable(object);
   const Toll toll = [&node, making](std::uint64_t bytes) {
     return coded_repair_pass(node, bytes, making);
   };
-  const Refused refused = [making](const std::string& home, const Error& error) {
-    note_refused(making, home, error);
+  const Refused refused = [making, &full](const std::string& home, const Error& error) {
+    note_refused(making, home, error, full);
   };
   const auto failed = [&](const std::string& home, const Error& error) {
     note_failed(object.name, error);
@@ -261,13 +264,15 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects) {
   }
 }
 
-Repair repair_of(const TargetNode& node, const CodedObject& object) {
+Repair repair_of(const TargetNode& node, const CodedObject& object,
+                 const std::set<std::string>& full) {
   const auto state = node.view.state();
-  return plan_repair(
-      cluster::standing_members(*state->ownership->map),
-      cluster::placement_digest(object.name.uname),
-      {*object.record.coding, object.states, object.whole}, node.id,
-      [&](const std::string& id) { return id == node.id || state->live.contains(id); });
+  const auto takes = [&](const std::string& id) {
+    return !full.contains(id) && (id == node.id || state->live.contains(id));
+  };
+  return plan_repair(cluster::standing_members(*state->ownership->map),
+                     cluster::placement_digest(object.name.uname),
+                     {*object.record.coding, object.states, object.whole}, node.id, takes);
 }
 
 bool is_to_be_fetched(const TargetNode& node, const ObjectName& name, const Repair& repair) {
@@ -305,12 +310,27 @@ std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
   return layout->blocks_bytes() * (repair.anew.size() + repair.moves.size()) + whole;
 }
 
+namespace {
+
+/// What became of a repair.
+struct Repaired {
+  std::size_t made = 0;   ///< slices made anew, and the whole
+  std::size_t moved = 0;  ///< slices copied to where they belong
+  bool all = false;       ///< what was to be done was done
+};
+
+/// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
+/// Slices are written beside what is there, then sealed under the name's lock; a record that names
+/// those at other homes makes them count. unavailable when too few slices can be read, or the name
+/// is not ours.
+/// `making`, if not null, counts the bytes that pass, and is told what could not be done. `full`
+/// gets the targets that had no room for a piece.
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
-                                 RebuildWatch::Making* making) {
+                                 RebuildWatch::Making* making, std::set<std::string>& full) {
   CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
   Written written;
-  co_await write_all(node, object, repair, making, written);
+  co_await write_all(node, object, repair, making, full, written);
   if (!written.any() && !repair.drop_whole)
     co_return fail(Errc::unavailable, "no piece could be made again");
   CO_TRY(const std::size_t sealed,
@@ -323,8 +343,6 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
                            sealed, repair.pieces());
   co_return out;
 }
-
-namespace {
 
 /// An object that is kept otherwise than its bucket wants.
 Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
@@ -344,9 +362,10 @@ Task<bool> evict_lost(TargetNode& node, ObjectName name, Generation version) {
   co_return done.has_value();
 }
 
-}  // namespace
-
-Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
+/// One plan for an object, carried out. `full`: targets that had no room, of this plan's and of
+/// those before.
+Task<bool> repair_once(TargetNode& node, ObjectName name, RebuildWatch::Making* making,
+                       std::set<std::string>& full) {
   // Also of a name whose drive is away: another one may have been given its record. Under the lock
   // other homes are asked whether that is the newest.
   auto found = co_await find_here(node, name);
@@ -359,14 +378,15 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
   if (!found->front().record.coding) co_return true;
   std::vector<CodedObject> one{{name, std::move(found->front().record)}};
   co_await ask_homes(node, one);
-  Repair repair = repair_of(node, one.front());
+  Repair repair = repair_of(node, one.front(), full);
   if (is_to_be_fetched(node, name, repair))
     co_return co_await evict_lost(node, std::move(name), one.front().record.generation);
   if (repair.empty()) {
     if (making != nullptr) making->note(waits_of(one.front(), repair));
     co_return repair.missing == 0;
   }
-  const auto done = co_await carry_out(node, std::move(one.front()), std::move(repair), making);
+  const auto done =
+      co_await carry_out(node, std::move(one.front()), std::move(repair), making, full);
   if (!done) {
     obs::log("repair").warn("object not made whole object={} err={}", name.object,
                             done.error().message);
@@ -376,6 +396,16 @@ Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making
     making->note_failed_unless_known("a target did not keep its slice");
   }
   co_return done && done->all;
+}
+
+}  // namespace
+
+Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
+  std::set<std::string> full;
+  for (std::size_t known = 0;; known = full.size()) {
+    const bool done = co_await repair_once(node, name, making, full);
+    if (done || full.size() == known) co_return done;
+  }
 }
 
 Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,

@@ -30,8 +30,9 @@ struct CodedObject {
 /// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
 Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 
-/// What plan_repair() says of an object as of now; nobody that is down takes a piece.
-[[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object);
+/// What plan_repair() says of an object as of now; what is down, or in `full`, takes no piece.
+[[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object,
+                               const std::set<std::string>& full = {});
 
 /// True if too few pieces are left and upstream has the object: repair_object() evicts it, and the
 /// next read fetches it.
@@ -42,24 +43,11 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 /// is repair_of() it. Pure.
 [[nodiscard]] WaitReasons waits_of(const CodedObject& object, const Repair& repair);
 
-/// What became of a repair.
-struct Repaired {
-  std::size_t made = 0;   ///< slices made anew, and the whole
-  std::size_t moved = 0;  ///< slices copied to where they belong
-  bool all = false;       ///< what was to be done was done
-};
 /// How many bytes of slices a repair writes.
 [[nodiscard]] std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair);
-/// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
-/// Slices are written beside what is there, then sealed under the name's lock; a record that names
-/// those at other homes makes them count. unavailable when too few slices can be read, or the name
-/// is not ours.
-/// `making`, if not null, counts the bytes that pass, and is told what could not be done.
-Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
-                                 RebuildWatch::Making* making);
-
-/// Looks what is missing of an object now, and makes it again. True: nothing is left to be done.
-/// `making` as carry_out().
+/// Looks what is missing of an object now, and makes it again, where there is room. True: nothing
+/// is left to be done. `making`, if not null, counts the bytes that pass, and is told what could
+/// not be done.
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
 
 /// The whole of the object, which this target shall have, was written by a lane of index

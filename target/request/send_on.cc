@@ -72,9 +72,13 @@ const cluster::Node* next_home(const TargetNode& node, const http::Request& requ
   const auto hops = parse_u64(request.query().get(kHops)).value_or(0);
   const bool may_come_back = request.query().get(kLeftSlow) == "1";
   if (hops + 1 >= homes.size() + (may_come_back ? 1 : 0)) return nullptr;
-  const auto next = here + 1 == homes.end() ? homes.begin() : here + 1;
-  const cluster::Node* found = wanted.state->map.find(*next);
-  return found != nullptr && wanted.state->live.contains(*next) ? found : nullptr;
+  std::vector<std::string> others(here + 1, homes.end());
+  others.insert(others.end(), homes.begin(), here);
+  const auto is_live = [&](const std::string& id) {
+    return wanted.state->live.contains(id) && wanted.state->map.find(id) != nullptr;
+  };
+  const auto next = std::find_if(others.begin(), others.end(), is_live);
+  return next == others.end() ? nullptr : wanted.state->map.find(*next);
 }
 
 }  // namespace tarn::target

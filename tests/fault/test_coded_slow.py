@@ -8,6 +8,7 @@ import disks
 import pytest
 from disks import seeded
 from harness import attribute, client
+from harness.cluster import SHORT_LEASES
 from harness.coded import KIB, props
 from harness.nodes import wait_until_home
 from harness.waiting import scaled, wait_until
@@ -99,6 +100,39 @@ def test_a_reader_who_waits_for_a_drive_is_sent_to_another_home(make_stage, seed
     print(f"injected: {len(files)} openings on {slow} take {SLOW_MS} ms ({drive.stats()}); the slowest GET took {max(times.values()):.2f} s")
     assert drive.stats().get("delay.open", 0) >= 1, "the drive was not slow"
     assert 0.9 < max(times.values()) < scaled(SLOW_MS / 1000 / 2), times
+    drive.clear()
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+def test_a_reader_who_waits_for_a_drive_is_sent_past_a_dead_home(make_stage, seed):
+    """C11 with A1: of three homes one waits for its drive, and another is dead; whichever comes next, the third serves."""
+    rng = seeded(seed, "past")
+    stage = make_stage(targets=3, drives=1, faulty=True, settings=SHORT_LEASES)
+    cluster = stage.cluster
+    cluster.expect_errors(DRIVE_ERRORS)
+    cluster.create_bucket("cut", {"mirror": {"enabled": True, "domain": "node", "copies": 3}})
+    wait_until_home(cluster)
+    bodies = {f"n-{i}": rng.randbytes(70_000) for i in range(8)}
+    for name, body in bodies.items():
+        assert cluster.put("cut", name, body).status == 200
+    slow, dead = rng.sample(cluster.targets(), 2)
+    drive = stage.disks[slow][0]
+    stage.kill(slow)  # and with it what its process remembers
+    stage.start(slow)
+    wait_until_home(cluster)
+    stage.kill(dead)
+    wait_until(lambda: dead not in {cluster.owner("cut", name) for name in bodies}, 30, "it is known to be dead")
+    for path in attribute.data_files(cluster.drives(slow)):
+        drive.rule(f"delay open {path.name} always ms={SLOW_MS}")
+    times = {}
+    for name, body in bodies.items():
+        begun = time.monotonic()
+        answer = client.request("GET", cluster.url_of(slow) + f"/v1/objects/cut/{name}?provider=ais", timeout=30)
+        times[name] = time.monotonic() - begun
+        assert answer.status == 200 and answer.body == body, f"{name}: {answer!r:.200}"
+    print(f"injected: {dead} dead, openings on {slow} take {SLOW_MS} ms ({drive.stats()}); the slowest GET took {max(times.values()):.2f} s")
+    assert drive.stats().get("delay.open", 0) >= 1, "the drive was not slow"
+    assert max(times.values()) < scaled(SLOW_MS / 1000 / 2), times
     drive.clear()
 
 

@@ -87,12 +87,33 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     read_all(cluster, wanted)
 
 
-def test_a_full_target_is_named_as_the_one_without_room(make_cluster):
-    """What would go to it is told beside where it would, and is made again once there is room."""
+def fill_up(cluster, *targets):
+    """From here on these take no files."""
+    for target in targets:
+        set_config(cluster, "set", "--node", cluster.nodes[target]["id"], "space.highwm=1", "space.out_of_space=1")
+
+
+@pytest.mark.gate("rebuild")
+def test_what_a_full_target_does_not_take_goes_to_another(make_cluster):
+    """Slices do; the record of an object has its own targets."""
     cluster, wanted = make(make_cluster, count=24, size=60_000)
     cluster.expect_errors(r" (error|warn) ")
+    before, lost = held_by(cluster, "t3"), held_by(cluster, "t2")
+    assert lost - before, "t3 would get some of them"
+    fill_up(cluster, "t3")
+    cluster.kill("t2")
+    wait_whole(cluster, wanted, but=["t2"], seconds=120)
+    assert held_by(cluster, "t3") <= before, "t3 has got nothing"
+    read_all(cluster, wanted)
+    print(f"injected: t3 takes no files, t2 killed with slices of {len(lost)} objects; detected: made again elsewhere")
+
+
+def test_targets_without_room_are_named(make_cluster):
+    """What would go to them is told beside where it would, and is made again once there is room."""
+    cluster, wanted = make(make_cluster, count=24, size=60_000)
+    cluster.expect_errors(r" (error|warn) ")
+    fill_up(cluster, "t1", "t3", "t4", "t5")
     full = cluster.nodes["t3"]["id"]
-    set_config(cluster, "set", "--node", full, "space.highwm=1", "space.out_of_space=1")
     cluster.kill("t2")
 
     def no_room():
@@ -102,8 +123,9 @@ def test_a_full_target_is_named_as_the_one_without_room(make_cluster):
     assert its["objects"] > 0 and jobs.told(cluster, "rebuild")["seconds_left"] is None, its
     assert f"no room at t[{full}]: add drives" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
     assert ("no_room", full) in {(each["why"], each.get("node")) for each in of_bucket(cluster)["waits"]}
-    print(f"injected: t3 takes no files, t2 killed; detected: {its['objects']} objects find no room at t3")
-    set_config(cluster, "reset", "--node", full)
+    print(f"injected: no target takes files, t2 killed; detected: {its['objects']} objects find no room at t3")
+    for target in ("t1", "t3", "t4", "t5"):
+        set_config(cluster, "reset", "--node", cluster.nodes[target]["id"])
     wait_whole(cluster, wanted, but=["t2"], seconds=120)
     wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"], 90, "no reason is left")
 
