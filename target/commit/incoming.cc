@@ -267,15 +267,19 @@ Task<Result<io::ObjectRecord>> commit_locked(TargetNode& node, const ObjectReque
     co_return fail(Errc::invalid_argument,
                    "name and custom metadata of {} are too long for a file's attribute of {} bytes",
                    wanted.display(), io::kAttributeBytesMax);
-  if (bytes.coded != nullptr)
-    CO_TRY_OK(co_await seal_slices(node, name, write, bytes, last, attribute));
-  io::ObjectRecord record = attribute.record;
   const bool on_nodes = pieces_of(node, name.bucket).many();
+  if (bytes.coded != nullptr) {
+    // Slices of a version that no record names stay until the name is written again.
+    if (on_nodes && SAFETY("safety.room_before_seal"))
+      CO_TRY_OK(co_await homes_have_room(node, name, attribute.record));
+    CO_TRY_OK(co_await seal_slices(node, name, write, bytes, last, attribute));
+  }
+  io::ObjectRecord record = attribute.record;
   cluster::Durability durability = wanted.bucket.props.durability;
   if (on_nodes && durability == cluster::Durability::nosync)
     durability = cluster::Durability::full;  // others rely on what each home has
   if (on_nodes && SAFETY("safety.copies_first")) {
-    const Outbound outbound{attribute, &file, &bytes.blocks, nullptr};
+    const Outbound outbound{attribute, &file, &bytes.blocks, nullptr, bytes.coded != nullptr};
     CO_TRY(const bool all, co_await give_to_homes(node, name, write, durability, outbound));
     if (!all) file.set_degraded();
   }

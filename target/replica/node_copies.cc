@@ -218,7 +218,8 @@ Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::stri
 Task<Status> find_room(TargetNode& node, const ObjectName& name, const Outbound& outbound,
                        std::vector<std::string> homes) {
   const io::ObjectRecord& record = outbound.attribute.record;
-  if (homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object) co_return Status();
+  if (outbound.has_room || homes.size() < 2 || record.kind != io::ObjectRecord::Kind::object)
+    co_return Status();
   co_return co_await check_room(node, name, record.generation, record.file_bytes(),
                                 std::move(homes));
 }
@@ -312,6 +313,13 @@ bool forward_by_owner(const TargetNode& node, BucketId bucket) {
 Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id) {
   mark_unsettled(outbound.attribute.record, node.id);
   co_return co_await give_to(node, outbound, std::move(id));
+}
+
+Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record) {
+  const auto state = node.owned.state();
+  auto others = without(homes_of(*state->map, name.uname, pieces_of(node, name.bucket)), {node.id});
+  co_return co_await check_room(node, name, record.generation, record.file_bytes(),
+                                std::move(others));
 }
 
 Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,

@@ -44,7 +44,11 @@ struct Outbound {
   WorkFile* file = nullptr;
   const std::vector<std::uint32_t>* checksums = nullptr;  ///< of the file
   OpenObject* object = nullptr;
+  bool has_room = false;  ///< homes_have_room() was asked
 };
+/// Asks the other homes of the name if they have room for `record`, and keep up: errors as
+/// check_room(). Before what cannot be taken back is stored anywhere.
+Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record);
 /// Gives the version to all homes of the name but this node, which owns it; returns when each has
 /// it durably. When the map changes meanwhile, the homes are those of the newest one. Whether there
 /// are as many as the bucket wants. Under the name's lock, before this node commits its own.

@@ -9,6 +9,7 @@ import disks
 import pytest
 from disks import seeded
 from harness import attribute, client
+from harness.cli import Cli
 from harness.coded import KIB, MIB, get, pieces_of, props
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
@@ -343,3 +344,24 @@ def test_the_first_bytes_of_a_degraded_answer_come_before_the_rest_is_read(make_
     print(f"injected: {dead} killed, reads held for {hold} s ({hits}); detected: the first byte came after {first:.2f} s, the last after {last:.2f} s")
     assert status == 200 and int(headers["Content-Length"]) == len(body) and got == body
     assert sum(hits.values()) == 2 and first < last - 1 and last >= hold
+
+
+@pytest.mark.gate("C4")
+def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
+    """Of an object that was never there no record would tell that its slices may go."""
+    cluster = make_cluster(targets=5, drives=1)
+    cluster.expect_errors(r" (error|warn) ")
+    cluster.create_bucket("cut", props("striped"))
+    wait_until_home(cluster)
+    Cli(cluster.endpoint).ok("cluster", "config", "set", "--node", cluster.nodes["t3"]["id"], "space.highwm=1", "space.out_of_space=1")
+    owned = [name for target in cluster.targets() if target != "t3" for name in cluster.names_owned_by(target, "cut", 6)]
+    answers = {name: cluster.put("cut", name, rng.randbytes(60_000), expect=False) for name in owned}
+    refused = {name for name, answer in answers.items() if answer.status == 507}
+    print(f"injected: t3 takes no files; detected: {len(refused)} of {len(owned)} writes were refused")
+    assert refused and {answer.status for answer in answers.values()} == {200, 507}
+    assert all(cluster.nodes["t3"]["id"] in answers[name].text for name in refused)
+
+    def lie():
+        return {said["name"] for target in cluster.targets() for _, said in attribute.pieces(cluster.drives(target))}
+
+    wait_until(lambda: lie() == set(owned) - refused, 60, "only slices of what was stored lie anywhere")
