@@ -104,13 +104,14 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   co_return true;
 }
 
-Task<bool> recode_patiently(TargetNode& node, ObjectName name) {
+Task<Status> recode_patiently(TargetNode& node, ObjectName name) {
   const std::string object = name.object;
   const auto done = co_await recode(node, std::move(name));
-  if (!done)
-    obs::log("recode").warn("object not kept as its bucket wants it object={} err={}", object,
-                            done.error().message);
-  co_return done && *done;
+  if (done && *done) co_return Status();
+  if (done) co_return fail(Errc::conflict, "it is being written");
+  obs::log("recode").warn("object not kept as its bucket wants it object={} err={}", object,
+                          done.error().message);
+  co_return fail(done.error());
 }
 
 }  // namespace tarn::target

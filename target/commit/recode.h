@@ -16,7 +16,7 @@ namespace tarn::target {
 /// the name is not ours, or too few homes for its slices are up (as with `durability: strict`);
 /// those of reading it and of a write.
 Task<Result<bool>> recode(TargetNode& node, ObjectName name);
-/// The same, with a line in the log when it fails; false then.
-Task<bool> recode_patiently(TargetNode& node, ObjectName name);
+/// The same, with a line in the log when it fails; conflict when it is being written.
+Task<Status> recode_patiently(TargetNode& node, ObjectName name);
 
 }  // namespace tarn::target

@@ -312,7 +312,7 @@ std::uint64_t bytes_of(const io::ObjectRecord& record, const Repair& repair) {
 
 namespace {
 
-/// What became of a repair.
+/// Outcome of a repair.
 struct Repaired {
   std::size_t made = 0;   ///< slices made anew, and the whole
   std::size_t moved = 0;  ///< slices copied to where they belong
@@ -346,10 +346,9 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
 
 /// An object that is kept otherwise than its bucket wants.
 Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
-  const bool done = co_await recode_patiently(node, std::move(name));
-  if (!done && making != nullptr)
-    making->note_failed("it could not be stored as its bucket wants: see the log");
-  co_return done;
+  const Status done = co_await recode_patiently(node, std::move(name));
+  if (!done && making != nullptr) making->note_failed(done.error().message);
+  co_return done.has_value();
 }
 
 /// Evicts an object that has too few slices left: the next read fetches it.

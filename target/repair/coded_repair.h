@@ -30,7 +30,7 @@ struct CodedObject {
 /// Asks the homes of all pieces: one call to each for kPiecesAtOnce of them.
 Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 
-/// What plan_repair() says of an object as of now; what is down, or in `full`, takes no piece.
+/// plan_repair() of an object as of now: targets that are down, or in `full`, take no piece.
 [[nodiscard]] Repair repair_of(const TargetNode& node, const CodedObject& object,
                                const std::set<std::string>& full = {});
 

@@ -72,10 +72,29 @@ std::optional<Basis> basis_of(const TargetNode& node, BucketId bucket) {
   return Basis{state->map.version, record->props};
 }
 
+/// Objects that a walk could not store as their bucket wants them.
+struct Left {
+  std::size_t count = 0;
+  std::string first;  ///< the name of one
+  Error why{Errc::conflict, "it is being written"};
+
+  void add(std::string name, Error its_why) {
+    if (count++ > 0) return;
+    first = std::move(name);
+    why = std::move(its_why);
+  }
+};
+
+Task<void> recode_or_leave(TargetNode& node, ObjectName name, Left& left) {
+  std::string object = name.object;
+  const auto done = co_await recode_patiently(node, std::move(name));
+  if (!done) left.add(std::move(object), done.error());
+}
+
 /// Everything of one drive. True: nothing was left undone.
 Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket, const Basis& basis,
-                                std::stop_token stop) {
-  bool all = true;
+                                std::stop_token stop, Left& left) {
+  const std::size_t left_before = left.count;
   std::string after;
   for (bool more = true; more;) {
     const auto state = node.view.state();
@@ -87,18 +106,19 @@ Task<Result<bool>> recode_drive(TargetNode& node, Drive& drive, BucketId bucket,
     for (std::size_t at = 0; at < page.names.size();) {
       if (stop.stop_requested()) co_return fail(Errc::cancelled, "it was told to stop");
       if (basis_of(node, bucket) != basis) co_return false;
-      std::vector<Task<bool>> some;
+      std::vector<Task<void>> some;
       for (; at < page.names.size() && some.size() < kKeepRecodedAtOnce; ++at)
-        some.push_back(recode_patiently(node, std::move(page.names[at])));
-      for (const bool done : co_await gather(std::move(some))) all = all && done;
+        some.push_back(recode_or_leave(node, std::move(page.names[at]), left));
+      co_await gather(std::move(some));
     }
   }
-  co_return all;
+  co_return left.count == left_before;
 }
 
 /// All that this target owns of a bucket. True: nothing was left undone, by one map and the same
 /// properties.
-Task<Result<bool>> recode_bucket(TargetNode& node, BucketId bucket, std::stop_token stop) {
+Task<Result<bool>> recode_bucket(TargetNode& node, BucketId bucket, std::stop_token stop,
+                                 Left& left) {
   const auto basis = basis_of(node, bucket);
   if (!basis) co_return true;
   const auto owned = node.owned.state();
@@ -108,7 +128,7 @@ Task<Result<bool>> recode_bucket(TargetNode& node, BucketId bucket, std::stop_to
   bool all = true;
   for (const auto& drive : node.store.drives()) {
     if (!drive->in_service()) continue;
-    CO_TRY(const bool done, co_await recode_drive(node, *drive, bucket, *basis, stop));
+    CO_TRY(const bool done, co_await recode_drive(node, *drive, bucket, *basis, stop, left));
     all = all && done;
   }
   co_return all&& basis_of(node, bucket) == basis;
@@ -135,9 +155,18 @@ class RecodeJob {
   Task<Status> run() {
     const std::stop_token stop = lines_.stop().get_token();
     while (!stop.stop_requested()) {
-      const auto done = co_await recode_bucket(node_, bucket_, stop);
+      const std::uint64_t before = count().objects;
+      Left left;
+      const auto done = co_await recode_bucket(node_, bucket_, stop, left);
       if (!done && done.error().code != Errc::cancelled) progress_.error = done.error().message;
       if (!done || *done) break;
+      // The proxy asks again, for as long as a job may get no further (job.patience).
+      if (left.count > 0 && count().objects == before) {
+        progress_.error =
+            fmt::format("{} of the objects cannot be kept as the bucket wants, such as {}: {}",
+                        left.count, left.first, left.why.message);
+        break;
+      }
       timer_.expires_at(next_tick(kKeepRecodedLookEvery));
       co_await timer_.async_wait(asio::use_awaitable);
     }
@@ -149,8 +178,10 @@ class RecodeJob {
   }
 
  private:
+  [[nodiscard]] RecodeCounts::Count count() const { return node_.recoded.of(bucket_, coding_); }
+
   std::string line() {
-    const auto now = node_.recoded.of(bucket_, coding_);
+    const auto now = count();
     progress_.objects = now.objects - begun_.objects;
     progress_.bytes = now.bytes - begun_.bytes;
     return json(progress_).dump();
@@ -193,7 +224,8 @@ Task<void> keep_recoded(TargetNode& node) {
     done_by = state->map->version;
     bool all = true;
     for (const auto& [bucket, coding] : wanted) {
-      const auto recoded = co_await recode_bucket(node, bucket, {});
+      Left left;
+      const auto recoded = co_await recode_bucket(node, bucket, {}, left);
       if (!recoded) recode_log().warn("bucket not looked through err={}", recoded.error().message);
       all = all && recoded && *recoded;
     }

@@ -167,6 +167,26 @@ def test_what_cannot_be_coded_otherwise_is_not_counted_as_full(four):
     assert (now["survives_drives"], now["survives_nodes"]) == (0, 0), now
 
 
+def test_a_job_that_cannot_store_an_object_otherwise_ends_and_names_it(make_cluster):
+    """After job.patience, not before: what is in the way may be a target that is away for a moment."""
+    cluster = make_cluster(targets=4, drives=1, settings={"job.patience": "3s"})
+    cluster.expect_errors("lost|no slice could be made|not recoded|could not be|fewer than|slices|not kept|job")
+    wait_until_home(cluster)
+    cluster.create_bucket("cut", props("striped", 2, 1))
+    for i in range(3):
+        assert cluster.put("cut", f"n-{i}", os.urandom(70 * KIB + i)).status == 200
+    gone = [path for target in targets(cluster) for path, said in attribute.pieces(cluster.drives(target))
+            if said["name"] == "n-1" and said["piece"]["index"] in (0, 2)]
+    for path in gone:
+        os.remove(path)
+    assert len(gone) == 2
+    answer = cluster.bucket_action("POST", "cut", "ec-encode", json.dumps({"data_slices": 1, "parity_slices": 1}))
+    assert answer.status == 200, answer
+    said = ended(cluster, answer.text)
+    assert "1 of the objects cannot be kept as the bucket wants, such as n-1: " in said["err"], said
+    wait_until(lambda: len(pieces_of(cluster, "n-0")) == len(pieces_of(cluster, "n-2")) == 3, 60, "the others are coded otherwise")
+
+
 def test_ec_encode_as_aistores_clients_ask_for_it(four):
     four.create_bucket("cut")
     bodies = fill(four)
