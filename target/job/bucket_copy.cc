@@ -154,7 +154,7 @@ Task<Result<ObjectStore::Page>> CopyRun::next_page(BucketId bucket, const std::s
     const auto state = node_.view.state();
     const auto* record = state->bmd.find(bucket);
     BucketOnDrives lies = on_drives(bucket, record);
-    lies.is_refetchable = false;  // what is not in a page is not copied
+    lies.is_refetchable = false;  // a name that no page has is not copied
     auto page = co_await node_.store.list(lies, order_.what.prefix, after, kBucketCopyPageEntries,
                                           !order_.what.recursive);
     if (page) co_return page;

@@ -62,9 +62,8 @@ std::uint64_t map_version_of(const std::optional<io::ObjectRecord>& record) {
 /// A drive that is away may hold something newer than no object. Of a mirrored name the drives have
 /// been judged already.
 Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found) {
-  if (found.exists() || name.copies > 0 || !node.store.may_be_away(name)) return {};
-  return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-              node.store.missing().begin()->first);
+  if (found.exists() || name.copies > 0) return {};
+  return node.store.check_not_away(name);
 }
 
 /// Nobody else has for certain what a drive of ours has that is away.

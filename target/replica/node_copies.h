@@ -47,7 +47,7 @@ struct Outbound {
   bool has_room = false;  ///< homes_have_room() was asked
 };
 /// Asks the other homes of the name if they have room for `record`, and keep up: errors as
-/// check_room(). Before what cannot be taken back is stored anywhere.
+/// check_room(). Before slices are sealed, which no record may come to name.
 Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record);
 /// Gives the version to all homes of the name but this node, which owns it; returns when each has
 /// it durably. When the map changes meanwhile, the homes are those of the newest one. Whether there

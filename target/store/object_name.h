@@ -17,8 +17,8 @@ struct ObjectName {
   std::string uname;        ///< what placement hashes: "ais/@#/photos/cat.jpg"
   std::string object;       ///< "cat.jpg"
   std::uint8_t copies = 0;  ///< BucketProps::copies: 0 for buckets that were never mirrored
-  /// True of a bucket with an upstream and one copy of each object. Upstream has what lies on a
-  /// drive that is away: until it is back the name lives on the next one.
+  /// True of a bucket with an upstream and one copy of each object: upstream has the newest
+  /// version.
   bool is_refetchable = false;
 
   /// Of the same object always the same, and of no other, whatever its bucket is called: for locks.

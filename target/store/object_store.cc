@@ -195,11 +195,19 @@ Status ObjectStore::reachable(const ObjectName& name) const {
   return {};
 }
 
-bool ObjectStore::may_be_away(const ObjectName& name) const {
-  const auto set = set_.get();
-  if (set->missing.empty()) return false;
-  const Drive* home = home_of(name.uname);
-  return !name.is_refetchable || home == nullptr || mirror_.may_be_misplaced(*home);
+Status ObjectStore::check_not_away(const DriveSet& set, const ObjectName& name) const {
+  if (set.missing.empty()) return {};
+  const auto first =
+      cluster::placement_first(set.candidates, cluster::placement_digest(name.uname));
+  const bool is_in_place =
+      first < set.drives.size() && !mirror_.may_be_misplaced(*set.drives[first]);
+  if (name.is_refetchable && is_in_place) return {};
+  return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
+              set.missing.begin()->first);
+}
+
+Status ObjectStore::check_not_away(const ObjectName& name) const {
+  return check_not_away(*set_.get(), name);
 }
 
 bool ObjectStore::may_hold_foreign() const { return set_.get()->may_hold_foreign(); }
@@ -278,9 +286,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
       CO_TRY(object, co_await where->open_object(name.bucket, name.object));
     }
     if (!object && was_there) continue;  // it has moved, or was deleted just now
-    if (!object && may_be_away(name))
-      co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                     set->missing.begin()->first);
+    if (!object) CO_TRY_OK(check_not_away(*set, name));
     if (object && object->has_checksums()) open_.keep(name.bucket, name.object, before, object);
     co_return object;
   }
@@ -289,9 +295,7 @@ Task<Result<std::shared_ptr<OpenObject>>> ObjectStore::open_object(ObjectName na
 
 Task<Result<std::optional<io::ObjectRecord>>> ObjectStore::find(ObjectName name) {
   CO_TRY(auto found, co_await find_all(name));
-  if (found.empty() && name.copies == 0 && may_be_away(name))
-    co_return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
-                   missing().begin()->first);
+  if (found.empty() && name.copies == 0) CO_TRY_OK(check_not_away(name));
   if (found.empty() || !is_live(found.front().record)) co_return std::optional<io::ObjectRecord>();
   co_return std::move(found.front().record);
 }

@@ -78,8 +78,9 @@ class ObjectStore {
 
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
-  /// True if a name of which the drives that are there show nothing may lie on one that is away.
-  [[nodiscard]] bool may_be_away(const ObjectName& name) const;
+  /// unavailable when a name of which the drives that are there show nothing may lie on one that is
+  /// away. Of a name that can be fetched again, only if its home is away, or it may be misplaced.
+  [[nodiscard]] Status check_not_away(const ObjectName& name) const;
   /// unavailable when the drive where `name` lives is away or out; of a mirrored name, when too
   /// many are.
   [[nodiscard]] Status reachable(const ObjectName& name) const;
@@ -163,6 +164,7 @@ class ObjectStore {
                                       const std::vector<std::size_t>& order) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
+  [[nodiscard]] Status check_not_away(const DriveSet& set, const ObjectName& name) const;
   void replace_set(std::shared_ptr<const DriveSet> next);
   /// `before`: what the sizes of drives are that no other one knows.
   static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
