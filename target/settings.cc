@@ -65,12 +65,12 @@ void act_on_settings(cluster::NodeConfig& config, const Options& options, Target
   config.act_on("rebalance.workers", [&node](const std::string& text) {
     node.moves.limits.workers = parse_u64(text).value_or(0);
   });
-  node.moves.limits.rebuild_min.set(options.rebuild_bandwidth_min);
+  node.moves.limits.rebuild_min_of_drive = options.rebuild_bandwidth_min;
   node.moves.limits.rebuild_max.set(options.rebuild_bandwidth_max);
   node.scrub.period = options.scrub_period;
   node.scrub.rate.set(options.scrub_bandwidth);
   config.act_on("rebuild.bandwidth_min", [&node](const std::string& text) {
-    if (const auto bytes = parse_size(text)) node.moves.limits.rebuild_min.set(*bytes);
+    if (const auto bytes = parse_size(text)) node.moves.limits.rebuild_min_of_drive = *bytes;
   });
   config.act_on("rebuild.bandwidth_max", [&node](const std::string& text) {
     if (const auto bytes = parse_size(text)) node.moves.limits.rebuild_max.set(*bytes);

@@ -85,7 +85,7 @@ Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
     io::ObjectRecord version = object.record;
     version.coding = coding(object.record.generation, sealed_, "");
     // A client waits for the end of this write, and others for the name's lock.
-    const auto made = co_await remake_slices(node_, name_, version, goals, ReadFor::client);
+    const auto made = co_await remake_slices(node_, name_, version, goals, TurnFor::client);
     for (std::size_t i = 0; i < goals.size(); ++i) {
       if (made && (*made)[i] != nullptr) {
         lanes_[goals[i].index] = (*made)[i];

@@ -38,8 +38,8 @@ Task<Result<std::size_t>> ObjectBytes::next(std::span<std::byte> into) {
 
 Task<Result<std::size_t>> ObjectBytes::next_of_whole(std::span<std::byte> into) {
   if (whole_->source == nullptr) {
-    CO_TRY(whole_->source,
-           co_await WholeSource::open(whole_->node, whole_->home, whole_->key, whole_->bytes));
+    CO_TRY(whole_->source, co_await WholeSource::open(whole_->node, whole_->home, whole_->key,
+                                                      whole_->bytes, TurnFor::client));
   }
   CO_TRY(const std::size_t got, co_await whole_->source->next(into));
   whole_->seen.update(into.first(got));

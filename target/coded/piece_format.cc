@@ -45,6 +45,14 @@ void set(api::Query& query, PieceToken token) {
   query.set("token", hex64(static_cast<std::uint64_t>(token)));
 }
 
+void set(api::Query& query, TurnFor purpose) {
+  if (purpose == TurnFor::background) query.set("repair", "1");
+}
+
+TurnFor purpose_in(const api::Query& query) {
+  return query.get("repair") == "1" ? TurnFor::background : TurnFor::client;
+}
+
 void set(api::Query& query, const PieceKey& key) {
   set(query, "bucket", raw(key.bucket));
   query.set("object", key.name);
@@ -123,6 +131,7 @@ api::Query to_query(const PieceWrite& write, const AsOf& as_of) {
   set(query, "block", write.geometry.block_bytes);
   set(query, "rank", write.rank);
   if (write.bytes) set(query, "bytes", *write.bytes);
+  set(query, write.purpose);
   set(query, as_of);
   return query;
 }
@@ -142,6 +151,7 @@ Result<PieceWrite> piece_write_of(const api::Query& query) {
   if (query.find("bytes")) {
     TRY(out.bytes, piece_format_number_in(query, "bytes"));
   }
+  out.purpose = purpose_in(query);
   return out;
 }
 
@@ -191,7 +201,7 @@ api::Query to_query(const PieceRead& read, const AsOf& as_of) {
   set(query, read.key);
   set(query, "offset", read.range.offset);
   set(query, "bytes", read.range.bytes);
-  if (read.purpose == ReadFor::repair) query.set("repair", "1");
+  set(query, read.purpose);
   if (read.unless_slow) query.set("unless_slow", "1");
   set(query, as_of);
   return query;
@@ -202,7 +212,7 @@ Result<PieceRead> piece_read_of(const api::Query& query) {
   TRY(out.key, key_in(query));
   TRY(out.range.offset, piece_format_number_in(query, "offset", ec::kObjectBytesMax));
   TRY(out.range.bytes, piece_format_number_in(query, "bytes", ec::kObjectBytesMax));
-  if (query.get("repair") == "1") out.purpose = ReadFor::repair;
+  out.purpose = purpose_in(query);
   out.unless_slow = query.get("unless_slow") == "1";
   return out;
 }

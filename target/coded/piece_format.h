@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/io/object_attribute.h"
 #include "ec/layout.h"
+#include "target/drive/head_turns.h"
 #include "target/drive/index.h"
 #include "target/node/open_pieces.h"
 
@@ -57,6 +58,7 @@ struct PieceWrite {
   ec::Geometry geometry;
   std::size_t rank = 0;                ///< the how-manieth piece of its set on that target
   std::optional<std::uint64_t> bytes;  ///< of its file without its label, if that is known
+  TurnFor purpose = TurnFor::client;
 };
 [[nodiscard]] api::Query to_query(const PieceWrite& write, const AsOf& as_of);
 /// invalid_argument, with what is missing or no number.
@@ -79,12 +81,10 @@ inline constexpr std::size_t kPieceSealBytesMax = 64U << 10U;
 [[nodiscard]] Result<PieceToken> piece_token_of(const api::Query& query);
 
 /// Bytes of a piece's file.
-/// For whom bytes of a piece are read: a repair lets clients of its home go first.
-enum class ReadFor : std::uint8_t { client, repair };
 struct PieceRead {
   PieceKey key;
   ec::FileRange range;
-  ReadFor purpose = ReadFor::client;
+  TurnFor purpose = TurnFor::client;  ///< clients of the home go before a repair
   /// The caller has other slices to read: timeout, at once, where the piece is on a slow drive.
   bool unless_slow = false;
 };

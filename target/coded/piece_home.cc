@@ -111,6 +111,7 @@ Task<Result<std::unique_ptr<NewPiece>>> begin_piece(TargetNode& node, const Piec
   CO_TRY_OK(check_stays(node));
   CO_TRY(auto piece,
          co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wish));
+  if (write.purpose == TurnFor::background) piece->file().write_in_background();
   // Who looked whether there are any since it leaves has seen this one, or this sees that.
   CO_TRY_OK(check_stays(node));
   co_return piece;

@@ -96,10 +96,12 @@ Task<Status> read_piece(TargetNode& node, http::Request& request) {
   if (bytes > all || offset > all - bytes)
     co_return fail(Errc::range_not_satisfiable, "piece {} of {} has {} bytes", read.key.index,
                    read.key.name, all);
+  const Drive* const drive = &piece->drive();
   Sender sender(request.exchange, std::move(piece), {offset, bytes}, node.verify_always);
   std::optional<ServingClient> serving;  // another target serves him, out of this piece too
-  if (read.purpose == ReadFor::repair)
-    sender.set_toll([&node](std::uint64_t passing) { return pass_read(node, passing); });
+  if (read.purpose == TurnFor::background)
+    sender.set_toll(
+        [&node, drive](std::uint64_t passing) { return pass_read(node, drive, passing); });
   else
     serving.emplace(node);
   Status sent = co_await sender.begin(http::Response(200));

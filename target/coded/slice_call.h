@@ -23,7 +23,7 @@ struct SliceCall {
   ec::Layout layout;    ///< of the object
   ec::Stripes rest;     ///< that may be asked for yet, when the slice is to be opened
   ec::Stripes missing;  ///< that are asked for now
-  ReadFor purpose;
+  TurnFor purpose;
   bool unless_slow;  ///< timeout when the slice is on a slow drive
   /// Null: it is to be opened first. The caller's again behind a good result.
   std::unique_ptr<SliceSource> source;

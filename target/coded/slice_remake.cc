@@ -22,14 +22,15 @@ using Lanes = std::vector<std::shared_ptr<PieceLane>>;
 Task<Result<std::shared_ptr<PieceLane>>> slice_remake_open_lane(TargetNode& node,
                                                                 const ObjectName& name,
                                                                 const io::Coding& coding,
-                                                                SliceGoal goal,
-                                                                std::uint64_t bytes) {
+                                                                SliceGoal goal, std::uint64_t bytes,
+                                                                TurnFor purpose) {
   PieceWrite write;
   write.token = new_piece_token();
   write.key = {name.bucket, name.object, coding.set, goal.index};
   write.geometry = geometry_of(coding);
   write.rank = goal.rank;
   write.bytes = bytes;
+  write.purpose = purpose;
   co_return co_await PieceLane::open(node, std::move(goal.home), std::move(write));
 }
 
@@ -104,9 +105,9 @@ Task<Result<std::shared_ptr<PieceLane>>> copy_slice(TargetNode& node, ObjectName
   CO_TRY(const auto from,
          co_await SliceSource::open(node, coding.homes[goal.index],
                                     {name.bucket, name.object, coding.set, goal.index}, layout,
-                                    {0, layout.stripes()}, ReadFor::repair));
-  CO_TRY(auto lane,
-         co_await slice_remake_open_lane(node, name, coding, goal, layout.blocks_bytes()));
+                                    {0, layout.stripes()}, TurnFor::background));
+  CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, goal, layout.blocks_bytes(),
+                                                    TurnFor::background));
   const Status copied = co_await copy_blocks(*from, slice, layout, *lane, toll);
   if (copied) co_return lane;
   lane->give_up();
@@ -117,11 +118,11 @@ namespace {
 
 /// For each goal a lane; null: its home takes none.
 Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Coding& coding,
-                       const std::vector<SliceGoal>& goals, std::uint64_t bytes,
+                       const std::vector<SliceGoal>& goals, std::uint64_t bytes, TurnFor purpose,
                        const Refused& refused) {
   std::vector<Task<Result<std::shared_ptr<PieceLane>>>> openings;
   for (const SliceGoal& goal : goals)
-    openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes));
+    openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes, purpose));
   Lanes out;
   for (auto& opened : co_await gather(std::move(openings))) {
     if (!opened && refused) refused(goals[out.size()].home, opened.error());
@@ -148,10 +149,11 @@ Task<Status> finish(Lanes& lanes, Status made, const Refused& refused) {
 
 Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
                                   const io::ObjectRecord& version, std::vector<SliceGoal> goals,
-                                  ReadFor purpose, Toll toll, Refused refused) {
+                                  TurnFor purpose, Toll toll, Refused refused) {
   io::Coding coding = *version.coding;
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
-  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), refused);
+  Lanes lanes =
+      co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), purpose, refused);
   // What is there of it is not read.
   for (const SliceGoal& goal : goals) coding.homes[goal.index].clear();
   const Lanes to = of_use(lanes);
@@ -237,9 +239,11 @@ Task<Result<Lanes>> cut_whole(TargetNode& node, ObjectName name, const io::Objec
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   CO_TRY(auto encoder, ec::Encoder::of(geometry_of(coding), ec::SetId(coding.set)));
   CO_TRY(const auto whole,
-         co_await WholeSource::open(
-             node, coding.whole, {name.bucket, name.object, coding.set, io::kWhole}, version.size));
-  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), refused);
+         co_await WholeSource::open(node, coding.whole,
+                                    {name.bucket, name.object, coding.set, io::kWhole},
+                                    version.size, TurnFor::background));
+  Lanes lanes = co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(),
+                                    TurnFor::background, refused);
   const Status made = co_await cut(*whole, std::move(encoder), version.xxh64, lanes, toll);
   CO_TRY_OK(co_await finish(lanes, made, refused));
   co_return lanes;
@@ -250,14 +254,15 @@ Task<Result<std::shared_ptr<PieceLane>>> make_whole(TargetNode& node, ObjectName
   CO_FAIL_POINT("whole.make");
   const io::Coding& coding = *version.coding;
   CO_TRY(auto lane, co_await slice_remake_open_lane(node, name, coding, {io::kWhole, node.id, 0},
-                                                    version.size));
+                                                    version.size, TurnFor::background));
   Status made;
   if (coding.whole.empty()) {
     CodedReader reader(node, name, version, 0, version.size);
     made = co_await decode_into(reader, *lane, toll);
   } else {
-    auto from = co_await WholeSource::open(
-        node, coding.whole, {name.bucket, name.object, coding.set, io::kWhole}, version.size);
+    auto from = co_await WholeSource::open(node, coding.whole,
+                                           {name.bucket, name.object, coding.set, io::kWhole},
+                                           version.size, TurnFor::background);
     made = from ? co_await copy_into(**from, *lane, toll) : fail(from.error());
   }
   if (made) co_return lane;

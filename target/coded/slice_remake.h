@@ -28,7 +28,7 @@ using Refused = std::function<void(const std::string& home, const Error& error)>
 /// for it; the homes of the others let their clients go before a repair, and before no client.
 Task<Result<std::vector<std::shared_ptr<PieceLane>>>> remake_slices(
     TargetNode& node, ObjectName name, const io::ObjectRecord& version,
-    std::vector<SliceGoal> goals, ReadFor purpose, Toll toll = {}, Refused refused = {});
+    std::vector<SliceGoal> goals, TurnFor purpose, Toll toll = {}, Refused refused = {});
 
 /// Brings a copy of one slice from where `version.coding` names it to its new home, where it waits
 /// to be sealed. Errors: of either side; then nothing is there.

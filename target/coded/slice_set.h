@@ -21,7 +21,7 @@ class SliceSet {
  public:
   /// `coding`: who has them. `wanted`: if all of these are there they are enough (ec/code.h).
   SliceSet(TargetNode& node, ObjectName name, io::Coding coding, const ec::Layout& layout,
-           ec::Stripes stripes, ec::PieceSet wanted, ReadFor purpose = ReadFor::client)
+           ec::Stripes stripes, ec::PieceSet wanted, TurnFor purpose = TurnFor::client)
       : node_(node),
         name_(std::move(name)),
         coding_(std::move(coding)),
@@ -59,7 +59,7 @@ class SliceSet {
   const ec::Layout layout_;
   const std::uint64_t end_;  // behind the last stripe
   const ec::PieceSet wanted_;
-  const ReadFor purpose_;
+  const TurnFor purpose_;
   std::array<std::unique_ptr<SliceSource>, ec::kPiecesMax> sources_;
   ec::PieceSet chosen_;
   std::array<std::shared_ptr<SliceCall>, ec::kPiecesMax> calls_;  // of chosen ones, under way

@@ -9,7 +9,7 @@ namespace tarn::target {
 
 Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, std::string home,
                                                              PieceKey key, const ec::Layout& layout,
-                                                             ec::Stripes stripes, ReadFor purpose,
+                                                             ec::Stripes stripes, TurnFor purpose,
                                                              bool unless_slow) {
   const ec::FileRange range = layout.file_range(stripes);
   std::unique_ptr<SliceSource> source(new SliceSource(home, layout));
@@ -23,7 +23,8 @@ Task<Result<std::unique_ptr<SliceSource>>> SliceSource::open(TargetNode& node, s
   if (slice->file_bytes() != layout.blocks_bytes())
     co_return fail(Errc::corrupt, "slice {} of {} is of an object of another size", key.index,
                    key.name);
-  source->reader_ = std::make_unique<BlockReader>(*slice, range.offset, range.offset + range.bytes);
+  source->reader_ =
+      std::make_unique<BlockReader>(*slice, range.offset, range.offset + range.bytes, purpose);
   source->read_ = PooledBuffer(PooledBuffer::kBlockBytes);
   source->read_begin_ = source->read_end_ = range.offset / kBlockBytes * kBlockBytes;
   co_return source;

@@ -24,7 +24,7 @@ class SliceSource {
   /// PiecesHere::open().
   static Task<Result<std::unique_ptr<SliceSource>>> open(TargetNode& node, std::string home,
                                                          PieceKey key, const ec::Layout& layout,
-                                                         ec::Stripes stripes, ReadFor purpose,
+                                                         ec::Stripes stripes, TurnFor purpose,
                                                          bool unless_slow = false);
 
   /// How many blocks fit into its memory.

@@ -5,14 +5,15 @@
 namespace tarn::target {
 
 Task<Result<std::unique_ptr<WholeSource>>> WholeSource::open(TargetNode& node, std::string home,
-                                                             PieceKey key, std::uint64_t bytes) {
+                                                             PieceKey key, std::uint64_t bytes,
+                                                             TurnFor purpose) {
   std::unique_ptr<WholeSource> source(new WholeSource(bytes));
   if (home == node.id) {
     CO_TRY(source->object_, co_await node.store.pieces().open(std::move(key)));
-    source->blocks_.emplace(*source->object_);
+    source->blocks_.emplace(*source->object_, purpose);
   } else {
-    CO_TRY(source->download_,
-           co_await PieceDownload::open(node, std::move(home), {std::move(key), {0, bytes}}));
+    CO_TRY(source->download_, co_await PieceDownload::open(node, std::move(home),
+                                                           {std::move(key), {0, bytes}, purpose}));
   }
   co_return std::move(source);
 }

@@ -18,7 +18,8 @@ class WholeSource {
  public:
   /// `bytes`: of the object. Errors as PiecesHere::open() and PieceDownload::open().
   static Task<Result<std::unique_ptr<WholeSource>>> open(TargetNode& node, std::string home,
-                                                         PieceKey key, std::uint64_t bytes);
+                                                         PieceKey key, std::uint64_t bytes,
+                                                         TurnFor purpose);
 
   /// The next bytes: fills a part of `into`, at most 1 MiB. 0: all were given.
   Task<Result<std::size_t>> next(std::span<std::byte> into);

@@ -5,11 +5,13 @@
 
 namespace tarn::target {
 
-BlockReader::BlockReader(OpenObject& object, std::uint64_t begin, std::uint64_t end)
+BlockReader::BlockReader(OpenObject& object, std::uint64_t begin, std::uint64_t end,
+                         TurnFor purpose)
     : object_(object.shared_from_this()),
       end_(end),
-      ahead_(std::make_shared<ReadAhead>(object_, begin / kBlockBytes * kBlockBytes, end_,
-                                         ReadAhead::Options{object_->begin_reading(), false})),
+      ahead_(std::make_shared<ReadAhead>(
+          object_, begin / kBlockBytes * kBlockBytes, end_,
+          ReadAhead::Options{.keep_cached = object_->begin_reading(), .purpose = purpose})),
       at_(begin / kBlockBytes * kBlockBytes) {}
 
 BlockReader::~BlockReader() {

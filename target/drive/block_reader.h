@@ -7,6 +7,7 @@
 
 #include "common/base/async.h"
 #include "common/base/error.h"
+#include "target/drive/head_turns.h"
 #include "target/drive/open_object.h"
 
 namespace tarn::target {
@@ -18,9 +19,11 @@ class ReadAhead;
 class BlockReader {
  public:
   /// `object` must be held by a shared_ptr.
-  explicit BlockReader(OpenObject& object) : BlockReader(object, 0, object.file_bytes()) {}
+  explicit BlockReader(OpenObject& object, TurnFor purpose = TurnFor::client)
+      : BlockReader(object, 0, object.file_bytes(), purpose) {}
   /// From the block of byte `begin` to that of the last before `end`.
-  BlockReader(OpenObject& object, std::uint64_t begin, std::uint64_t end);
+  BlockReader(OpenObject& object, std::uint64_t begin, std::uint64_t end,
+              TurnFor purpose = TurnFor::client);
   ~BlockReader();
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;

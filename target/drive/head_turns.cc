@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/fail_point.h"
@@ -11,7 +12,7 @@
 namespace tarn::target {
 
 void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
-                    std::function<void(Error)> refused) {
+                    std::function<void(Error)> refused, TurnFor purpose) {
   {
     std::unique_lock lock(mutex_);
     if (refusing_ && refused) {
@@ -20,19 +21,21 @@ void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
       refused(why);
       return;
     }
-    queue_.push_back({bytes, std::move(start), std::move(refused)});
+    const bool is_free = queue_.empty() && active_ < limits_.at_once;
+    if (purpose == TurnFor::client && !is_free) clients_waited_ = true;
+    queue_.push_back({bytes, std::move(start), std::move(refused), purpose});
   }
   grant();
 }
 
-Task<Status> HeadTurns::wait() {
+Task<Status> HeadTurns::wait(TurnFor purpose) {
   const auto result = std::make_shared<Status>();
-  co_await suspend_until_called([this, result](auto resume) {
+  co_await suspend_until_called([this, result, purpose](auto resume) {
     const auto refused = [resume, result](Error why) {
       *result = fail(std::move(why));
       resume();
     };
-    ask(0, [resume](Age) { resume(); }, refused);
+    ask(0, [resume](Age) { resume(); }, refused, purpose);
   });
   co_return std::move(*result);
 }
@@ -71,7 +74,7 @@ void HeadTurns::done() {
 void HeadTurns::run(const std::function<void()>& work) {
   // Shared: it is still being told when we go on.
   const auto ours = std::make_shared<std::promise<void>>();
-  ask(0, [ours](Age) { ours->set_value(); });
+  ask(0, [ours](Age) { ours->set_value(); }, nullptr, TurnFor::background);
   ours->get_future().wait();
   work();
   done();
@@ -107,6 +110,7 @@ void HeadTurns::tick() {
     const std::lock_guard lock(mutex_);
     const bool stuck = !queue_.empty() && active_ == 0 && granted_ == granted_at_tick_;
     granted_at_tick_ = granted_;
+    clients_waited_before_ = std::exchange(clients_waited_, false);
     if (!stuck || !SAFETY("safety.forgive_turns")) return;
     held_ = 0;
     age_ = Age{static_cast<std::uint64_t>(age_) + 1};
@@ -139,6 +143,13 @@ std::size_t HeadTurns::streams() const {
 std::size_t HeadTurns::waiting() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();
+}
+
+bool HeadTurns::clients_wait() const {
+  const std::lock_guard lock(mutex_);
+  const auto is_client = [](const Waiter& each) { return each.purpose == TurnFor::client; };
+  return clients_waited_ || clients_waited_before_ ||
+         std::any_of(queue_.begin(), queue_.end(), is_client);
 }
 
 }  // namespace tarn::target

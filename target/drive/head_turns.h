@@ -11,6 +11,10 @@
 
 namespace tarn::target {
 
+/// What a turn is taken for: something that a client waits for, or a move or repair, or the upkeep
+/// of an index.
+enum class TurnFor : std::uint8_t { client, background };
+
 /// Who may move the head of a drive now (docs/architecture.md). Many streams read one drive, and
 /// uploads write to it; each waits here before it reads or writes its next window, first come first
 /// served, so that the head stays on one file for a whole window. Windows that were read and not
@@ -38,13 +42,13 @@ class HeadTurns {
   /// turn lasts until done(), the budget is held until release().
   /// With `refused` it may be refused while refuse() holds: that is called instead.
   void ask(std::uint64_t bytes, std::function<void(Age)> start,
-           std::function<void(Error)> refused = nullptr);
+           std::function<void(Error)> refused = nullptr, TurnFor purpose = TurnFor::client);
   /// A turn of someone who reads no window (a list, say): resumes on the caller's executor. Must be
   /// ended with done(), unless it was refused.
-  Task<Status> wait();
+  Task<Status> wait(TurnFor purpose = TurnFor::client);
   void done();
-  /// Runs `work` in a turn, blocking the calling thread until it is there. Not for the drive's own
-  /// threads: those who have the turn may be waiting for one.
+  /// Runs `work`, of TurnFor::background, in a turn, blocking the calling thread until it is there.
+  /// Not for the drive's own threads: those who have the turn may be waiting for one.
   void run(const std::function<void()>& work);
   /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
   void release(Age age, std::uint64_t bytes);
@@ -54,6 +58,7 @@ class HeadTurns {
   void accept();
   /// Once a second. When readers wait for the budget only, and have done so since the last call, it
   /// is held by streams whose clients are slow: they are forgiven, and may have to read again.
+  /// Clients that waited are remembered until the second call after that.
   void tick();
 
   void stream_begins();
@@ -62,12 +67,15 @@ class HeadTurns {
   [[nodiscard]] std::uint64_t window() const;
   [[nodiscard]] std::size_t streams() const;
   [[nodiscard]] std::size_t waiting() const;
+  /// True if a turn for a client waits, or had to wait within the last second or two.
+  [[nodiscard]] bool clients_wait() const;
 
  private:
   struct Waiter {
     std::uint64_t bytes;
     std::function<void(Age)> start;
     std::function<void(Error)> refused;
+    TurnFor purpose;
   };
   void grant();
 
@@ -75,6 +83,8 @@ class HeadTurns {
   mutable std::mutex mutex_;  // guards what follows
   std::deque<Waiter> queue_;
   std::optional<Error> refusing_;
+  bool clients_waited_ = false;         // since the last tick()
+  bool clients_waited_before_ = false;  // between the two before
   std::size_t active_ = 0;
   std::size_t streams_ = 0;
   std::uint64_t held_ = 0;     // granted at the present age

@@ -263,8 +263,9 @@ Status OpenObject::read_anew_now(std::uint64_t first, std::uint64_t count) {
 
 Task<Status> OpenObject::read_anew(std::uint64_t first, std::uint64_t count) {
   if (!has_checksums()) co_return co_await drive_.adopt(*this);
-  co_return co_await run_in_turn(drive_.turns(), *drive_.threads_,
-                                 [=, this] { return read_anew_now(first, count); });
+  co_return co_await run_in_turn(
+      drive_.turns(), *drive_.threads_, [=, this] { return read_anew_now(first, count); },
+      TurnFor::background);
 }
 
 void OpenObject::drop_behind(std::uint64_t offset, std::uint64_t bytes) {

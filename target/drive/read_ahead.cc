@@ -88,7 +88,7 @@ void ReadAhead::ask(std::uint64_t begin) {
   turns_.ask(
       end - begin,
       [self, epoch, begin, end](HeadTurns::Age age) { self->start(epoch, begin, end, age); },
-      [self, epoch](Error why) { self->refused(epoch, std::move(why)); });
+      [self, epoch](Error why) { self->refused(epoch, std::move(why)); }, options_.purpose);
 }
 
 void ReadAhead::start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end,

@@ -27,6 +27,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
     bool keep_cached = true;     ///< else the pages are dropped when they have been sent
     bool verify_always = false;  ///< also what is in memory and was verified when it came there
     bool impatient = false;      ///< the bytes can be had elsewhere: see ready()
+    TurnFor purpose = TurnFor::client;
   };
   /// For the bytes [begin, end) of `object`. An object without checksums must be read from 0 to its
   /// end, or have been adopted before.

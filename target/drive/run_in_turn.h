@@ -11,9 +11,9 @@ namespace tarn::target {
 /// Runs `work` on the drive's threads in a turn of its own: whatever moves the head waits as any
 /// reader does. Errors: those of `work`, and unavailable while the drive refuses.
 template <class Work>
-Task<std::invoke_result_t<Work>> run_in_turn(HeadTurns& turns, io::DriveThreads& threads,
-                                             Work work) {
-  CO_TRY_OK(co_await turns.wait());
+Task<std::invoke_result_t<Work>> run_in_turn(HeadTurns& turns, io::DriveThreads& threads, Work work,
+                                             TurnFor purpose = TurnFor::client) {
+  CO_TRY_OK(co_await turns.wait(purpose));
   auto result = co_await threads.run(std::move(work));
   turns.done();
   co_return result;

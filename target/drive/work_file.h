@@ -24,6 +24,10 @@ class WorkFile {
   [[nodiscard]] Drive& drive() const { return drive_; }
   /// The drive may write its last GiB later: it is going to be acknowledged before it is synced.
   void write_late() { late_ = true; }
+  /// No client waits for it. Before the first byte is written.
+  void write_in_background() {
+    if (write_behind_) write_behind_->for_background();
+  }
   /// Whether fewer copies of it were made than its bucket asks for.
   [[nodiscard]] bool degraded() const { return degraded_; }
   void set_degraded() { degraded_ = true; }

@@ -52,7 +52,8 @@ void WriteBehind::send(Window window) {
                         self->brought(fail(std::move(why)));
                       });
   };
-  drive_.turns().ask(0, start, [self](Error why) { self->brought(fail(std::move(why))); });
+  const auto refused = [self](Error why) { self->brought(fail(std::move(why))); };
+  drive_.turns().ask(0, start, refused, purpose_);
 }
 
 /// On a thread of the drive, in a turn.

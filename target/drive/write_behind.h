@@ -9,6 +9,7 @@
 #include "common/base/async.h"
 #include "common/base/error.h"
 #include "common/base/unique_fd.h"
+#include "target/drive/head_turns.h"
 
 namespace tarn::target {
 
@@ -27,6 +28,8 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
+  /// Its turns from now on are of TurnFor::background.
+  void for_background() { purpose_ = TurnFor::background; }
   /// All before `end` is in the page cache of `fd`. Sends a window on its way when it is full.
   void written(int fd, std::uint64_t end);
   /// Waits until the next window has room. An error of the drive: the file is lost.
@@ -48,6 +51,7 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   Task<Status> wait_while(std::function<bool()> condition);
 
   Drive& drive_;
+  TurnFor purpose_ = TurnFor::client;
   std::mutex mutex_;        // guards what follows
   UniqueFd fd_;             // of our own: the file may be closed while a window is on its way
   std::uint64_t end_ = 0;   // all before it is written

@@ -69,9 +69,10 @@ void Options::bind(Settings& settings) {
   settings.integer("rebalance.workers", rebalance_workers, 0, MoveLimits::kWorkersMax, "objects",
                    "how many it moves at a time on each drive; 0: one on a rotational drive, four "
                    "on others");
-  settings.size("rebuild.bandwidth_min", rebuild_bandwidth_min, 0, kBandwidthMax,
-                "bytes a second of slices and copies that a target makes again at least, whatever "
-                "clients and other moves want; 0B: only what these leave");
+  settings.size(
+      "rebuild.bandwidth_min", rebuild_bandwidth_min, 0, kBandwidthMax,
+      "bytes a second that each drive in service gives at least to slices and copies that "
+      "are made again, whatever clients and other moves want; 0B: only what these leave");
   settings.former_name("rebuild.floor", "rebuild.bandwidth_min");
   settings.size("rebuild.bandwidth_max", rebuild_bandwidth_max, 0, kBandwidthMax,
                 "bytes a second of them that a target makes again at most, also below "

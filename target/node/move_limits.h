@@ -71,11 +71,13 @@ class RateLimiter {
 /// What an operator allows rebalance, resilver and rebuild to take. Thread-safe.
 struct MoveLimits {
   static constexpr std::uint64_t kWorkersMax = 64;
-  static constexpr std::uint64_t kRebuildMin = 8U << 20U;
-  MoveLimits() { rebuild_min.set(kRebuildMin); }
+  static constexpr std::uint64_t kRebuildMin = 8U << 20U;  ///< of a drive
   /// Of all moves together.
   RateLimiter rate;
-  /// Of what a rebuild may have at least, whatever clients and other moves want; 0: nothing.
+  /// Of what a rebuild may have at least on each drive, whatever clients and other moves want, in
+  /// bytes a second; 0: nothing.
+  std::atomic<std::uint64_t> rebuild_min_of_drive{kRebuildMin};
+  /// The same of all drives in service (rebuild_limits()).
   RateLimiter rebuild_min;
   /// Of what a rebuild may have at most, also below `rebuild_min`.
   RateLimiter rebuild_max;

@@ -5,7 +5,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/fail_point.h"
-#include "target/node/move_pace.h"
 
 namespace tarn::target {
 namespace {
@@ -14,24 +13,39 @@ using namespace std::chrono_literals;
 
 constexpr auto kMost = 1s;
 
-}  // namespace
-
-bool clients_wait(const TargetNode& node) {
+bool clients_wait(const TargetNode& node, const Drive* drive) {
   if (node.clients.load() == 0) return false;
+  if (drive != nullptr) return drive->turns().clients_wait();
   const auto drives = node.store.drives();
   return std::any_of(drives.begin(), drives.end(),
-                     [](const auto& drive) { return drive->turns().waiting() > 0; });
+                     [](const auto& each) { return each->turns().clients_wait(); });
 }
 
-Task<Status> pass_read(TargetNode& node, std::uint64_t bytes) {
+}  // namespace
+
+MoveLimits& rebuild_limits(TargetNode& node) {
+  MoveLimits& limits = node.moves.limits;
+  const auto drives = node.store.drives();
+  const auto in_service = std::count_if(drives.begin(), drives.end(),
+                                        [](const auto& drive) { return drive->in_service(); });
+  limits.rebuild_min.set(limits.rebuild_min_of_drive * static_cast<std::uint64_t>(in_service));
+  return limits;
+}
+
+RebuildWait rebuild_wait(TargetNode& node, std::uint64_t bytes, const Drive* drive) {
+  return rebuild_wait(rebuild_limits(node), bytes, node.clock.boot_time(),
+                      clients_wait(node, drive));
+}
+
+Task<Status> pass_read(TargetNode& node, const Drive* drive, std::uint64_t bytes) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const BootTime until = node.clock.boot_time() + kMost;
   while (SAFETY("safety.rebuild_pace")) {
-    const BootTime now = node.clock.boot_time();
-    const auto wait = rebuild_wait(node.moves.limits, bytes, now, clients_wait(node));
-    if (wait.by == HeldBy::nothing || now >= until) break;
+    const auto wait = rebuild_wait(node, bytes, drive);
+    const std::chrono::nanoseconds left = until - node.clock.boot_time();
+    if (wait.by == HeldBy::nothing || left.count() <= 0) break;
     node.rebuild.held(wait.by, node.clock);
-    timer.expires_after(std::min<std::chrono::nanoseconds>(wait.time, until - now));
+    timer.expires_after(std::min(wait.time, left));
     co_await timer.async_wait(asio::use_awaitable);
   }
   co_return Status();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "target/node/move_pace.h"
 #include "target/node/node.h"
 
 namespace tarn::target {
@@ -18,11 +19,17 @@ class ServingClient {
   TargetNode& node_;
 };
 
-/// Whether clients are served here, and somebody waits for his turn of a drive.
-[[nodiscard]] bool clients_wait(const TargetNode& node);
+/// The limits, with the floor of the drives that are in service now.
+[[nodiscard]] MoveLimits& rebuild_limits(TargetNode& node);
 
-/// At the home of a piece: returns when so many bytes may be read for a repair (rebuild_wait()), or
-/// after a second, since another target may make it, which has its own patience.
-Task<Status> pass_read(TargetNode& node, std::uint64_t bytes);
+/// rebuild_wait() by these limits. Clients go first while one of them waits for a turn of `drive`;
+/// null: of any drive here. What rebuilds and moves themselves wait for holds up none.
+[[nodiscard]] RebuildWait rebuild_wait(TargetNode& node, std::uint64_t bytes,
+                                       const Drive* drive = nullptr);
+
+/// At the home of a piece, on `drive` (null: on any): returns when so many bytes may be read for a
+/// repair (rebuild_wait()), or after a second, since another target may make it, which has its own
+/// patience.
+Task<Status> pass_read(TargetNode& node, const Drive* drive, std::uint64_t bytes);
 
 }  // namespace tarn::target

@@ -40,7 +40,10 @@ class Sender {
   Task<Status> begin(http::Response head);
   /// Asked before bytes are brought, from here on: it may wait.
   using Toll = std::function<Task<Status>(std::uint64_t bytes)>;
-  void set_toll(Toll toll) { toll_ = std::move(toll); }
+  void set_toll(Toll toll) {
+    toll_ = std::move(toll);
+    options_.purpose = TurnFor::background;
+  }
   /// Sends what is left of the range. Errors: corrupt and io of the drive, and those of the
   /// connection.
   Task<Status> send();

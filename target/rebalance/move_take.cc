@@ -215,12 +215,12 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
     CO_TRY(file, co_await create_here(node, name, attribute.record.file_bytes()));
+    if (!is_write) file->write_in_background();
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }
   CO_TRY_OK(co_await expect_end(request.exchange));
   CO_FAIL_POINT("move.received");
   CO_TRY(const bool stored,
-
          co_await store_copy(node, name, sender, std::move(attribute), file.get(), digests, anew));
   CO_FAIL_POINT("move.before_reply");
   obs::log("target").debug("copy taken req={} from={} object={} stored={}",

@@ -112,8 +112,9 @@ Task<Result<std::unique_ptr<WorkFile>>> Resilver::copy_home(Drive& home, Drive& 
     // Below the watermark only: else the next upload would push it out again.
     CO_TRY(file, co_await home.create(object->file_bytes(), false));
   }
+  file->write_in_background();
   {
-    BlockReader blocks(*object);
+    BlockReader blocks(*object, TurnFor::background);
     const auto next = [&](std::span<std::byte> into) -> Task<Result<std::size_t>> {
       const std::uint64_t left = object->file_bytes() - digests.size();
       CO_TRY_OK(co_await pace_.pass(std::min(kBlockBytes, left)));

@@ -78,8 +78,8 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
                                           const Repair& repair, const io::ObjectRecord& version,
                                           const Toll& toll, const Refused& refused) {
   if (repair.good >= version.coding->k)
-    co_return co_await remake_slices(node, object.name, version, repair.anew, ReadFor::repair, toll,
-                                     refused);
+    co_return co_await remake_slices(node, object.name, version, repair.anew, TurnFor::background,
+                                     toll, refused);
   co_return co_await cut_whole(node, object.name, version, repair.anew, toll, refused);
 }
 
@@ -89,8 +89,7 @@ Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
-    const auto wait =
-        rebuild_wait(node.moves.limits, bytes, node.clock.boot_time(), clients_wait(node));
+    const auto wait = rebuild_wait(node, bytes);
     if (wait.by == HeldBy::nothing || !SAFETY("safety.rebuild_pace")) break;
     node.rebuild.held(wait.by, node.clock);
     timer.expires_after(wait.time);

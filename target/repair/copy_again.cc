@@ -28,7 +28,7 @@ Task<Result<std::shared_ptr<OpenObject>>> read_through(TargetNode& node, ObjectN
   CO_TRY(auto object, co_await node.store.open_object(std::move(name)));
   if (!object) co_return std::move(object);
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  BlockReader blocks(*object);
+  BlockReader blocks(*object, TurnFor::background);
   while (true) {
     CO_TRY(const std::size_t got, co_await blocks.next(buffer.span()));
     if (got == 0) co_return std::move(object);

@@ -47,7 +47,9 @@ Task<Status> double_pieces_fill(PieceRun& run, DoublePiecesWalked& walked, Bucke
 
 Task<Status> keep_one(TargetNode& node, const cluster::BucketRecord& bucket, PieceKey key,
                       DoublePieces& counts) {
-  const auto toll = [&node](std::uint64_t bytes) -> Task<Status> { return pass_read(node, bytes); };
+  const auto toll = [&node](std::uint64_t bytes) -> Task<Status> {
+    return pass_read(node, nullptr, bytes);
+  };
   ++counts.found;
   const auto removed = co_await node.store.pieces().keep_one(name_in(bucket, key.name), key, toll);
   if (!removed) {

@@ -156,8 +156,7 @@ Task<Status> Giving::wait_turn(std::uint64_t bytes) {
   while (true) {
     if (node_.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
     if (!is_current()) co_return fail(Errc::cancelled, "the map has changed");
-    const auto wait =
-        rebuild_wait(node_.moves.limits, bytes, node_.clock.boot_time(), clients_wait(node_));
+    const auto wait = rebuild_wait(node_, bytes);
     if (wait.by == HeldBy::nothing) co_return Status();
     node_.given_copies.held(wait.by, node_.clock);
     timer.expires_after(wait.time);

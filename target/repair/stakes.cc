@@ -9,7 +9,7 @@
 
 #include "common/api/mirror_props.h"
 #include "common/api/rebuild_plan.h"
-#include "target/node/move_pace.h"
+#include "target/node/rebuild_pace.h"
 #include "target/repair/all_files.h"
 
 namespace tarn::target {
@@ -124,7 +124,7 @@ Task<Status> tell_stakes(TargetNode& node, http::Request& request) {
     }));
   }
   json out = count.report();
-  const RebuildBounds bounds = rebuild_bounds(node.moves.limits);
+  const RebuildBounds bounds = rebuild_bounds(rebuild_limits(node));
   out["ceiling"] = bounds.most;
   out["floor"] = bounds.least;
   co_return co_await request.exchange.respond(

@@ -26,7 +26,7 @@ Error lost(const Receiver& to, const Error& cause) {
 /// Sends the blocks until all are through or the receiver has answered.
 Task<Status> move_copy_send_blocks(http::ClientStream& stream, OpenObject& from, const Toll& toll) {
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
-  BlockReader blocks(from);
+  BlockReader blocks(from, toll ? TurnFor::background : TurnFor::client);
   for (std::uint64_t block = 0; !stream.answer_ready(); ++block) {
     const auto bytes = std::min(kBlockBytes, from.file_bytes() - block * kBlockBytes);
     if (toll) CO_TRY_OK(co_await toll(bytes));

@@ -37,6 +37,27 @@ TEST_CASE("turns: one window at a time, first come first served", "[target][turn
   CHECK(asked.started == std::vector<std::string>{"a", "b", "c"});
 }
 
+TEST_CASE("turns: what waits in the background is not a client that waits", "[target][turns]") {
+  HeadTurns turns({1, 8 * kMiB, 16 * kMiB, 256 * kMiB});
+  const auto nothing = [](HeadTurns::Age) {};
+  turns.ask(0, nothing);  // has the turn
+  turns.ask(0, nothing, nullptr, TurnFor::background);
+  CHECK(turns.waiting() == 1);
+  CHECK_FALSE(turns.clients_wait());
+  turns.ask(0, nothing);
+  CHECK(turns.clients_wait());
+  turns.done();
+  turns.done();  // the client has it now, and is remembered
+  CHECK(turns.waiting() == 0);
+  turns.tick();
+  CHECK(turns.clients_wait());
+  turns.tick();
+  CHECK_FALSE(turns.clients_wait());
+  turns.done();
+  turns.ask(0, nothing);  // alone: it has to wait for nothing
+  CHECK_FALSE(turns.clients_wait());
+}
+
 TEST_CASE("turns: of N streams that ask again and again none waits longer than one round",
           "[target][turns]") {
   HeadTurns turns({1, 8 * kMiB, 16 * kMiB, 256 * kMiB});

@@ -35,14 +35,19 @@ TEST_CASE("piece calls: what is asked for arrives as it was meant", "[target][pi
   CHECK(as_of(query)->bmd_version == 4);
   write.bytes = 1000;
   CHECK(piece_write_of(over_the_wire(to_query(write, kAsOf)))->bytes == 1000U);
+  CHECK(got.purpose == TurnFor::client);
+  write.purpose = TurnFor::background;
+  CHECK(piece_write_of(over_the_wire(to_query(write, kAsOf)))->purpose == TurnFor::background);
 
   const auto read = piece_read_of(over_the_wire(to_query(PieceRead{kKey, {512, 100}}, kAsOf)));
   CHECK(read->key == kKey);
   CHECK(read->range == ec::FileRange{512, 100});
   CHECK(!read->unless_slow);
-  CHECK(piece_read_of(over_the_wire(to_query(
-                          PieceRead{.key = kKey, .range = {}, .unless_slow = true}, kAsOf)))
-            ->unless_slow);
+  CHECK(read->purpose == TurnFor::client);
+  const PieceRead quick{
+      .key = kKey, .range = {}, .purpose = TurnFor::background, .unless_slow = true};
+  CHECK(piece_read_of(over_the_wire(to_query(quick, kAsOf)))->unless_slow);
+  CHECK(piece_read_of(over_the_wire(to_query(quick, kAsOf)))->purpose == TurnFor::background);
   const auto drop = piece_drop_of(over_the_wire(to_query(PieceDrop{kKey, {3, 2, 1}}, kAsOf)));
   CHECK(drop->key == kKey);
   CHECK(drop->up_to == Generation{3, 2, 1});

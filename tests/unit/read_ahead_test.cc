@@ -1,6 +1,7 @@
 #include "target/drive/read_ahead.h"
 
 #include <fstream>
+#include <future>
 
 #include "tests/unit/drive_fixture.h"
 
@@ -84,6 +85,31 @@ TEST_CASE("read ahead: brings every byte, in windows, and gives all turns back",
   f.quiesce();
   CHECK(f.drive->turns().streams() == 0);
   CHECK(f.drive->turns().waiting() == 0);
+}
+
+TEST_CASE("read ahead: what is read in the background keeps no client waiting",
+          "[target][read_ahead]") {
+  Fixture f;
+  const std::string content = some_bytes(kBig);
+  REQUIRE(f.put("big", content));
+  f.open();
+  for (const TurnFor purpose : {TurnFor::background, TurnFor::client}) {
+    HeadTurns& turns = f.drive->turns();
+    std::size_t held = 0;  // all turns are another's, for now
+    for (turns.ask(0, [&](HeadTurns::Age) { ++held; }); turns.waiting() == 0;)
+      turns.ask(0, [&](HeadTurns::Age) { ++held; }, nullptr, TurnFor::background);
+    auto reading = std::async(std::launch::async, [&] {
+      return read_whole(f, "big", kBig, {.verify_always = true, .purpose = purpose});
+    });
+    CHECK(tarn::test::eventually([&] { return turns.waiting() == 2; }));
+    CHECK(turns.clients_wait() == (purpose == TurnFor::client));
+    while (held > 0) {
+      --held;
+      turns.done();
+    }
+    CHECK(reading.get().bytes == content);
+    f.quiesce();
+  }
 }
 
 TEST_CASE("read ahead: what is in memory is verified again only when told to",

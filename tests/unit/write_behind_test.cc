@@ -84,9 +84,28 @@ TEST_CASE("write behind: a window waits for its turn, and the upload for the win
   CHECK(putting.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
   CHECK(f.windows.empty());
   CHECK(f.drive->turns().waiting() == 1);
+  CHECK(f.drive->turns().clients_wait());
   CHECK(written() <= 33 * kMiB + kPiece);
   f.drive->turns().done();
   CHECK(putting.get());
+}
+
+TEST_CASE("write behind: what is written in the background keeps no client waiting",
+          "[target][write_behind]") {
+  Rotational f;
+  f.drive->turns().ask(0, [](HeadTurns::Age) {});  // a reader's, for now
+  const auto fill = [](Fixture& its) -> Task<Result<std::unique_ptr<WorkFile>>> {
+    CO_TRY(auto file, co_await its.drive->create(std::nullopt, true));
+    file->write_in_background();
+    const std::string piece(20 * kMiB, 'x');
+    CO_TRY_OK(co_await its.drive->write(*file, std::as_bytes(std::span(piece)), 0).get());
+    co_return file;
+  };
+  const auto file = wait_for(fill(f));
+  REQUIRE(file);
+  CHECK(tarn::test::eventually([&] { return f.drive->turns().waiting() == 1; }));
+  CHECK_FALSE(f.drive->turns().clients_wait());
+  f.drive->turns().done();
 }
 
 TEST_CASE("write behind: small files take no turn", "[target][write_behind]") {
