@@ -86,7 +86,8 @@ Task<Result<std::unique_ptr<NewPiece>>> create_with_room(TargetNode& node, Objec
 Task<void> drop_next(TargetNode& node, const std::vector<PieceDrop>& drops, std::size_t& next) {
   while (next < drops.size()) {
     const PieceDrop& drop = drops[next++];
-    const auto dropped = co_await node.store.pieces().drop(drop.key, drop.up_to);
+    const auto dropped =
+        co_await unless_hung(node, nullptr, node.store.pieces().drop(drop.key, drop.up_to));
     // It is asked about again when the drive is.
     if (!dropped)
       obs::log("target").warn("piece not dropped object={} piece={} err={}", drop.key.name,

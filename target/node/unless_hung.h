@@ -12,10 +12,10 @@ inline Status check_none_hangs(const TargetNode& node) {
   return {};
 }
 
-/// The result of `work` on `drive`, or the reason why that drive is out of service: then `work`
-/// goes on by itself and must own all that it needs (LetGo). While another drive hangs, work that
-/// takes longer than a second is given up as well. unavailable while the target ends. On the
-/// caller's event loop.
+/// The result of `work` on `drive` (null: on all of them), or the reason why that drive is out of
+/// service: then `work` goes on by itself and must own all that it needs (LetGo). While another
+/// drive hangs, work that takes longer than a second is given up as well. unavailable while the
+/// target ends. On the caller's event loop.
 template <class T>
 Task<Result<T>> unless_hung(TargetNode& node, std::shared_ptr<Drive> drive, Task<Result<T>> work) {
   constexpr std::chrono::milliseconds kLookEvery{250};
@@ -24,7 +24,7 @@ Task<Result<T>> unless_hung(TargetNode& node, std::shared_ptr<Drive> drive, Task
   CO_TRY_OK(call.start(node, std::move(work)));
   const auto begun = std::chrono::steady_clock::now();
   while (!call.ended()) {
-    CO_TRY_OK(drive->usable());
+    if (drive != nullptr) CO_TRY_OK(drive->usable());
     if (std::chrono::steady_clock::now() > begun + kPatience) CO_TRY_OK(check_none_hangs(node));
     co_await call.wait(kLookEvery);
   }

@@ -255,12 +255,15 @@ Task<Result<bool>> PiecesHere::raise(PieceKey key, Generation generation) {
 Task<Result<bool>> PiecesHere::drop(PieceKey key, Generation up_to) {
   const auto held = co_await lock(key);
   bool any = false;
+  std::optional<Error> failed;
   const auto drives = store_.drives();
   for (const auto& drive : drives) {
     if (!drive->in_service()) continue;
-    CO_TRY(const bool dropped, co_await drive->drop_piece(key, up_to));
-    any = any || dropped;
+    const auto dropped = co_await drive->drop_piece(key, up_to);
+    if (!dropped) failed = dropped.error();
+    any = any || (dropped && *dropped);
   }
+  if (failed) co_return fail(std::move(*failed));
   co_return any;
 }
 

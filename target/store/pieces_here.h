@@ -96,8 +96,8 @@ class PiecesHere {
   Task<Result<std::shared_ptr<OpenObject>>> open(PieceKey key, bool unless_slow = false);
   /// Gives it a generation that is at least this one, durably. False: as find().
   Task<Result<bool>> raise(PieceKey key, Generation generation);
-  /// Drops it on all drives, as far as its generation there is not above `up_to`. Whether anything
-  /// went.
+  /// Drops it on all drives, as far as its generation there is not above `up_to`. True if anything
+  /// went. An error of a drive is told after the others have dropped it.
   Task<Result<bool>> drop(PieceKey key, Generation up_to);
   /// Leaves a piece that lies on several drives, one of which was away, on one of them: on the
   /// first of best_to_keep() on which it can be read from the first byte to the last, under the

@@ -242,3 +242,42 @@ def test_a_drive_that_hangs_holds_up_no_reader_and_no_writer_for_longer_than_unt
     assert {status for _, status in later} <= {200, 503} and refused < len(later) / 2
     read_again = {name: client.request("GET", cluster.url("cut", name)).body for name in bodies}
     assert read_again == bodies
+
+
+@needs_fuse
+def test_a_drive_that_hangs_in_a_drop_holds_up_no_drop_on_another(make_stage, seed):
+    """C12: slices of overwritten objects go after half a minute. What was to go from the drive when it hung may stay there; its target
+    goes on looking after the slices on its other drive."""
+    rng = seeded(seed, "hangs in a drop")
+    stage = make_stage(targets=6, drives=2, fs="ext4", faultable=True, size=96 * MIB, settings={"drive.hang_after": "15s"})
+    cluster = stage.cluster
+    cluster.expect_errors(r" (error|warn|critical) ")
+    cluster.create_bucket("cut", props("striped", 4, 2))
+    wait_until_home(cluster)
+    batches = [[f"{batch}-{i}" for i in range(30)] for batch in range(2)]
+
+    def put(names):
+        for name in names:
+            assert cluster.put("cut", name, rng.randbytes(70 * KIB)).status == 200
+
+    def slices(drive, names):
+        return [path for path, said in attribute.pieces([drive]) if said["name"] in names]
+
+    put(batches[0] + batches[1])
+    disk, other = stage.disks["t5"]
+    caught, to_go = slices(disk.mountpoint, batches[0]), slices(other.mountpoint, batches[1])
+    assert caught and to_go, "no slices lie there"
+    begun = time.monotonic()
+    put(batches[0])  # their old slices go 30 to 35 s from now, when the drive hangs and is not known to
+    time.sleep(max(0, begun + 20 - time.monotonic()))
+    put(batches[1])
+    time.sleep(max(0, begun + 27 - time.monotonic()))
+    disk.daemon.stop()
+    try:
+        wait_until(lambda: cluster.metric("t5", "tarn_drive_up", drive=str(disk.mountpoint)) == 0, 60, "the drive is known to hang")
+        known = time.monotonic() - begun
+        wait_until(lambda: not any(path.exists() for path in to_go), 40, "slices on the other drive go")
+        print(f"injected: {disk.name} hangs with {len(caught)} slices that were to go, known after {known:.0f} s; "
+              f"detected: {len(to_go)} of the other drive went after {time.monotonic() - begun:.0f} s")
+    finally:
+        disk.daemon.cont()
