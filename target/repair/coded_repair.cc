@@ -154,11 +154,11 @@ Task<std::vector<Lane>> seal(Written& written, const io::ObjectAttribute& object
   co_return out;
 }
 
-/// Makes what was written count. Under the name's lock; `here` is the newest record, with the
-/// coding that the repair began with.
-Task<Status> commit(TargetNode& node, const ObjectRequest& wanted, const OwnedNames::Write& write,
-                    std::vector<Located> here, Written& written, const Repair& repair,
-                    std::size_t& sealed) {
+/// Makes what was written count; the record that names it. Under the name's lock; `here` is the
+/// newest record, with the coding that the repair began with.
+Task<Result<io::ObjectRecord>> commit(TargetNode& node, const ObjectRequest& wanted,
+                                      const OwnedNames::Write& write, std::vector<Located> here,
+                                      Written& written, const Repair& repair, std::size_t& sealed) {
   const io::ObjectAttribute object{wanted.name.bucket, wanted.bucket.placed_as(),
                                    wanted.name.object, here.front().record};
   io::Coding coding = *object.record.coding;
@@ -167,13 +167,13 @@ Task<Status> commit(TargetNode& node, const ObjectRequest& wanted, const OwnedNa
   };
   // The record names these there already.
   sealed += (co_await seal(written, object, object.record.generation, true, in_place)).size();
-  if (!written.any() && !repair.drop_whole) co_return Status();
+  if (!written.any() && !repair.drop_whole) co_return object.record;
   CO_TRY(const Generation generation, generation_above(node, wanted, write, object.record));
   CO_FAIL_POINT("repair.before_seal");
   const auto moved =
       co_await seal(written, object, generation, false, [](const auto&) { return true; });
   const bool drop_whole = repair.drop_whole && sealed + moved.size() == repair.pieces();
-  if (moved.empty() && !drop_whole) co_return Status();
+  if (moved.empty() && !drop_whole) co_return object.record;
   CO_FAIL_POINT("repair.sealed");
   io::ObjectRecord now = object.record;
   for (const Lane& lane : moved) home_of(*now.coding, lane->index()) = lane->home();
@@ -182,13 +182,13 @@ Task<Status> commit(TargetNode& node, const ObjectRequest& wanted, const OwnedNa
   sealed += moved.size();
   CO_FAIL_POINT("repair.before_drop");
   now.generation = generation;
-  drop_former(node, co_await asio::this_coro::executor, wanted.name, coding, std::move(now));
-  co_return Status();
+  drop_former(node, co_await asio::this_coro::executor, wanted.name, coding, now);
+  co_return now;
 }
 
-/// Makes what was written for `object` count; how many pieces. conflict when the object has changed
-/// since.
-Task<Result<std::size_t>> make_count(TargetNode& node, const CodedObject& object,
+/// Makes what was written for `object` count, whose record becomes the one that names it; how many
+/// pieces. conflict when the object has changed since.
+Task<Result<std::size_t>> make_count(TargetNode& node, CodedObject& object,
                                      const ObjectRequest& wanted, const OwnedNames::Write& write,
                                      Written& written, const Repair& repair) {
   const auto held = co_await node.store.locks().acquire(object.name.key());
@@ -196,11 +196,12 @@ Task<Result<std::size_t>> make_count(TargetNode& node, const CodedObject& object
   if (newest.holder != nullptr || !newest.exists() || newest.record->coding != object.record.coding)
     co_return fail(Errc::conflict, "{} has changed meanwhile", object.name.object);
   std::size_t sealed = 0;
-  CO_TRY_OK(co_await commit(node, wanted, write, std::move(newest.here), written, repair, sealed));
+  CO_TRY(object.record,
+         co_await commit(node, wanted, write, std::move(newest.here), written, repair, sealed));
   co_return sealed;
 }
 
-Task<Status> try_keep_whole(TargetNode& node, const CodedObject& object, Lane lane) {
+Task<Status> try_keep_whole(TargetNode& node, CodedObject object, Lane lane) {
   Written written;
   written.lanes.push_back(lane);
   CO_TRY_OK(co_await lane->finish());
@@ -327,13 +328,21 @@ struct Repaired {
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
                                  RebuildWatch::Making* making, std::set<std::string>& full) {
   CO_TRY(const ObjectRequest wanted, request_of(node, object.name));
-  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
-  Written written;
-  co_await write_all(node, object, repair, making, full, written);
-  if (!written.any() && !repair.drop_whole)
-    co_return fail(Errc::unavailable, "no piece could be made again");
-  CO_TRY(const std::size_t sealed,
-         co_await make_count(node, object, wanted, write, written, repair));
+  std::size_t sealed = 0;
+  bool any = false;
+  for (Repair& part : parts_of(repair)) {
+    Written written;
+    co_await write_all(node, object, part, making, full, written);
+    // The whole goes only when all slices are there.
+    part.drop_whole = part.drop_whole && sealed + part.pieces() == repair.pieces();
+    if (!written.any() && !part.drop_whole) continue;
+    any = true;
+    // Only now: a hand-over of the name waits for this, and not for all the bytes.
+    CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
+    CO_TRY(const std::size_t now, co_await make_count(node, object, wanted, write, written, part));
+    sealed += now;
+  }
+  if (!any) co_return fail(Errc::unavailable, "no piece could be made again");
   Repaired out;
   out.all = sealed == repair.pieces();
   out.moved = std::min(sealed, repair.moves.size());

@@ -82,4 +82,19 @@ Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
   return out;
 }
 
+std::vector<Repair> parts_of(const Repair& repair) {
+  Repair none = repair;
+  none.anew.clear();
+  none.moves.clear();
+  none.whole.clear();
+  none.drop_whole = false;
+  std::vector<Repair> out;
+  if (!repair.anew.empty()) out.emplace_back(none).anew = repair.anew;
+  for (const SliceGoal& goal : repair.moves) out.emplace_back(none).moves = {goal};
+  if (!repair.whole.empty()) out.emplace_back(none).whole = repair.whole;
+  if (out.empty()) out.push_back(std::move(none));
+  out.back().drop_whole = repair.drop_whole;
+  return out;
+}
+
 }  // namespace tarn::target

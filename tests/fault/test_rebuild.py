@@ -111,6 +111,25 @@ def test_a_rebuild_is_stopped_and_started(make_cluster):
     assert jobs.total(jobs.snaps(cluster, job), "loc-objs") == 0
 
 
+def test_a_new_target_does_not_wait_for_repairs_under_way(make_cluster):
+    """A name is handed over while its slices are being made again, though that takes minutes."""
+    cluster, wanted = make(make_cluster, count=40, size=2 * MIB, **{"rebuild.bandwidth_max": "32KiB"})
+    cluster.kill("t2")
+    wait_until(lambda: any(told["state"] == "working" and told["rate"] > 0 for told in reports(cluster).values()), 30, "slices are being made")
+    cluster.add_target()
+    taken = wait_until(lambda: [name for name in wanted if cluster.owner("cut", name) == "t6"], 30, "some names are those of t6")
+    assert sum(told["objects"] for told in reports(cluster).values()) == 0, "nothing was being made that took longer"
+    for name in taken:
+        wanted[name] = wanted[name][::-1]
+        answer = cluster.put("cut", name, wanted[name])
+        assert answer.status == 200, f"{name}: {answer!r:.300}"
+    print(f"injected: t2 is lost, t6 joins while {left(cluster)} objects are short; detected: t6 has taken writes of {len(taken)} of them")
+    answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebuild.bandwidth_max=0B", expect=False)
+    assert answer.status == 200
+    wait_whole(cluster, wanted, but=["t2"], seconds=60)
+    read_all(cluster, wanted)
+
+
 def test_a_stop_is_over_when_more_is_lost(make_cluster):
     """Here a target that is put aside: nobody has to remember the stop."""
     cluster, wanted = make(make_cluster, **{"rebalance.bandwidth": "64KiB", "rebuild.bandwidth_min": "0B"})

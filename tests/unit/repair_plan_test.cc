@@ -52,6 +52,39 @@ struct Object {
   }
 };
 
+TEST_CASE("repair plan: what is written counts before the next part is begun", "[target][repair]") {
+  Repair repair;
+  repair.good = 4;
+  repair.anew = {{0, "t0", 0}, {1, "t1", 0}};
+  repair.moves = {{2, "t2", 0}, {3, "t3", 0}};
+  repair.whole = "t4";
+  auto parts = parts_of(repair);
+  REQUIRE(parts.size() == 4);
+  CHECK(parts[0].anew.size() == 2);
+  CHECK(parts[1].moves.front().index == 2);
+  CHECK(parts[2].moves.front().index == 3);
+  CHECK(parts[3].whole == "t4");
+  std::size_t pieces = 0;
+  for (const Repair& part : parts) {
+    CHECK(part.good == 4);  // so that anew slices are made out of slices
+    pieces += part.pieces();
+  }
+  CHECK(pieces == repair.pieces());
+  // The whole that is not needed goes behind all others, or alone.
+  repair.whole.clear();
+  repair.drop_whole = true;
+  parts = parts_of(repair);
+  REQUIRE(parts.size() == 3);
+  CHECK_FALSE(parts[0].drop_whole);
+  CHECK(parts[2].drop_whole);
+  repair.anew.clear();
+  repair.moves.clear();
+  parts = parts_of(repair);
+  REQUIRE(parts.size() == 1);
+  CHECK(parts[0].drop_whole);
+  CHECK(parts[0].pieces() == 0);
+}
+
 TEST_CASE("repair plan: an object that is whole needs nothing", "[target][repair]") {
   const Object object;
   CHECK(object.plan().empty());
