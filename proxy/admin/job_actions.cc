@@ -33,6 +33,8 @@ Task<Status> stop_jobs(const Services& services, JobQuery query) {
     CO_TRY_OK(co_await services.jobs.ask_to_stop(job.id));
     asked.push_back(job.id);
   }
+  // Targets make objects whole by themselves, and tell of it somewhat later.
+  if (query.kind == "rebuild" && query.id.empty()) CO_TRY_OK(co_await stop_rebuild(services));
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
   for (const std::string& id : asked) CO_TRY_OK(co_await services.jobs.wait_ended(id, deadline));
   co_return Status();

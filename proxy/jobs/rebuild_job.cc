@@ -107,7 +107,8 @@ struct RebuildJobPart {
     answer.at("incarnation").get_to(incarnation);
     done = false;
   }
-  /// Takes what GET /v1/internal/rebuild says. A target of an older version sends no copies.
+  /// Takes what GET /v1/internal/rebuild says. A target of an older version sends no copies. One
+  /// that was told to stop does nothing more, whichever it was asked first.
   void take(const json& report, std::int64_t job_started_ns) {
     const auto state = report.at("state").get<std::string>();
     done = slices.has_looked(report) && (state == "whole" || state == "stopped");
@@ -116,7 +117,8 @@ struct RebuildJobPart {
     if (its == report.end()) return;
     const auto copies_state = its->at("state").get<std::string>();
     const bool is_whole = copies_state == "whole" || copies_state == "unknown";
-    done = done && (state == "stopped" || (copies.has_looked(*its) && is_whole));
+    const bool is_stopped = report.value("stopped", state == "stopped");
+    done = done && (is_stopped || (copies.has_looked(*its) && is_whole));
     copies.take(*its, job_started_ns);
   }
 };
@@ -131,7 +133,6 @@ class RebuildJobWatched {
  private:
   Task<bool> look();
   Task<bool> look_at(const cluster::Node& target);
-  Task<void> stop_targets();
   void note_time_left(const cluster::ClusterState& state);
 
   const Services& services_;
@@ -201,25 +202,16 @@ void RebuildJobWatched::note_time_left(const cluster::ClusterState& state) {
   services_.jobs.update(job_.id, [&](Job& job) { job.seconds_left = seconds; });
 }
 
-Task<void> RebuildJobWatched::stop_targets() {
-  const auto state = services_.view.state();
-  Nodes targets;
-  for (const auto& [id, node] : state->map.nodes)
-    if (node.role == cluster::Role::target && state->live.contains(id)) targets.push_back(&node);
-  std::vector<Task<Result<http::ClientResponse>>> calls;
-  for (const cluster::Node* target : targets)
-    calls.push_back(
-        call_node(services_, *target, http::Method::del, kRebuildJobPath, kRebuildJobLimits));
-  static_cast<void>(co_await gather(std::move(calls)));
-}
-
 Task<Status> RebuildJobWatched::follow() {
   while (true) {
     if (services_.jobs.should_stop(job_.id)) {
-      co_await stop_targets();
+      const Status stopped = co_await stop_rebuild(services_);
+      if (!stopped) obs::log("proxy").warn("rebuild not stopped err={}", stopped.error().message);
       co_return fail(Errc::cancelled, "the job was told to stop");
     }
     const bool all = co_await look();
+    // Targets that were told to stop are done as well.
+    if (all && services_.jobs.should_stop(job_.id)) continue;
     if (all) co_return Status();
     if (!co_await services_.jobs.is_ours(job_.id))
       co_return fail(Errc::cancelled, "another proxy goes on with it");
@@ -233,6 +225,26 @@ Task<Result<std::string>> start_rebuild(const Services& services) {
   const auto state = services.view.state();
   co_return co_await services.jobs.start(
       rebuild_job(*state, "what is missing of objects, as it was asked for"), refuse_second);
+}
+
+Task<Status> stop_rebuild(const Services& services) {
+  const auto state = services.view.state();
+  Nodes targets;
+  for (const auto& [id, node] : state->map.nodes)
+    if (node.role == cluster::Role::target && state->live.contains(id)) targets.push_back(&node);
+  std::vector<Task<Result<http::ClientResponse>>> calls;
+  for (const cluster::Node* target : targets)
+    calls.push_back(
+        call_node(services, *target, http::Method::del, kRebuildJobPath, kRebuildJobLimits));
+  const auto answers = co_await gather(std::move(calls));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] && answers[i]->status == 200) continue;
+    const std::string why =
+        answers[i] ? fmt::format("it answered {}", answers[i]->status) : answers[i].error().message;
+    co_return fail(Errc::unavailable, "target t[{}] was not told to stop: {}; ask again",
+                   targets[i]->id, why);
+  }
+  co_return Status();
 }
 
 Task<Status> note_rebuild(const Services& services, http::Request& request) {

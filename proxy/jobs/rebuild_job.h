@@ -12,6 +12,9 @@ namespace tarn::proxy {
 /// and of copies that others lost with a drive. Ends when nothing is missing that can be made; its
 /// id. conflict while one runs.
 Task<Result<std::string>> start_rebuild(const Services& services);
+/// Has all targets that are up stop what they make again, whether a job shows it or not. It holds
+/// as RebuildWatch::stop() does. unavailable, naming it, when one of them did not take that.
+Task<Status> stop_rebuild(const Services& services);
 /// POST /v1/internal/rebuild?node=: that target makes objects whole, and a job shall show it. 409
 /// while one does.
 Task<Status> note_rebuild(const Services& services, http::Request& request);

@@ -230,6 +230,7 @@ nlohmann::json RebuildWatch::report(const Clock& clock) const {
   const auto seconds = seconds_left(now);
   const double rate = state_ == State::working ? rate_.at(now) : 0;
   return {{"state", to_string(state_)},
+          {"stopped", stopped_by_.has_value()},
           {"map", map_version_},
           {"looks", ended_},
           {"started_ns", started_ns_},

@@ -226,6 +226,7 @@ Task<Status> start_rebuild(TargetNode& node, http::Request& request) {
 
 Task<Status> stop_rebuild(TargetNode& node, http::Request& request) {
   node.rebuild.stop(known_losses(*node.owned.state()));
+  obs::log("repair").info("rebuild stopped by an operator");
   co_return co_await request.exchange.respond(http::Response(200));
 }
 

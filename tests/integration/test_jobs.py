@@ -262,6 +262,22 @@ def test_tarn_shows_waits_for_and_stops_jobs(make_cluster):
         tarn.refuses(3, "job", *command, "nosuchid123", says="nosuchid123")
 
 
+def test_a_stop_of_rebuilds_reaches_targets_that_no_job_shows_yet(make_cluster):
+    cluster = make_cluster(targets=3, drives=1)
+    tarn = Cli(cluster.endpoint)
+    assert query(cluster, "p1", "status_all", kind="rebuild").json() == []
+
+    def stopped():
+        told = query(cluster, "p1", "rebuild").json()["targets"]
+        return [each["stopped"] for each in told.values()]
+
+    assert stopped() == [False] * 3
+    tarn.ok("rebuild", "stop")
+    assert stopped() == [True] * 3
+    tarn.ok("rebuild", "start", "--wait")
+    assert stopped() == [False] * 3
+
+
 def rebalances(cluster):
     """Status by id."""
     return {each["uuid"]: each for each in query(cluster, "p1", "status_all", kind="rebalance").json()}

@@ -218,6 +218,7 @@ TEST_CASE("rebuild: a look that is asked for begins after that, and stop() holds
   watch.found({.objects = {{1, 1}}, .bytes = 10, .incomplete = 0}, clock);
   watch.stop({});
   CHECK(watch.is_stopped());
+  CHECK(watch.report(clock)["stopped"] == true);
   CHECK(watch.report(clock)["seconds_left"].is_null());
   CHECK_FALSE(watch.wants_job());
   watch.look_ends(false, "stopped", clock);
