@@ -120,34 +120,41 @@ Task<bool> repair_all(TargetNode& node, RepairQueue queue, LookedBy by) {
 
 RebuildWatch::Todo todo_of(const KeepCodedFound& found) {
   RebuildWatch::Todo todo;
-  found.queue.for_each([&](const RepairQueue::Entry& entry) {
-    ++todo.objects[entry.missing];
-    ++todo.buckets[entry.name.bucket];
-    todo.bytes += entry.bytes;
-  });
+  todo.objects = found.queue.added().objects;
+  todo.buckets = found.queue.added().buckets;
+  todo.bytes = found.queue.added().bytes;
   todo.incomplete = found.incomplete;
   todo.waits = found.waits;
   return todo;
 }
 
-/// Everything that is to be done now. False: something could only be done later.
-Task<bool> keep_coded_pass(TargetNode& node, LookedBy by) {
+/// How a pass ended.
+enum class PassEnd : std::uint8_t {
+  all,   ///< nothing is left
+  more,  ///< there are more names than one pass remembers, and all of these were done
+  later  ///< something could only be done later
+};
+
+/// Everything that is to be done now.
+Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
   node.rebuild.look_begins(by.map_version);
   auto found = co_await look_through(node);
   if (!found) {
     obs::log("repair").warn("coded objects not looked through err={}", found.error().message);
     node.rebuild.look_ends(false, found.error().message, node.clock);
-    co_return false;
+    co_return PassEnd::later;
   }
   node.rebuild.found(todo_of(*found), node.clock);
   const std::size_t names = found->queue.size();
   // More names than are remembered: the next look has the rest of them.
   const bool rest = found->queue.let_some_go();
   const bool repaired = co_await repair_all(node, std::move(found->queue), by);
-  node.rebuild.look_ends(repaired && !rest, "something could not be made yet: see the log",
-                         node.clock);
+  const char* const why = repaired ? "there are more objects than one look remembers"
+                                   : "something could not be made yet: see the log";
+  node.rebuild.look_ends(repaired && !rest, why, node.clock);
   if (keep_coded_present(node) != by)
-    co_return false;  // what is endangered now does not wait for the rest
+    co_return PassEnd::later;  // what is endangered now does not wait for the rest
+  if (repaired && rest) co_return PassEnd::more;
   const auto unnamed = co_await drop_unnamed(node);
   const std::size_t waiting = unnamed ? unnamed->waiting : 0;
   if (found->objects > 0)
@@ -159,7 +166,9 @@ Task<bool> keep_coded_pass(TargetNode& node, LookedBy by) {
   // One that leaves stays until it has none: it asks again, since an owner that moved a piece off
   // it may have died before it could say so.
   const auto needed = co_await is_needed_for_pieces(node);
-  co_return repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
+  const bool all =
+      repaired && !rest && !found->again && unnamed && waiting == 0 && needed && !*needed;
+  co_return all ? PassEnd::all : PassEnd::later;
 }
 
 /// Whether `now` has a drive in service that was not in `before`: it may bring pieces that nobody
@@ -200,10 +209,12 @@ Task<void> keep_coded(TargetNode& node) {
     if (!node.membership.lease().valid() || state->settled < now.map_version) continue;
     done = now;
     came = false;
-    const bool all = co_await keep_coded_pass(node, now);
-    due = SteadyClock::now() + (all ? std::chrono::seconds(kKeepCodedEveryDay) : again);
-    again =
-        all ? kKeepCodedAgainFirst : std::min(again * 2, std::chrono::seconds(kKeepCodedAgainMost));
+    const PassEnd end = co_await keep_coded_pass(node, now);
+    due = SteadyClock::now();
+    if (end == PassEnd::all) due += kKeepCodedEveryDay;
+    if (end == PassEnd::later) due += again;
+    again = end == PassEnd::later ? std::min<std::chrono::seconds>(again * 2, kKeepCodedAgainMost)
+                                  : kKeepCodedAgainFirst;
   }
 }
 

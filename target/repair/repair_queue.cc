@@ -8,6 +8,9 @@ std::size_t danger_of(const Repair& repair) {
 }
 
 void RepairQueue::add(std::size_t danger, Entry entry) {
+  ++added_.objects[entry.missing];
+  ++added_.buckets[entry.name.bucket];
+  added_.bytes += entry.bytes;
   if (size_ >= names_max_) {
     let_some_go_ = true;
     if (size_ == 0 || danger >= entries_.rbegin()->first) return;

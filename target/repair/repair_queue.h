@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -39,12 +40,13 @@ class RepairQueue {
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Whether there were more than it may hold.
   [[nodiscard]] bool let_some_go() const { return let_some_go_; }
-  /// Shows each entry to `visit`, in its order.
-  template <class Visit>
-  void for_each(const Visit& visit) const {
-    for (const auto& [danger, entries] : entries_)
-      for (const Entry& entry : entries) visit(entry);
-  }
+  /// What was ever added, with those that were let go.
+  struct Added {
+    std::map<std::size_t, std::uint64_t, std::greater<>> objects;  ///< by their missing pieces
+    std::map<BucketId, std::uint64_t> buckets;                     ///< objects
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] const Added& added() const { return added_; }
 
  private:
   void let_last_go();
@@ -53,6 +55,7 @@ class RepairQueue {
   std::map<std::size_t, std::deque<Entry>> entries_;  // by danger; none is empty
   std::size_t size_ = 0;
   bool let_some_go_ = false;
+  Added added_;
 };
 
 }  // namespace tarn::target
