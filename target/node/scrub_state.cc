@@ -10,9 +10,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kLeastRate = 1U << 20U;
-constexpr std::uint64_t kGreatestRate = 1ULL << 40U;
-constexpr double kShareOfPeriod = 0.8;
-constexpr std::int64_t kPartsToNext = 9;  // tenths of the period
+// Of the period:
+constexpr double kLongestPass = 0.8;
+constexpr double kShortestPass = 0.25;
+constexpr double kBetweenBegins = 0.9;
+constexpr double kBetweenEnds = 0.95;
 constexpr const char* kMoreError = "more files of this drive are bad than are noted";
 
 /// True for the finding that stands for all that had to go: it names no file.
@@ -36,6 +38,10 @@ void let_one_go(std::vector<ScrubFinding>& found, std::int64_t now_ns) {
   }
   found.front().found_ns = now_ns;
   found.erase(found.begin() + 1);
+}
+
+std::int64_t part_of(std::chrono::nanoseconds period, double share) {
+  return static_cast<std::int64_t>(static_cast<double>(period.count()) * share);
 }
 
 json encode_finding(const ScrubFinding& each) {
@@ -168,19 +174,24 @@ Result<ScrubState> scrub_state_from(std::string_view text) {
 
 std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period) {
   if (state.verified_ns == 0) return 0;
-  return state.verified_ns + period.count() / 10 * kPartsToNext;
+  return std::min(state.verified_ns + part_of(period, kBetweenBegins),
+                  state.ended_ns + part_of(period, kBetweenEnds - kLongestPass));
+}
+
+std::int64_t scrub_deadline_ns(const ScrubState& state, std::chrono::nanoseconds period) {
+  const std::int64_t longest = state.began_ns + part_of(period, kLongestPass);
+  if (state.verified_ns == 0) return longest;
+  return std::min(longest, state.ended_ns + part_of(period, kBetweenEnds));
 }
 
 std::uint64_t scrub_rate_needed(const ScrubState& state, std::chrono::nanoseconds period,
                                 std::int64_t now_ns) {
-  const double until =
-      static_cast<double>(state.began_ns) + static_cast<double>(period.count()) * kShareOfPeriod;
-  const double seconds = (until - static_cast<double>(now_ns)) / 1e9;
-  const std::uint64_t left = state.whole > state.cost ? state.whole - state.cost : kLeastRate;
-  if (seconds <= 0) return kGreatestRate;
-  const double needed = static_cast<double>(left) / seconds;
-  return static_cast<std::uint64_t>(
-      std::clamp(needed, static_cast<double>(kLeastRate), static_cast<double>(kGreatestRate)));
+  const double whole = static_cast<double>(std::max(state.whole, state.cost));
+  const double most = whole / (static_cast<double>(part_of(period, kShortestPass)) / 1e9);
+  const double seconds = static_cast<double>(scrub_deadline_ns(state, period) - now_ns) / 1e9;
+  const double left = whole - static_cast<double>(state.cost);
+  const double needed = seconds > 0 ? std::min(left / seconds, most) : most;
+  return std::max(kLeastRate, static_cast<std::uint64_t>(needed));
 }
 
 }  // namespace tarn::target

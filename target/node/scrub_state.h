@@ -81,11 +81,16 @@ struct ScrubState {
 /// corrupt when it is none.
 [[nodiscard]] Result<ScrubState> scrub_state_from(std::string_view text);
 
-/// When the next pass is to begin by itself: so long after the last one began that each byte is
-/// read once in `period`, at the latest. 0: at once.
+/// When the next pass is to begin by itself: so soon that it can end by its scrub_deadline_ns()
+/// though it takes four fifths of the period. 0: at once.
 [[nodiscard]] std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period);
-/// How much a second, as costs, a pass must read to end within four fifths of the period in which
-/// it began, with a least that ends a small drive soon.
+/// By when the present pass is to end, so that no byte waits for longer than `period`: passes read
+/// in one order, and the last bytes of the pass before were read when that ended.
+[[nodiscard]] std::int64_t scrub_deadline_ns(const ScrubState& state,
+                                             std::chrono::nanoseconds period);
+/// How much a second, as costs, a pass must read to end by its deadline. With a least that ends a
+/// small drive soon, and a most, so that a late one does not take a drive from its clients: all of
+/// it in a quarter of the period.
 [[nodiscard]] std::uint64_t scrub_rate_needed(const ScrubState& state,
                                               std::chrono::nanoseconds period, std::int64_t now_ns);
 

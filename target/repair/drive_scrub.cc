@@ -195,11 +195,13 @@ Task<Status> DriveScrub::pay(std::uint64_t cost) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
     CO_TRY_OK(go_on());
-    needed_.set(
-        scrub_rate_needed(state_, period() == 0ms ? ScrubBoard::kPeriod : period(), wall_ns()));
+    const auto period = this->period() == 0ms ? ScrubBoard::kPeriod : this->period();
+    const std::int64_t wall = wall_ns();
+    needed_.set(scrub_rate_needed(state_, period, wall));
+    const bool hurries = asked() || wall > scrub_deadline_ns(state_, period);
     const BootTime now = node_.clock.boot_time();
-    const bool foreground = node_.clients.load() > 0 && drive_->turns().waiting() > 0;
-    const auto wait = asked() ? wait_between(needed_, node_.scrub.rate, cost, now, foreground)
+    const bool foreground = node_.clients.load() > 0 && drive_->turns().clients_wait();
+    const auto wait = hurries ? wait_between(needed_, node_.scrub.rate, cost, now, foreground)
                               : std::min<std::chrono::nanoseconds>(needed_.take(cost, now), 100ms);
     if (wait == std::chrono::nanoseconds::zero()) co_return Status();
     timer.expires_after(wait);

@@ -120,11 +120,36 @@ TEST_CASE("scrub: each byte is read within the period") {
         static_cast<std::uint64_t>(4000.0 * (1 << 20) / 600));
   state.cost = whole - 1;
   CHECK(scrub_rate_needed(state, period, kStart) == 1U << 20U);
-  // Late: as fast as it can.
+  // Late: all of it in a quarter of the period, and no faster.
   state.cost = 0;
-  CHECK(scrub_rate_needed(state, period, kStart + 800 * kSecond) > 1ULL << 39U);
+  CHECK(scrub_rate_needed(state, period, kStart + 800 * kSecond) == 32U << 20U);
+  CHECK(scrub_rate_needed(state, period, kStart + 799 * kSecond) == 32U << 20U);
   state.end(kStart + 850 * kSecond);
   CHECK(next_scrub_ns(state, period) == kStart + 900 * kSecond);
+}
+
+TEST_CASE("scrub: no byte waits for longer than the period, however fast a pass was") {
+  const std::chrono::seconds period = 1000s;
+  constexpr std::uint64_t kWhole = 8000ULL << 20U;
+  constexpr int kParts = 100;
+  std::vector<std::int64_t> read(kParts, kStart);  // when each part was read last
+  ScrubState state;
+  std::int64_t now = kStart;
+  for (int pass = 0; pass < 12; ++pass) {
+    now = std::max(now, next_scrub_ns(state, period));
+    state.begin("", kWhole, now);
+    for (int part = 0; part < kParts; ++part) {
+      const auto needed = static_cast<double>(scrub_rate_needed(state, period, now));
+      // Every third is a job: at the speed of the drive.
+      const double rate = pass % 3 == 0 ? 2000.0 * (1U << 20U) : needed;
+      now += static_cast<std::int64_t>(static_cast<double>(kWhole) / kParts / rate * 1e9);
+      state.cost += kWhole / kParts;
+      if (pass > 0) CHECK(now - read[static_cast<std::size_t>(part)] <= 1000 * kSecond);
+      read[static_cast<std::size_t>(part)] = now;
+    }
+    CHECK(now <= scrub_deadline_ns(state, period));
+    state.end(now);
+  }
 }
 
 TEST_CASE("scrub: a file is read anew though its bytes were compared before", "[drive]") {
