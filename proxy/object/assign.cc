@@ -1,5 +1,6 @@
 #include "proxy/object/assign.h"
 
+#include "common/api/coding_props.h"
 #include "common/api/mirror_props.h"
 #include "common/api/object_query.h"
 #include "common/api/upstream_props.h"
@@ -80,7 +81,10 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
     loads.push_back(reports.back()->of(digest));
   }
   if (homes.empty()) return nullptr;
-  const std::size_t chosen = least_busy(loads, random_u64());
+  const auto coding = api::coding_of(bucket.props);
+  const bool is_owner_first = homes.front()->id == nodes.id(nodes.homes(digest, 1).front().node);
+  const std::size_t chosen =
+      least_busy(loads, random_u64(), coding && coding->whole && is_owner_first);
   reports[chosen]->note_sent(digest);
   return homes[chosen];
 }

@@ -16,6 +16,11 @@ std::uint64_t chances(const LoadReport::Load& home) {
   return home.serves ? std::max<std::uint64_t>(1, kChances / (1 + home.work)) : 0;
 }
 
+/// True if `home` has so much less to do than `first` that gathering is worth it.
+bool may_gather(const LoadReport::Load& first, const LoadReport::Load& home) {
+  return first.work >= kGatherAbove * (1 + std::uint64_t{home.work});
+}
+
 std::optional<LoadReport::OfDrive> read_drive(const json& said) {
   if (!said.is_array() || said.size() < 2 || !said[0].is_number_unsigned()) return std::nullopt;
   LoadReport::OfDrive out{said[0].get<std::uint64_t>(), {}, 1.0};
@@ -61,17 +66,23 @@ std::optional<Heartbeat> parse_heartbeat(std::string_view line) {
   return out;
 }
 
-std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw) {
+std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw,
+                       bool others_gather) {
   std::size_t first = 0;
   while (first < homes.size() && !homes[first].serves) ++first;
   if (first == homes.size()) return 0;
   if (homes[first].work + std::uint64_t{homes[first].sent} < kLittle) return first;
+  const auto chances_at = [&](std::size_t i) {
+    const bool is_out = others_gather && first == 0 && i > 0 && !may_gather(homes[0], homes[i]);
+    return is_out ? 0 : chances(homes[i]);
+  };
   std::uint64_t all = 0;
-  for (const auto& home : homes) all += chances(home);
+  for (std::size_t i = first; i < homes.size(); ++i) all += chances_at(i);
   std::uint64_t lot = draw % all;
   for (std::size_t i = first; i < homes.size(); ++i) {
-    if (lot < chances(homes[i])) return i;
-    lot -= chances(homes[i]);
+    const std::uint64_t its = chances_at(i);
+    if (lot < its) return i;
+    lot -= its;
   }
   return first;
 }

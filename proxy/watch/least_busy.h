@@ -59,6 +59,10 @@ struct Heartbeat {
 /// proportion to the work of its drive: so readers do not all run to the one that was idle a second
 /// ago, and proxies that know the same share them out. `draw` is a random number. `homes` is not
 /// empty.
-[[nodiscard]] std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw);
+/// `others_gather`: only the first has the object as it is, and any other asks k targets for slices
+/// of it. Then others have a chance only while the first has kGatherAbove times as much to do.
+[[nodiscard]] std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t draw,
+                                     bool others_gather = false);
+inline constexpr std::uint64_t kGatherAbove = 4;
 
 }  // namespace tarn::proxy

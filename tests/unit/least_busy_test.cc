@@ -76,6 +76,22 @@ TEST_CASE("homes with as much to do get as many readers", "[proxy]") {
   CHECK(shared_out({.sent = 100}, {})[1] > 4'700);
 }
 
+TEST_CASE("the owner of a whole has its readers unless others have much less to do", "[proxy]") {
+  const auto share_of_others = [](std::uint32_t owner, std::uint32_t other) {
+    std::mt19937_64 draws(7);  // NOLINT: the same each time
+    const std::array<Load, 2> homes{Load{.work = owner}, Load{.work = other}};
+    int out = 0;
+    for (int i = 0; i < 1000; ++i) out += least_busy(homes, draws(), true) == 1 ? 1 : 0;
+    return out;
+  };
+  CHECK(share_of_others(50, 50) == 0);
+  CHECK(share_of_others(50, 20) == 0);
+  CHECK(share_of_others(50, 2) > 850);
+  CHECK(share_of_others(4, 0) > 700);
+  const std::array<Load, 2> gone{Load{.serves = false}, Load{.work = 100}};
+  CHECK(least_busy(gone, 1, true) == 1);
+}
+
 TEST_CASE("most readers go to the home that has less to do", "[proxy]") {
   CHECK(shared_out({.work = 30}, {.work = 2})[1] > 8'500);
   CHECK(shared_out({.work = 10, .sent = 1'000}, {.work = 0})[1] > 8'500);
