@@ -274,6 +274,10 @@ Task<Result<ClientResponse>> ClientStream::read_head() {
   co_return head;
 }
 
+void ClientStream::set_stall(std::chrono::milliseconds stall) {
+  impl_->connection->set_stall(stall);
+}
+
 bool ClientStream::answer_ready() const { return impl_->connection->readable(); }
 
 std::optional<std::uint64_t> ClientStream::content_length() const {

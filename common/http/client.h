@@ -77,6 +77,8 @@ class ClientStream {
   Task<Status> write(std::span<const std::byte> bytes);
   /// Ends the request body. internal when it is shorter than announced; nothing is sent then.
   Task<Status> finish();
+  /// From now on CallLimits::stall is this.
+  void set_stall(std::chrono::milliseconds stall);
   /// Reads the head of the next answer: also of 100 Continue, which the caller then waits behind.
   Task<Result<ClientResponse>> read_head();
   /// Whether an answer (or the end of the connection) is there to be read without waiting.

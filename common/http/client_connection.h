@@ -49,6 +49,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientConnection& operator=(const ClientConnection&) = delete;
 
   void set_limits(WaitLimits limits) { limits_ = limits; }
+  void set_stall(std::chrono::milliseconds stall) { limits_.stall = stall; }
   [[nodiscard]] const std::string& authority() const { return authority_; }
   /// Null in the clear.
   [[nodiscard]] const TlsContext* tls() const { return tls_ ? tls_->context() : nullptr; }

@@ -76,6 +76,16 @@ constexpr http::CallLimits kRelayLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.
 constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
 
+/// What came without a length is encoded when all of it is there: it is read, and written as
+/// slices, at this rate at least.
+constexpr std::uint64_t kEncodedBytesPerSecond = 8U << 20U;
+
+/// How long the answer to a body of so many bytes may take.
+std::chrono::milliseconds answer_patience(std::uint64_t bytes) {
+  const std::chrono::seconds more(bytes / kEncodedBytesPerSecond);
+  return std::min(kCopyLimits.stall, kRelayLimits.stall + more);
+}
+
 /// A POST, or a PUT without body, is one of those or soon answered.
 const http::CallLimits& limits_for(const http::RequestHead& head) {
   const bool may_copy =
@@ -125,8 +135,10 @@ Error target_lost(const std::string& owner, const Error& cause) {
 /// Passes the body on until it ends or the target answers early. The answer's head in both cases.
 Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::ClientStream& stream,
                                              const std::string& owner, PooledBuffer& buffer) {
+  std::uint64_t passed = 0;
   while (!stream.answer_ready()) {
     CO_TRY(const std::size_t got, co_await exchange.read_some(buffer.span()));
+    passed += got;
     Status sent;
     if (got == 0)
       sent = co_await stream.finish();
@@ -135,6 +147,7 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
     // A target that closed may have said why: the answer tells.
     if (got == 0 || !sent) break;
   }
+  if (exchange.head().chunked) stream.set_stall(answer_patience(passed));
   auto final_answer = co_await stream.read_head();
   if (!final_answer) co_return fail(target_lost(owner, final_answer.error()));
   co_return std::move(*final_answer);

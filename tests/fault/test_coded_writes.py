@@ -365,3 +365,18 @@ def test_a_write_whose_record_finds_no_room_leaves_no_slices(make_cluster, rng):
         return {said["name"] for target in cluster.targets() for _, said in attribute.pieces(cluster.drives(target))}
 
     wait_until(lambda: lie() == set(owned) - refused, 60, "only slices of what was stored lie anywhere")
+
+
+def test_a_body_without_a_length_that_takes_long_to_encode_is_answered_at_the_relay(make_cluster):
+    """It is cut when all of it is there: the relay waits for that longer than for other answers."""
+    slow = "coded.before_seal=sleep:45000;coded.before_record=sleep:25000"
+    cluster = make_cluster(targets=3, drives=1, fail_points={f"t{i}": slow for i in (1, 2, 3)})
+    cluster.create_bucket("cut", props("striped", 2, 1))
+    wait_until_home(cluster)
+    piece, begun = bytes(MIB), time.monotonic()
+    url = cluster.url("cut", "n").replace(cluster.endpoint, cluster.relay)
+    answer = client.request("PUT", url, iter([piece] * 160), timeout=200)
+    took = time.monotonic() - begun
+    print(f"injected: an encoding that takes 70 s; detected: {answer.status} after {took:.0f} s")
+    assert answer.status == 200 and took > 70
+    assert get(cluster, "n").body == piece * 160

@@ -223,6 +223,28 @@ TEST_CASE("HEAD, 204 and 304 have no body whatever they announce", "[http][clien
   CHECK(server.accepted() == 1);
 }
 
+TEST_CASE("a stream's patience with its peer can be changed", "[http][client]") {
+  const auto answer_late = [](RawPeer& peer) {
+    peer.read_head();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    peer.send(kOk);
+  };
+  RawServer server({answer_late, answer_late});
+  OnLoop run;
+  const auto ask = [&](std::chrono::milliseconds later) -> Task<Status> {
+    Client client;
+    CallLimits limits;
+    limits.stall = std::chrono::milliseconds(50);
+    CO_TRY(auto stream, co_await client.open(url_of(server), request(Method::get), {}, limits));
+    stream.set_stall(later);
+    CO_TRY(const auto head, co_await stream.read_head());
+    CHECK(head.status == 200);
+    co_return Status();
+  };
+  CHECK(code_of(run(ask(std::chrono::milliseconds(50)))) == Errc::timeout);
+  CHECK(run(ask(std::chrono::minutes(1))));
+}
+
 TEST_CASE("connections are kept, but not when the peer says close", "[http][client]") {
   RawServer server({[](RawPeer& peer) {
                       peer.read_head();
