@@ -90,17 +90,25 @@ Task<void> DriveAdmin::look_for(std::string path, std::shared_ptr<Away> away) {
   const auto wanted = known.apply_to(opener_.options.drives);
   if (std::find(wanted.begin(), wanted.end(), path) == wanted.end()) co_return;
   if (known.disabled.contains(path) || is_closing(path)) co_return;
-  if (!returns_.allows(away->id, clock_.boot_time())) co_return;
   const auto back = co_await is_back(path, *away);
   Status taken;
   if (!back)
     taken = fail(back.error());
+  else if (*back && !returns_.allows(away->id, clock_.boot_time()))
+    taken = fail(Errc::unavailable,
+                 "it is there, but was lost and came back {} times within a day: check it, then "
+                 "attach it (tarn drive attach)",
+                 ReturnBudget::kPerDay);
   else if (*back)
     taken = co_await take_back(path, away);
   // Once, and not with each look.
   const std::string why = taken ? "" : taken.error().message;
-  if (!why.empty() && why != away->said)
+  if (!why.empty() && why != away->said) {
+    const Turn turn(busy_);
+    if (!turn.got()) co_return;  // while others change drives: the next time
     drive_return_log().error("drive not taken back drive={} why={}", path, why);
+    store_.note_missing(path, why);
+  }
   away->said = why;
 }
 

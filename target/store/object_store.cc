@@ -157,6 +157,15 @@ void ObjectStore::expect_foreign() {
   for (const auto& drive : drives()) drive->expect_foreign();
 }
 
+void ObjectStore::note_missing(const std::string& path, std::string why) {
+  const auto before = set_.get();
+  auto missing = before->missing;
+  const auto its = missing.find(path);
+  if (its == missing.end()) return;
+  its->second = std::move(why);
+  replace_set(make_set(before->drives, std::move(missing), before->places));
+}
+
 void ObjectStore::forget_missing(const std::string& path) {
   const auto before = set_.get();
   auto missing = before->missing;

@@ -56,6 +56,8 @@ class ObjectStore {
   void set_vacating(Drive& drive, bool vacating);
   /// Whether a drive is in the set, or somebody goes on with one that it was in. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
+  /// Why one that is missing still is.
+  void note_missing(const std::string& path, std::string why);
   /// Forgets that a drive is missing.
   void forget_missing(const std::string& path);
   /// Closes what is open of a drive without a reader.

@@ -1,10 +1,13 @@
 """Drives that were lost while their target ran, and are there again (docs/reliability.md C3, C7, D5): the target takes them back by itself, and
 only what it may believe (docs/decisions/020)."""
 
+import json
+
 import disks
 import pytest
 from copies import wait_full
 from disks import seeded
+from harness.cli import Cli
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
@@ -67,6 +70,30 @@ def test_a_drive_that_vanishes_serves_again_when_it_is_mounted(make_stage, seed)
           f"{len(cluster.logs['t1'].matching('drive is back'))} times")
     assert len(cluster.logs["t1"].matching("drive is back")) == 2
     stage.check(judge, names)
+
+
+def test_a_drive_that_comes_and_goes_stays_out_and_is_said_to(make_stage):
+    """After five returns a day, until an operator attaches it."""
+    stage = make_stage(targets=1, drives=2, fs="ext4")
+    cluster, disk = stage.cluster, stage.disks["t1"][0]
+    cluster.expect_errors(DRIVE_ERRORS + "|drive not taken back")
+    cli = Cli(cluster.endpoint)
+
+    def note():
+        rows = json.loads(cli.ok("--json", "drive", "ls"))
+        return {row["drive"]: row for row in rows}[str(disk.mountpoint)]["note"]
+
+    for turn in range(6):
+        disks.run("umount", "-l", disk.mountpoint)
+        wait_let_go(stage, "t1", disk, before=turn)
+        disk.mount()
+        if turn < 5:
+            wait_until(lambda: up(stage, "t1", disk) == 1, 15, "it is in again")
+    wait_until(lambda: "5 times within a day" in note(), 15, "it is said why it stays out")
+    print(f"injected: a drive vanished and came back six times; detected: {note()}")
+    assert up(stage, "t1", disk) == 0
+    cli.ok("drive", "attach", cluster.nodes["t1"]["id"], disk.mountpoint)
+    wait_until(lambda: up(stage, "t1", disk) == 1, 15, "it is in again")
 
 
 def stays_out(stage, target, disk, seconds=4):

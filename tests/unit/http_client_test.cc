@@ -1,6 +1,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <thread>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
