@@ -29,6 +29,7 @@ class HeadTurns {
     std::uint64_t window_min = 8U << 20U;  ///< bytes
     std::uint64_t window_max = 16U << 20U;
     std::uint64_t budget = 256U << 20U;  ///< bytes read and not yet sent, all streams together
+    std::uint64_t window_beside_clients = 2U << 20U;  ///< of the background
   };
   /// For drives without a head: queue depth instead of long turns.
   static constexpr Limits solid() { return {4, 4U << 20U, 4U << 20U, 256U << 20U}; }
@@ -63,8 +64,9 @@ class HeadTurns {
 
   void stream_begins();
   void stream_ends();
-  /// Bytes of the next window: shorter when many streams share the budget.
-  [[nodiscard]] std::uint64_t window() const;
+  /// Bytes of the next window: shorter when many streams share the budget, and of the background
+  /// while clients_wait(), who then wait for no more than that.
+  [[nodiscard]] std::uint64_t window(TurnFor purpose = TurnFor::client) const;
   [[nodiscard]] std::size_t streams() const;
   [[nodiscard]] std::size_t waiting() const;
   /// True if a turn for a client waits, or had to wait within the last second or two.

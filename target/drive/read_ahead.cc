@@ -56,7 +56,7 @@ std::optional<Result<std::uint64_t>> ReadAhead::look(std::uint64_t at) {
   if (in_flight_) return ready_ > at ? std::optional(Result<std::uint64_t>(ready_)) : std::nullopt;
   // Nothing is on its way. The next window is wanted once the reader is in the last one.
   const std::uint64_t next = std::max(asked_, at);
-  const bool wanted = !error_ && next < end_ && next - at <= turns_.window();
+  const bool wanted = !error_ && next < end_ && next - at <= turns_.window(options_.purpose);
   if (wanted) {
     const std::uint64_t warm = std::min(kWarmBytes, end_ - next);
     if (!options_.verify_always && object_->may_send(next, warm)) {
@@ -79,7 +79,7 @@ void ReadAhead::ask(std::uint64_t begin) {
   }
   const std::uint64_t to_block_end = block_begin(end_ + kBlockBytes - 1);
   const std::uint64_t end =
-      std::min({begin + turns_.window(), to_block_end, object_->file_bytes()});
+      std::min({begin + turns_.window(options_.purpose), to_block_end, object_->file_bytes()});
   in_flight_ = true;
   asked_ = end;
   const std::uint64_t epoch = epoch_;

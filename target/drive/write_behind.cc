@@ -22,7 +22,7 @@ WriteBehind::~WriteBehind() {
 }
 
 void WriteBehind::written(int fd, std::uint64_t end) {
-  const std::uint64_t full = drive_.turns().window();
+  const std::uint64_t full = drive_.turns().window(purpose_);
   std::optional<Window> window;
   {
     const std::lock_guard lock(mutex_);
@@ -64,7 +64,7 @@ void WriteBehind::bring(Window window) {
 }
 
 void WriteBehind::brought(Status result) {
-  const std::uint64_t full = drive_.turns().window();
+  const std::uint64_t full = drive_.turns().window(purpose_);
   std::optional<Window> window;
   std::function<void()> waiter;
   {
@@ -99,7 +99,7 @@ Task<Status> WriteBehind::wait_while(std::function<bool()> condition) {
 }
 
 Task<Status> WriteBehind::room() {
-  const std::uint64_t window = drive_.turns().window();
+  const std::uint64_t window = drive_.turns().window(purpose_);
   const auto is_full = [this, window] { return on_its_way_ && end_ - sent_ >= window; };
   co_return co_await wait_while(is_full);
 }

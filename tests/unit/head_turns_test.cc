@@ -44,8 +44,11 @@ TEST_CASE("turns: what waits in the background is not a client that waits", "[ta
   turns.ask(0, nothing, nullptr, TurnFor::background);
   CHECK(turns.waiting() == 1);
   CHECK_FALSE(turns.clients_wait());
+  CHECK(turns.window(TurnFor::background) == turns.window());
   turns.ask(0, nothing);
   CHECK(turns.clients_wait());
+  CHECK(turns.window(TurnFor::background) == 2 * kMiB);
+  CHECK(turns.window() == 16 * kMiB);
   turns.done();
   turns.done();  // the client has it now, and is remembered
   CHECK(turns.waiting() == 0);
