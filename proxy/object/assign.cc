@@ -69,7 +69,8 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
   std::vector<const cluster::Node*> homes;
   std::vector<std::shared_ptr<const LoadReport>> reports;
   std::vector<LoadReport::Load> loads;
-  for (const cluster::Home& home : nodes.homes(digest, pieces.at(state.map.version))) {
+  const auto places = nodes.homes(digest, pieces.at(state.map.version));
+  for (const cluster::Home& home : places) {
     const std::string& id = nodes.id(home.node);
     const cluster::Node* node = state.map.find(id);
     const auto said = answering.loads.find(id);
@@ -82,7 +83,7 @@ const cluster::Node* reader_home(const cluster::ClusterState& state, const Answe
   }
   if (homes.empty()) return nullptr;
   const auto coding = api::coding_of(bucket.props);
-  const bool is_owner_first = homes.front()->id == nodes.id(nodes.homes(digest, 1).front().node);
+  const bool is_owner_first = homes.front()->id == nodes.id(places.front().node);
   const std::size_t chosen =
       least_busy(loads, random_u64(), coding && coding->whole && is_owner_first);
   reports[chosen]->note_sent(digest);

@@ -76,11 +76,11 @@ constexpr http::CallLimits kRelayLimits{.stall = std::chrono::seconds(60)};
 /// A copy or a rename is answered when all of the object has been copied.
 constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
 
-/// What came without a length is encoded when all of it is there: it is read, and written as
-/// slices, at this rate at least.
+/// Least rate at which a target reads a body that came without a length, and writes it as slices,
+/// behind its end.
 constexpr std::uint64_t kEncodedBytesPerSecond = 8U << 20U;
 
-/// How long the answer to a body of so many bytes may take.
+/// Time that the answer to such a body of so many bytes may take.
 std::chrono::milliseconds answer_patience(std::uint64_t bytes) {
   const std::chrono::seconds more(bytes / kEncodedBytesPerSecond);
   return std::min(kCopyLimits.stall, kRelayLimits.stall + more);

@@ -78,6 +78,7 @@ std::size_t least_busy(std::span<const LoadReport::Load> homes, std::uint64_t dr
   };
   std::uint64_t all = 0;
   for (std::size_t i = first; i < homes.size(); ++i) all += chances_at(i);
+  if (all == 0) return first;
   std::uint64_t lot = draw % all;
   for (std::size_t i = first; i < homes.size(); ++i) {
     const std::uint64_t its = chances_at(i);

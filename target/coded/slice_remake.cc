@@ -121,6 +121,7 @@ Task<Lanes> open_lanes(TargetNode& node, const ObjectName& name, const io::Codin
                        const std::vector<SliceGoal>& goals, std::uint64_t bytes, TurnFor purpose,
                        const Refused& refused) {
   std::vector<Task<Result<std::shared_ptr<PieceLane>>>> openings;
+  openings.reserve(goals.size());
   for (const SliceGoal& goal : goals)
     openings.push_back(slice_remake_open_lane(node, name, coding, goal, bytes, purpose));
   Lanes out;

@@ -30,7 +30,7 @@ void HeadTurns::ask(std::uint64_t bytes, std::function<void(Age)> start,
 
 Task<Status> HeadTurns::wait(TurnFor purpose) {
   const auto result = std::make_shared<Status>();
-  co_await suspend_until_called([this, result, purpose](auto resume) {
+  co_await suspend_until_called([this, result, purpose](const auto& resume) {
     const auto refused = [resume, result](Error why) {
       *result = fail(std::move(why));
       resume();

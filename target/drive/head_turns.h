@@ -11,8 +11,7 @@
 
 namespace tarn::target {
 
-/// What a turn is taken for: something that a client waits for, or a move or repair, or the upkeep
-/// of an index.
+/// Purpose of a turn: a request of a client, or a move, a repair, or the upkeep of an index.
 enum class TurnFor : std::uint8_t { client, background };
 
 /// Who may move the head of a drive now (docs/architecture.md). Many streams read one drive, and

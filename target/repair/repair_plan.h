@@ -63,9 +63,9 @@ struct Repair {
                                  const SliceReport& report, const std::string& self,
                                  const std::function<bool(const std::string&)>& takes);
 
-/// What of `repair` is written and made to count at once, one after the other: the slices that are
-/// made anew, then each that is moved, then the whole. So nothing that is written waits for the
-/// rest to be written, which may take longer than OpenPieces::kKept. The last one has `drop_whole`.
+/// Splits `repair` into parts that are each written and then sealed: the slices that are made anew,
+/// then each that is moved, then the whole. So no written piece waits for the others, which may
+/// take longer than OpenPieces::kKept. The last part has `drop_whole`.
 [[nodiscard]] std::vector<Repair> parts_of(const Repair& repair);
 
 }  // namespace tarn::target

@@ -40,7 +40,7 @@ class RepairQueue {
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Whether there were more than it may hold.
   [[nodiscard]] bool let_some_go() const { return let_some_go_; }
-  /// What was ever added, with those that were let go.
+  /// Sums of all objects that were ever added, with those that were let go.
   struct Added {
     std::map<std::size_t, std::uint64_t, std::greater<>> objects;  ///< by their missing pieces
     std::map<BucketId, std::uint64_t> buckets;                     ///< objects

@@ -58,7 +58,7 @@ TEST_CASE("repair queue: when there are too many the least endangered are let go
   queue.add(3, entry("g"));
   CHECK(queue.size() == 3);
   CHECK(all_of(queue) == std::vector<std::string>{"e", "f", "a"});
-  // What was let go, or is done, has been counted.
+  // Objects that were let go, or are done, have been counted.
   CHECK(queue.added().objects.at(1) == 7);
   CHECK(queue.added().buckets.at(BucketId(1)) == 7);
   CHECK(queue.added().bytes == 700);
