@@ -147,7 +147,8 @@ Task<Result<http::ClientResponse>> pass_body(http::Exchange& exchange, http::Cli
     // A target that closed may have said why: the answer tells.
     if (got == 0 || !sent) break;
   }
-  if (exchange.head().chunked) stream.set_stall(answer_patience(passed));
+  const http::RequestHead& head = exchange.head();
+  if (head.chunked && head.method == http::Method::put) stream.set_stall(answer_patience(passed));
   auto final_answer = co_await stream.read_head();
   if (!final_answer) co_return fail(target_lost(owner, final_answer.error()));
   co_return std::move(*final_answer);
