@@ -32,7 +32,7 @@ ec::PieceSet slices_of(const ec::Layout& layout, ec::Stripes stripes, std::uint6
 }  // namespace
 
 CodedReader::CodedReader(TargetNode& node, const ObjectName& name, const io::ObjectRecord& record,
-                         std::uint64_t begin, std::uint64_t end)
+                         std::uint64_t begin, std::uint64_t end, TurnFor purpose)
     : node_(node),
       name_(name),
       set_(record.coding->set),
@@ -40,7 +40,7 @@ CodedReader::CodedReader(TargetNode& node, const ObjectName& name, const io::Obj
       stripes_(layout_.stripes_of(begin, end)),
       decoder_(layout_, ec::SetId(record.coding->set), begin, end),
       slices_(node, name, *record.coding, layout_, stripes_,
-              slices_of(layout_, stripes_, begin, end)),
+              slices_of(layout_, stripes_, begin, end), purpose),
       xxh64_(record.xxh64) {
   if (begin == 0 && end == record.size) seen_.emplace();
 }

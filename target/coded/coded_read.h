@@ -17,9 +17,10 @@ namespace tarn::target {
 /// must outlive it.
 class CodedReader {
  public:
-  /// Bytes [begin, end) of the object that `record`, which has a coding, is of.
+  /// Bytes [begin, end) of the object that `record`, which has a coding, is of. `purpose`: of the
+  /// turns that it takes.
   CodedReader(TargetNode& node, const ObjectName& name, const io::ObjectRecord& record,
-              std::uint64_t begin, std::uint64_t end);
+              std::uint64_t begin, std::uint64_t end, TurnFor purpose = TurnFor::client);
 
   /// The next bytes, as views until the call after; none: all were given. When all of the object is
   /// read, the last bytes come only when the whole matches its checksum. unavailable when fewer

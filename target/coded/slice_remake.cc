@@ -258,7 +258,7 @@ Task<Result<std::shared_ptr<PieceLane>>> make_whole(TargetNode& node, ObjectName
                                                     version.size, TurnFor::background));
   Status made;
   if (coding.whole.empty()) {
-    CodedReader reader(node, name, version, 0, version.size);
+    CodedReader reader(node, name, version, 0, version.size, TurnFor::background);
     made = co_await decode_into(reader, *lane, toll);
   } else {
     auto from = co_await WholeSource::open(node, coding.whole,

@@ -215,7 +215,8 @@ Task<Status> take_copy(TargetNode& node, http::Request& request) {
   std::unique_ptr<WorkFile> file;
   if (attribute.record.kind == io::ObjectRecord::Kind::object) {
     CO_TRY(file, co_await create_here(node, name, attribute.record.file_bytes()));
-    if (!is_write) file->write_in_background();
+    // With `anew` a request may wait for it (bring_home.h).
+    if (!is_write && !anew) file->write_in_background();
     CO_TRY_OK(co_await receive_blocks(request.exchange, attribute.record, *file, digests));
   }
   CO_TRY_OK(co_await expect_end(request.exchange));

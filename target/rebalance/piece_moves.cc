@@ -83,6 +83,7 @@ Task<Result<bool>> move_piece(ObjectStore& store, const cluster::BucketRecord& b
       (made.error().code == Errc::no_space || made.error().code == Errc::unavailable);
   if (no_better_place) co_return false;
   CO_TRY(const auto copy, std::move(made));
+  copy->file().write_in_background();
   Drive::SealOrder order;
   order.attribute = {key.bucket, bucket.placed_as(), key.name, record};
   CO_TRY(const bool copied, co_await copy_piece(from, key, copy->file(), pace, order));
