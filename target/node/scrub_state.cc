@@ -174,8 +174,12 @@ Result<ScrubState> scrub_state_from(std::string_view text) {
 
 std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period) {
   if (state.verified_ns == 0) return 0;
+  // At the least rate; `whole` is that of the last pass.
+  const auto slowest = static_cast<std::int64_t>(static_cast<double>(state.whole) /
+                                                 static_cast<double>(kLeastRate) * 1e9);
+  const std::int64_t lasts = std::min(slowest, part_of(period, kLongestPass));
   return std::min(state.verified_ns + part_of(period, kBetweenBegins),
-                  state.ended_ns + part_of(period, kBetweenEnds - kLongestPass));
+                  state.ended_ns + part_of(period, kBetweenEnds) - lasts);
 }
 
 std::int64_t scrub_deadline_ns(const ScrubState& state, std::chrono::nanoseconds period) {

@@ -82,7 +82,7 @@ struct ScrubState {
 [[nodiscard]] Result<ScrubState> scrub_state_from(std::string_view text);
 
 /// When the next pass is to begin by itself: so soon that it can end by its scrub_deadline_ns()
-/// though it takes four fifths of the period. 0: at once.
+/// though it takes four fifths of the period, or what it takes at the least rate. 0: at once.
 [[nodiscard]] std::int64_t next_scrub_ns(const ScrubState& state, std::chrono::nanoseconds period);
 /// By when the present pass is to end, so that no byte waits for longer than `period`: passes read
 /// in one order, and the last bytes of the pass before were read when that ended.

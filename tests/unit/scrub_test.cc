@@ -128,6 +128,14 @@ TEST_CASE("scrub: each byte is read within the period") {
   CHECK(next_scrub_ns(state, period) == kStart + 900 * kSecond);
 }
 
+TEST_CASE("scrub: a small drive is not read more often than its period wants") {
+  const std::chrono::seconds period = 1000s;
+  ScrubState state;
+  state.begin("", 50ULL << 20U, kStart);  // 50 s at the least rate
+  state.end(kStart + 50 * kSecond);
+  CHECK(next_scrub_ns(state, period) == kStart + 900 * kSecond);
+}
+
 TEST_CASE("scrub: no byte waits for longer than the period, however fast a pass was") {
   const std::chrono::seconds period = 1000s;
   constexpr std::uint64_t kWhole = 8000ULL << 20U;
