@@ -148,7 +148,7 @@ void RebuildWatch::stop(KnownLosses now) {
   const std::lock_guard lock(mutex_);
   stopped_by_ = std::move(now);
   asked_ = begun_;
-  if (state_ == State::waiting) state_ = State::stopped;
+  if (state_ == State::waiting || state_ == State::unknown) state_ = State::stopped;
 }
 
 bool RebuildWatch::heed(KnownLosses now) {

@@ -203,6 +203,18 @@ TEST_CASE("rebuild: of the rate the last half minute counts for two thirds") {
   CHECK(rate.at(clock.boot_time()) < (250.0 * 2 / 3 + 2 * 20) / 3);
 }
 
+TEST_CASE("rebuild: a stop before the first look is told as such") {
+  ManualClock clock;
+  RebuildWatch watch;
+  watch.stop({});
+  CHECK(watch.state() == RebuildWatch::State::stopped);
+  watch.ask();
+  watch.look_begins(1);
+  watch.found({}, clock);
+  watch.look_ends(true, "", clock);
+  CHECK(watch.state() == RebuildWatch::State::whole);
+}
+
 TEST_CASE("rebuild: a look that is asked for begins after that, and stop() holds until then") {
   ManualClock clock;
   RebuildWatch watch;
