@@ -8,7 +8,7 @@
 namespace tarn::target {
 namespace {
 
-/// Slices do not move more often while one reader is at it, unless something is wrong.
+/// Newer records that one reader follows. A repair makes one for each slice that it moves.
 constexpr int kLooksMax = 4;
 
 /// Of a record whose coding was checked when it was read.

@@ -81,9 +81,9 @@ void Options::bind(Settings& settings) {
                     std::chrono::hours(24 * 365),
                     "within which every byte on the drives is compared with its checksum; 0s: only "
                     "when it is asked for");
-  settings.size(
-      "scrub.bandwidth", scrub_bandwidth, 0, kBandwidthMax,
-      "bytes a second that a scrub which is asked for takes of each target; 0B: no limit");
+  settings.size("scrub.bandwidth", scrub_bandwidth, 0, kBandwidthMax,
+                "bytes a second that a scrub which is asked for, or late, takes of each target; "
+                "0B: no limit");
   settings.custom(
       "upstream.endpoints", "none", "URLs",
       [this](std::string_view text) -> Status {

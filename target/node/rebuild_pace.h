@@ -23,7 +23,7 @@ class ServingClient {
 [[nodiscard]] MoveLimits& rebuild_limits(TargetNode& node);
 
 /// rebuild_wait() by these limits. Clients go first while one of them waits for a turn of `drive`;
-/// null: of any drive here. What rebuilds and moves themselves wait for holds up none.
+/// null: of any drive here. Turns of TurnFor::background hold up none.
 [[nodiscard]] RebuildWait rebuild_wait(TargetNode& node, std::uint64_t bytes,
                                        const Drive* drive = nullptr);
 

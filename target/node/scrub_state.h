@@ -89,8 +89,8 @@ struct ScrubState {
 [[nodiscard]] std::int64_t scrub_deadline_ns(const ScrubState& state,
                                              std::chrono::nanoseconds period);
 /// How much a second, as costs, a pass must read to end by its deadline. With a least that ends a
-/// small drive soon, and a most, so that a late one does not take a drive from its clients: all of
-/// it in a quarter of the period.
+/// small drive soon, and a most, so that a late one leaves something to clients: all of the drive
+/// in a quarter of the period.
 [[nodiscard]] std::uint64_t scrub_rate_needed(const ScrubState& state,
                                               std::chrono::nanoseconds period, std::int64_t now_ns);
 
