@@ -38,6 +38,12 @@ ObjectName as_of_now(const TargetNode& node, ObjectName name) {
   return name;
 }
 
+Status check_writer(TargetNode& node, const std::string& uname) {
+  const auto state = node.owned.state();
+  if (cluster::writer_of(*state->map, cluster::placement_digest(uname)) == node.id) return {};
+  return fail(Errc::cancelled, "the name has another owner by now");
+}
+
 Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name) {
   ObjectRequest out;
   out.state = node.view.state();

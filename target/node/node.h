@@ -120,6 +120,9 @@ struct ObjectRequest {
 Task<Status> wait_for_turn(TargetNode& node, const std::string& uname, OwnedNames::Write& out);
 /// A write of our own making. unavailable when the name is not ours, or not yet.
 Task<Result<OwnedNames::Write>> begin_write(TargetNode& node, const std::string& uname);
+/// ok if this target writes the name, by the newest map that it knows; else cancelled: what another
+/// one has to do is in vain here.
+[[nodiscard]] Status check_writer(TargetNode& node, const std::string& uname);
 /// A request for the name, made by this target itself. bucket_not_found when its bucket is gone.
 [[nodiscard]] Result<ObjectRequest> request_of(const TargetNode& node, ObjectName name);
 /// Returns the error for an object that does not exist, or not here.

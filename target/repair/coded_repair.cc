@@ -83,12 +83,19 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
   co_return co_await cut_whole(node, object.name, version, repair.anew, toll, refused);
 }
 
-/// Until a repair may write so many bytes, which `making` counts then.
-Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
+/// cancelled when a repair of the name is in vain: it was told to stop, or the name has another
+/// owner by now, who makes its own.
+Status check_goes_on(TargetNode& node, const std::string& uname) {
+  if (node.rebuild.is_stopped()) return fail(Errc::cancelled, "it was told to stop");
+  return check_writer(node, uname);
+}
+
+/// Until a repair of the name may write so many bytes, which `making` counts then.
+Task<Status> coded_repair_pass(TargetNode& node, const std::string& uname, std::uint64_t bytes,
                                RebuildWatch::Making* making) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   while (true) {
-    if (node.rebuild.is_stopped()) co_return fail(Errc::cancelled, "it was told to stop");
+    CO_TRY_OK(check_goes_on(node, uname));
     const auto wait = rebuild_wait(node, bytes);
     if (wait.by == HeldBy::nothing || !SAFETY("safety.rebuild_pace")) break;
     node.rebuild.held(wait.by, node.clock);
@@ -102,8 +109,8 @@ Task<Status> coded_repair_pass(TargetNode& node, std::uint64_t bytes,
 Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& repair,
                      RebuildWatch::Making* making, std::set<std::string>& full, Written& out) {
   const io::ObjectRecord version = readable(object);
-  const Toll toll = [&node, making](std::uint64_t bytes) {
-    return coded_repair_pass(node, bytes, making);
+  const Toll toll = [&node, &object, making](std::uint64_t bytes) {
+    return coded_repair_pass(node, object.name.uname, bytes, making);
   };
   const Refused refused = [making, &full](const std::string& home, const Error& error) {
     note_refused(making, home, error, full);
@@ -321,8 +328,8 @@ struct Repaired {
 
 /// Does what `repair` wants, under rebuild_wait(), unless the object has changed since (conflict).
 /// Slices are written beside what is there, then sealed under the name's lock; a record that names
-/// those at other homes makes them count. unavailable when too few slices can be read, or the name
-/// is not ours.
+/// those at other homes makes them count. unavailable when too few slices can be read; cancelled
+/// when rebuilds are stopped, or the name is not ours any more.
 /// `making`, if not null, counts the bytes that pass, and is told what could not be done. `full`
 /// gets the targets that had no room for a piece.
 Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair repair,
@@ -331,18 +338,23 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
   std::size_t sealed = 0;
   bool any = false;
   for (Repair& part : parts_of(repair)) {
+    CO_TRY_OK(check_goes_on(node, object.name.uname));
     Written written;
     co_await write_all(node, object, part, making, full, written);
     // The whole goes only when all slices are there.
     part.drop_whole = part.drop_whole && sealed + part.pieces() == repair.pieces();
     if (!written.any() && !part.drop_whole) continue;
     any = true;
+    CO_TRY_OK(check_goes_on(node, object.name.uname));
     // Only now: a hand-over of the name waits for this, and not for all the bytes.
     CO_TRY(const OwnedNames::Write write, co_await begin_write(node, object.name.uname));
     CO_TRY(const std::size_t now, co_await make_count(node, object, wanted, write, written, part));
     sealed += now;
   }
-  if (!any) co_return fail(Errc::unavailable, "no piece could be made again");
+  if (!any) {
+    CO_TRY_OK(check_goes_on(node, object.name.uname));
+    co_return fail(Errc::unavailable, "no piece could be made again");
+  }
   Repaired out;
   out.all = sealed == repair.pieces();
   out.moved = std::min(sealed, repair.moves.size());
@@ -355,7 +367,8 @@ Task<Result<Repaired>> carry_out(TargetNode& node, CodedObject object, Repair re
 /// An object that is kept otherwise than its bucket wants.
 Task<bool> recode_for(TargetNode& node, ObjectName name, RebuildWatch::Making* making) {
   const Status done = co_await recode_patiently(node, std::move(name));
-  if (!done && making != nullptr) making->note_failed(done.error().message);
+  if (!done && making != nullptr && done.error().code != Errc::cancelled)
+    making->note_failed(done.error().message);
   co_return done.has_value();
 }
 
@@ -397,7 +410,7 @@ Task<bool> repair_once(TargetNode& node, ObjectName name, RebuildWatch::Making* 
   if (!done) {
     obs::log("repair").warn("object not made whole object={} err={}", name.object,
                             done.error().message);
-    if (making != nullptr && !node.rebuild.is_stopped())
+    if (making != nullptr && done.error().code != Errc::cancelled)
       making->note_failed_unless_known(done.error().message);
   } else if (!done->all && making != nullptr) {
     making->note_failed_unless_known("a target did not keep its slice");

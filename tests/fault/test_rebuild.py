@@ -123,6 +123,8 @@ def test_a_new_target_does_not_wait_for_repairs_under_way(make_cluster):
         wanted[name] = wanted[name][::-1]
         answer = cluster.put("cut", name, wanted[name])
         assert answer.status == 200, f"{name}: {answer!r:.300}"
+    told = r"object not made whole .*the name has another owner by now"
+    wait_until(lambda: any(log.matching(told) for log in cluster.logs.values()), 60, "what is made for names of t6 ends before all is copied")
     print(f"injected: t2 is lost, t6 joins while {left(cluster)} objects are short; detected: t6 has taken writes of {len(taken)} of them")
     answer = client.request("PUT", f"{cluster.endpoint}/v1/cluster/set-config?rebuild.bandwidth_max=0B", expect=False)
     assert answer.status == 200
