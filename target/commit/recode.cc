@@ -26,6 +26,7 @@ Task<Status> encode(TargetNode& node, const ObjectRequest& wanted, OpenObject& f
   ObjectBytes bytes(node, wanted.name, from);
   const PooledBuffer buffer(PooledBuffer::kBlockBytes);
   while (true) {
+    CO_TRY_OK(check_writer(node, wanted.name.uname));
     CO_TRY(const std::size_t got, co_await bytes.next(buffer.span()));
     if (got == 0) break;
     for (auto left = buffer.span().first(got); !left.empty();) {
@@ -40,7 +41,6 @@ Task<Status> encode(TargetNode& node, const ObjectRequest& wanted, OpenObject& f
 }
 
 Task<Result<io::ObjectRecord>> recode_store_coded(TargetNode& node, const ObjectRequest& wanted,
-                                                  const OwnedNames::Write& write,
                                                   OpenObject& from) {
   const io::ObjectRecord before = from.record();
   CO_TRY_OK(check_memory());
@@ -51,11 +51,12 @@ Task<Result<io::ObjectRecord>> recode_store_coded(TargetNode& node, const Object
   NewBytes bytes{*file, coded->size(), coded->xxh64()};
   bytes.coded = coded.get();
   bytes.same_as = &before;
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   co_return co_await commit_file(node, wanted, write, std::move(bytes), {}, nullptr);
 }
 
 Task<Result<io::ObjectRecord>> store_plain(TargetNode& node, const ObjectRequest& wanted,
-                                           const OwnedNames::Write& write, OpenObject& from) {
+                                           OpenObject& from) {
   const io::ObjectRecord before = from.record();
   CO_TRY(const auto file, co_await create_here(node, wanted.name, before.size));
   Digests digests;
@@ -63,6 +64,7 @@ Task<Result<io::ObjectRecord>> store_plain(TargetNode& node, const ObjectRequest
   if (digests.xxh64() != before.xxh64) co_return fail(does_not_match(wanted));
   NewBytes bytes = new_bytes(*file, digests);
   bytes.same_as = &before;
+  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));
   co_return co_await commit_file(node, wanted, write, std::move(bytes), {}, nullptr);
 }
 
@@ -88,15 +90,16 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   const auto alone = co_await node.store.locks().acquire("recode/" + name.key());
   CO_TRY(ObjectRequest request, request_of(node, name));
   const ObjectRequest wanted = patient(std::move(request));
-  CO_TRY(const OwnedNames::Write write, co_await begin_write(node, name.uname));
+  // Of the name of another target nothing is read. What is written begins when all is copied: a
+  // hand-over of the name waits for it.
+  CO_TRY_OK(co_await begin_write(node, name.uname));
   CO_TRY(const auto from, co_await open_newest(node, wanted));
   if (!from || !is_kept_otherwise(wanted.bucket.props, from->record())) co_return true;
   const std::uint64_t size = from->record().size;
   CO_FAIL_POINT("recode.before_read");
   const auto coding = api::coding_of(wanted.bucket.props);
-  auto stored = coding && coding->is_coded(size)
-                    ? co_await recode_store_coded(node, wanted, write, *from)
-                    : co_await store_plain(node, wanted, write, *from);
+  auto stored = coding && coding->is_coded(size) ? co_await recode_store_coded(node, wanted, *from)
+                                                 : co_await store_plain(node, wanted, *from);
   if (!stored && stored.error().code == Errc::conflict) co_return false;
   CO_TRY_OK(stored);
   node.recoded.add(name.bucket, coding, size);

@@ -8,7 +8,7 @@ from copies import wait_full
 from disks import seeded
 from harness import attribute
 from harness import client as http
-from harness.coded import props
+from harness.coded import props, put_aside
 from harness.nodes import wait_until_home
 from harness.waiting import wait_until
 from latency import forget_pages
@@ -87,6 +87,20 @@ def test_the_coding_changes_under_load_while_targets_die(make_stage, seed):
     wait_full(cluster, len(cluster.names("coded")), "coded")
 
 
+def slow_to_read(stage):
+    """The target that has the object "a" of the bucket "cut", and its drive, which takes four seconds for each read of it from here on:
+    long enough for a PUT on a busy machine, too short for a drive that hangs."""
+    cluster = stage.cluster
+    (target,) = [target for target in cluster.targets() if "a" in attribute.objects(cluster.drives(target), "cut")]
+    (path,) = attribute.data_files(cluster.drives(target))
+    drive = stage.disks[target][0]
+    stage.kill(target)  # and with it what its process remembers
+    forget_pages(path)
+    stage.start(target)
+    drive.rule(f"delay read {path.name} always ms=4000")
+    return target, drive
+
+
 @pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
 @pytest.mark.gate("changes of coding")
 def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
@@ -98,14 +112,7 @@ def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
     wait_until_home(cluster)
     old, new = rng.randbytes(200_000), rng.randbytes(200_000)
     assert cluster.put("cut", "a", old).status == 200
-    (target,) = [target for target in cluster.targets() if "a" in attribute.objects(cluster.drives(target), "cut")]
-    (path,) = attribute.data_files(cluster.drives(target))
-    drive = stage.disks[target][0]
-    stage.kill(target)  # and with it what its process remembers
-    forget_pages(path)
-    stage.start(target)
-    # Long enough for a PUT on a busy machine, too short for a drive that hangs.
-    drive.rule(f"delay read {path.name} always ms=4000")
+    _, drive = slow_to_read(stage)
     job = ask_until(cluster, "it is to be cut", "PATCH", "/v1/buckets/cut?provider=ais", action="set-bprops", value=coding("striped", 1, 1)).text
     wait_until(lambda: drive.stats().get("delay.read", 0) > 0, 10, "it is being read")
     written = cluster.put("cut", "a", new)
@@ -113,4 +120,31 @@ def test_what_is_written_while_its_object_is_recoded_stays(make_stage, seed):
     wait_until(lambda: is_over(cluster, job), 60, "the job ends", every=0.2)
     got = cluster.get("cut", "a")
     print(f"injected: {drive.stats()} while it was recoded; detected: what was written meanwhile is there")
+    assert got.status == 200 and got.body == new and got.headers["ETag"] == written.headers["ETag"]
+
+
+@pytest.mark.skipif(bool(disks.why_no_fuse()), reason=f"{disks.why_no_fuse()}")
+@pytest.mark.gate("changes of coding")
+def test_a_hand_over_does_not_wait_for_what_is_being_recoded(make_stage, seed):
+    """The owner of an object that it is reading for minutes is put aside: the next one takes writes of the name at once."""
+    rng = seeded(seed, "handed over")
+    stage = make_stage(targets=3, drives=1, faulty=True)
+    cluster = stage.cluster
+    cluster.expect_errors(ERRORS)
+    cluster.create_bucket("cut")
+    wait_until_home(cluster)
+    old, new = rng.randbytes(4_000_000), rng.randbytes(200_000)
+    assert cluster.put("cut", "a", old).status == 200
+    target, drive = slow_to_read(stage)
+    ask_until(cluster, "it is to be cut", "PATCH", "/v1/buckets/cut?provider=ais", action="set-bprops", value=coding("striped", 1, 1))
+    wait_until(lambda: drive.stats().get("delay.read", 0) > 0, 10, "it is being read")
+    put_aside(cluster, target)
+    wait_until(lambda: cluster.owner("cut", "a") != target, 30, "another target owns it")
+    read = drive.stats()["delay.read"]
+    written = cluster.put("cut", "a", new)
+    assert written.status == 200, written
+    print(f"injected: {target} put aside after {read} slow reads of what it recodes; detected: {cluster.owner('cut', 'a')} takes a write")
+    assert drive.stats()["delay.read"] * (128 << 10) < len(old), "it was recoded before"
+    drive.clear()
+    got = cluster.get("cut", "a")
     assert got.status == 200 and got.body == new and got.headers["ETag"] == written.headers["ETag"]
