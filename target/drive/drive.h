@@ -323,8 +323,9 @@ class Drive {
     threads_->post(std::move(work), std::move(refused));
   }
 
-  /// Shows `visit` what Index::list() does, on one of the drive's threads.
-  Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit);
+  /// Shows `visit` what Index::list() does, on one of the drive's threads, in a turn of `purpose`.
+  Task<Status> walk(BucketId bucket, std::string prefix, std::string after, Index::Visitor visit,
+                    TurnFor purpose = TurnFor::background);
 
   // Beside all that goes on (drive_clean.cc).
 

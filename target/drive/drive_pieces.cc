@@ -284,7 +284,7 @@ Task<Status> Drive::walk_pieces(BucketId bucket, std::optional<PieceKey> after,
     TRY_OK(usable());
     return index_->list_pieces(bucket, after, visit);
   };
-  co_return co_await run_in_turn(*turns_, *threads_, work);
+  co_return co_await run_in_turn(*turns_, *threads_, work, TurnFor::background);
 }
 
 Task<Result<bool>> Drive::has_pieces() {

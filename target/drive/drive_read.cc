@@ -108,12 +108,12 @@ Task<Result<Drive::Listing>> Drive::list(BucketId bucket, std::string prefix, st
 }
 
 Task<Status> Drive::walk(BucketId bucket, std::string prefix, std::string after,
-                         Index::Visitor visit) {
+                         Index::Visitor visit, TurnFor purpose) {
   auto work = [&, this]() -> Status {
     TRY_OK(usable());
     return index_->list(bucket, prefix, after, visit);
   };
-  co_return co_await run_in_turn(*turns_, *threads_, work);
+  co_return co_await run_in_turn(*turns_, *threads_, work, purpose);
 }
 
 }  // namespace tarn::target

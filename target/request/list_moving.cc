@@ -76,7 +76,7 @@ Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wan
       return {.stop = more, .skip_to = {}};
     };
     const std::string from = after;
-    CO_TRY_OK(co_await drive.walk(wanted.bucket->id, wanted.prefix, from, visit));
+    CO_TRY_OK(co_await drive.walk(wanted.bucket->id, wanted.prefix, from, visit, TurnFor::client));
     if (more && taken == wanted.limit) co_return std::optional(after);
   }
   co_return std::optional<std::string>();

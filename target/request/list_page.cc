@@ -37,7 +37,7 @@ Task<Result<api::PackedPage>> pack_drive(Drive& drive, const ListPlan& plan, std
   const auto visit = [&](std::string_view name, const io::ObjectRecord& record) {
     return page.visit(name, record);
   };
-  CO_TRY_OK(co_await drive.walk(plan.bucket.id, plan.prefix, after, visit));
+  CO_TRY_OK(co_await drive.walk(plan.bucket.id, plan.prefix, after, visit, TurnFor::client));
   co_return page.take();
 }
 

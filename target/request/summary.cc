@@ -37,7 +37,7 @@ Task<Result<api::BucketSummary>> count_drive(Drive& drive, BucketId bucket, std:
       if (more) after = std::string(name);
       return {.stop = more, .skip_to = {}};
     };
-    CO_TRY_OK(co_await drive.walk(bucket, prefix, after, visit));
+    CO_TRY_OK(co_await drive.walk(bucket, prefix, after, visit, TurnFor::client));
   }
   co_return sum;
 }
