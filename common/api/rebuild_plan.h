@@ -40,7 +40,7 @@ struct Loss {
   std::uint64_t lost = 0;     ///< objects of which too little would be left
   std::uint64_t lost_bytes = 0;
   std::optional<double> seconds_least;  ///< by the ceiling; nothing: there is none
-  std::optional<double> seconds_most;   ///< by the floor
+  std::optional<double> seconds_most;   ///< by the floor, of which reading takes its part
 
   bool operator==(const Loss&) const = default;
 };

@@ -289,4 +289,4 @@ def test_the_plan_says_what_a_loss_would_cost(make_cluster, what):
         assert loss["sources_least"] == loss["sources_most"] == (2 if held else 0)
         assert loss["at_risk"] == held, "with one parity slice nothing more may go"
         rates = 4 if what == "target" else 5
-        assert loss["seconds_most"] == pytest.approx(loss["bytes"] / (rates * MIB)) and loss["seconds_least"] is None
+        assert loss["seconds_most"] == pytest.approx(3 * loss["bytes"] / (rates * MIB)) and loss["seconds_least"] is None
