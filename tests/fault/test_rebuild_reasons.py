@@ -68,16 +68,20 @@ def test_objects_that_wait_for_a_drive_say_at_which_target(make_cluster, seed):
     cluster.create_bucket("cut", PROPS)
     wait_until_home(cluster)
     rng = random.Random(seed)
-    wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(12)}
+    wanted = {f"n-{i}": rng.randbytes(50_000) for i in range(60)}
     for name, body in wanted.items():
         assert cluster.put("cut", name, body).status == 200
-    drive = next(drive for drive in cluster.drives("t3") if list(attribute.pieces([drive])))
+    drive = max(cluster.drives("t3"), key=lambda each: len(list(attribute.pieces([each]))))
     held = {said["name"] for _, said in attribute.pieces([drive])}
     target = cluster.nodes["t3"]["id"]
     Cli(cluster.endpoint).ok("drive", "disable", target, drive, "--force")
-    time.sleep(6)  # until it has looked at its drives, which nothing shows
-    jobs.ended(cluster, jobs.start(cluster, "rebuild"), 50)
-    its = waits(jobs.told(cluster, "rebuild"), "waits_for_drive")
+
+    def looked_for():
+        """What a look finds. That t3 has seen to its drives nothing shows."""
+        jobs.ended(cluster, jobs.start(cluster, "rebuild"), 50)
+        return waits(jobs.told(cluster, "rebuild"), "waits_for_drive")
+
+    its = wait_until(looked_for, 50, "objects wait for the drive")
     assert [each["node"] for each in its] == [target] and 0 < its[0]["objects"] <= len(held), (its, held)
     assert f"for a drive of t[{target}] that may be back" in Cli(cluster.endpoint).ok("rebuild", "status").decode()
     print(f"injected: a drive with slices of {len(held)} objects out of service; detected: {its[0]['objects']} wait for it")
