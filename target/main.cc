@@ -73,6 +73,7 @@
 #include "target/upstream/inventory.h"
 #include "target/upstream/requests.h"
 #include "target/upstream/space.h"
+#include "target/upstream/write_mark.h"
 #include "target/upstream/write_through.h"
 
 namespace tarn::target {
@@ -100,6 +101,14 @@ Task<void> watch_drive(ObjectStore& store, std::shared_ptr<Drive> drive) {
     timer.expires_at(next_tick(kProbeEvery));
     co_await timer.async_wait(asio::use_awaitable);
   }
+}
+
+/// How long a drive is missing before what it holds is evicted. A write upstream that it has a mark
+/// of may be under way for as long as the mark is open.
+std::chrono::nanoseconds evict_after(const Options& options) {
+  const std::chrono::nanoseconds wanted = options.drive_out_after;
+  return SAFETY("safety.outlast_marks") ? std::max<std::chrono::nanoseconds>(wanted, kMarkOpen)
+                                        : wanted;
 }
 
 Task<void> close_detached(DriveAdmin& admin) {
@@ -375,6 +384,7 @@ Status Target::start() {
   own_auth_.emplace(auth_key, id_, clock_);
   store_.emplace(std::move(opened.drives), std::move(opened.missing));
   store_->mirror().remember(std::move(opened.ledger), opened.missing_ids, options_.dir);
+  for (auto& [path, buckets] : opened.evicted) store_->set_evicted(path, std::move(buckets));
   export_drives(metrics_, *store_);
   stats_.emplace(metrics_, cluster::Role::target, id_);
   watch_disks();
@@ -409,7 +419,7 @@ Status Target::start() {
                                             store_->close_idle(*drive);
                                         }});
   admin_.emplace(*node_, clock_, opener, std::move(drives), std::move(opened.identities),
-                 opened.missing_ids,
+                 opened.missing_ids, evict_after(options_),
                  DriveAdmin::Hooks{[this](auto drive) { look_after(std::move(drive), true); },
                                    [this] { drives_changed(); },
                                    [this](auto set) { owned_->take_drive_set(set); }});

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
   std::string foreign;
   const auto take_stock = [&]() -> Result<RecoveryReport> {
     TRY(foreign, index->flag("foreign"));
-    return reconcile(*files, *index, options.dead_buckets, options.path, homes);
+    return reconcile(*files, *index, options.dead_buckets, options.evicted, options.path, homes);
   };
   auto report = take_stock();
   if (!report && report.error().code == Errc::corrupt) {

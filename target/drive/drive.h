@@ -69,6 +69,7 @@ class Drive {
     /// All drives of the target, there or not: placement among them. Empty: this one alone.
     std::vector<DrivePlace> places;
     std::set<BucketId> dead_buckets;
+    EvictedBuckets evicted;
     /// The names by which those that live are placed (BucketRecord::placed_as): say where an object
     /// belongs that the index knows.
     std::map<BucketId, api::Bucket> buckets;

@@ -30,8 +30,13 @@ struct FileNameHash {
 class Reconciliation {
  public:
   Reconciliation(io::FileSystem& files, Index& index, const std::set<BucketId>& dead,
-                 std::string drive, const Homes& homes)
-      : files_(files), index_(index), dead_(dead), drive_(std::move(drive)), homes_(homes) {}
+                 const EvictedBuckets& evicted, std::string drive, const Homes& homes)
+      : files_(files),
+        index_(index),
+        dead_(dead),
+        evicted_(evicted),
+        drive_(std::move(drive)),
+        homes_(homes) {}
 
   Result<RecoveryReport> run() {
     TRY_OK(finish_unsynced());
@@ -133,6 +138,12 @@ class Reconciliation {
         batch.erase_record(bucket, name);  // its file is then an orphan of a dead bucket
         return;
       }
+      if (is_evicted(bucket, record)) {
+        batch.erase_record(bucket, name);  // its file is then an orphan, and no object
+        batch.erase_block_checksums(record.file);
+        ++report_.evicted;
+        return;
+      }
       ++report_.records;
       report_.bytes += record.file_bytes();
       place(bucket, bucket_of(bucket), name);
@@ -151,6 +162,13 @@ class Reconciliation {
     }));
     index_was_empty_ = !any;
     return index_.commit_lazily(std::move(batch));
+  }
+
+  /// A tombstone stays: it may say that the name is being written upstream.
+  [[nodiscard]] bool is_evicted(BucketId bucket, const ObjectRecord& record) const {
+    const auto found = evicted_.find(bucket);
+    return found != evicted_.end() && record.kind == ObjectRecord::Kind::object &&
+           record.generation <= found->second && SAFETY("safety.drop_evicted");
   }
 
   [[nodiscard]] const api::Bucket* bucket_of(BucketId id) const {
@@ -308,6 +326,7 @@ class Reconciliation {
                             int fd) {
     if (!SAFETY("safety.adopt")) return false;
     if (dead_.contains(attribute.bucket_id)) return false;
+    if (is_evicted(attribute.bucket_id, attribute.record)) return false;
     if (attribute.record.kind == ObjectRecord::Kind::tombstone || attribute.record.file != file)
       return false;  // copied by hand into a place that is not its own
     TRY(const std::uint64_t size, files_.size(fd));
@@ -412,6 +431,7 @@ class Reconciliation {
   io::FileSystem& files_;
   Index& index_;
   const std::set<BucketId>& dead_;
+  const EvictedBuckets& evicted_;
   std::string drive_;
   const Homes& homes_;
   bool index_was_empty_ = false;
@@ -431,9 +451,10 @@ class Reconciliation {
 }  // namespace
 
 Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
-                                 const std::set<BucketId>& dead_buckets, const std::string& drive,
+                                 const std::set<BucketId>& dead_buckets,
+                                 const EvictedBuckets& evicted, const std::string& drive,
                                  const Homes& homes) {
-  return Reconciliation(files, index, dead_buckets, drive, homes).run();
+  return Reconciliation(files, index, dead_buckets, evicted, drive, homes).run();
 }
 
 }  // namespace tarn::target

@@ -19,6 +19,10 @@ namespace tarn::target {
 /// an empty file each, durable before the first such change. In them the index may be behind.
 inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 
+/// Buckets of which what a drive holds was evicted while the drive was away (docs/decisions/025):
+/// of each the objects up to this generation.
+using EvictedBuckets = std::map<BucketId, Generation>;
+
 /// Where names belong, as far as that is known when a drive is opened.
 struct Homes {
   std::map<BucketId, api::Bucket> buckets;  ///< those that live, as they are placed
@@ -42,6 +46,7 @@ struct RecoveryReport {
   std::uint64_t lost_records = 0;      ///< records and pieces whose file is gone; removed
   std::uint64_t torn_files = 0;        ///< acknowledged without a sync, and not whole; removed
   std::uint64_t unreadable_files = 0;  ///< files whose attribute is damaged; left where they are
+  std::uint64_t evicted = 0;           ///< objects that were evicted while it was away; removed
   std::uint64_t newer_metadata = 0;    ///< records that a PATCH had not reached yet; brought up
   std::uint32_t last_directory = 0;
   std::uint32_t files_in_last_directory = 0;
@@ -56,9 +61,11 @@ struct RecoveryReport {
 /// whether anybody wants one is asked elsewhere. Every start reads every directory
 /// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
 /// file's bytes are durable, so what has one is complete. Where attributes were changed later
-/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. Blocking.
+/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. Objects of
+/// `evicted` go. What is done is durable when this returns. Blocking.
 [[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                                const std::set<BucketId>& dead_buckets,
+                                               const EvictedBuckets& evicted,
                                                const std::string& drive, const Homes& homes);
 
 }  // namespace tarn::target

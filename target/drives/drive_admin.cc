@@ -46,12 +46,14 @@ std::int64_t seconds_of(std::chrono::nanoseconds since_1970) {
 
 DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
                        OpenedDrives::Identities identities,
-                       const std::map<std::string, std::string>& ids, Hooks hooks)
+                       const std::map<std::string, std::string>& ids,
+                       std::chrono::nanoseconds evict_after, Hooks hooks)
     : node_(node),
       store_(node.store),
       view_(node.view),
       clock_(clock),
       opener_(std::move(opener)),
+      evict_after_(evict_after),
       hooks_(std::move(hooks)),
       list_(std::move(list)),
       identities_(std::move(identities)) {
@@ -59,8 +61,12 @@ DriveAdmin::DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener,
   for (const auto& [path, why] : store_.missing()) {
     const auto id = ids.find(path);
     if (id == ids.end() || list_.disabled.contains(path)) continue;
-    away_[path] = std::make_shared<Away>();
-    away_[path]->id = id->second;
+    const auto away = std::make_shared<Away>();
+    away->id = id->second;
+    away->since = clock_.boot_time();
+    away->why = why;
+    away_[path] = away;
+    note_missing(path, *away);
   }
   if (!list_.leaving.empty())
     node_.resilver.ask(By::order);
@@ -223,8 +229,10 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
   TRY_OK(check_history(*files, state));
   Opened opened;
   TRY_OK(read_ledger(*files, opened.remembered));
+  opened.remembered.evicted.clear();
   // Others may hold older versions of what was deleted here, or it may hold those.
-  TRY(opened.drive, opener_.open(std::move(files), *use, state));
+  TRY(opened.drive,
+      opener_.open(std::move(files), *use, state, store_.mirror().evicted(use->identity.drive)));
   {
     const std::lock_guard lock(mutex_);
     identities_[path] = use->identity;
@@ -255,6 +263,7 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves)
   CO_TRY_OK(co_await save(std::move(next)));
   CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
                                            {any_mirrored(), holds_some(*drive)}));
+  CO_TRY_OK(co_await store_.mirror().forget_evicted(drive->id()));
   CO_TRY_OK(co_await enters(drive, *state));
   // Once more: a walk that ended just now may have taken away what comes() has noted.
   CO_TRY_OK(co_await store_.mirror().misplaces_all());
@@ -409,6 +418,7 @@ Task<Status> DriveAdmin::enable(std::string path, bool moves) {
     drive = opened.drive;
     CO_TRY_OK(co_await store_.mirror().comes(*drive, std::move(opened.remembered),
                                              {any_mirrored(), holds_some(*drive)}));
+    CO_TRY_OK(co_await store_.mirror().forget_evicted(drive->id()));
     note_change(next);
   }
   CO_TRY_OK(drive->usable());

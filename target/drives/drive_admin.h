@@ -39,10 +39,11 @@ class DriveAdmin {
     std::function<void()> changed;
     std::function<void(std::uint64_t)> other_set;
   };
-  /// `ids`: OpenedDrives::missing_ids.
+  /// `ids`: OpenedDrives::missing_ids. `evict_after`: how long a drive is missing before what
+  /// upstream has of it is evicted; no mark of a write that lies on it is open then.
   DriveAdmin(TargetNode& node, const Clock& clock, DriveOpener opener, DriveList list,
              OpenedDrives::Identities identities, const std::map<std::string, std::string>& ids,
-             Hooks hooks);
+             std::chrono::nanoseconds evict_after, Hooks hooks);
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
@@ -73,7 +74,8 @@ class DriveAdmin {
   /// Detaches or disables drives that were to be emptied, and are. Now and then, on one loop.
   Task<void> tend_leaving();
   /// Lets go of drives that are out, so that they can be unmounted, and takes back into service
-  /// those that are there again (docs/decisions/020). Once a second, on one loop.
+  /// those that are there again (docs/decisions/020). From those that stay away it evicts what
+  /// upstream has (docs/decisions/025). Once a second, on one loop.
   Task<void> tend_away();
   /// No drive is disabled, and none was detached that may be attached again as it is. Thread-safe.
   [[nodiscard]] bool all_in_service() const;
@@ -148,6 +150,8 @@ class DriveAdmin {
     /// It failed: before its mount has ended, memory may have what the drive has not.
     bool waits = false;
     std::optional<io::MountWatch> watch;  ///< of one that waits; nothing: the kernel took none
+    BootTime since{};                     ///< that it is known to be missing
+    std::string why;                      ///< that it is
     std::string said;                     ///< why it is not taken back, as it was logged
   };
   Task<Status> enters(std::shared_ptr<Drive> drive, const cluster::ClusterState& seen);
@@ -157,6 +161,17 @@ class DriveAdmin {
   Task<Status> take_back(std::string path, std::shared_ptr<Away> away);
   Task<Result<bool>> is_back(std::string path, Away& away);
   Task<void> look_for(std::string path, std::shared_ptr<Away> away);
+  void note_missing(const std::string& path, const Away& away);
+  /// A bucket that is to be evicted, and the missing drives that it is to be evicted from.
+  struct Evictable {
+    cluster::BucketRecord bucket;
+    std::set<std::string> paths;
+  };
+  [[nodiscard]] std::vector<Evictable> evictable() const;
+  [[nodiscard]] bool stays_away(const std::string& path) const;
+  [[nodiscard]] bool may_evict() const;
+  Task<void> evict_away();
+  Task<Status> evict(std::vector<Evictable> wanted);
   Result<Opened> open_now(const std::string& path, const cluster::ClusterState& state);
   void write_identities(const Siblings& siblings);
 
@@ -165,9 +180,11 @@ class DriveAdmin {
   cluster::ClusterView& view_;
   const Clock& clock_;
   const DriveOpener opener_;
+  const std::chrono::nanoseconds evict_after_;
   const Hooks hooks_;
   io::DriveThreads threads_{"drives", 1, 16};
   std::atomic<bool> busy_{false};
+  BootTime evict_again_{};        // of evict_away()
   std::uint64_t walks_seen_ = 0;  // of tend_leaving()
   BootTime look_again_{0};
   ReturnBudget returns_;      // of tend_away()

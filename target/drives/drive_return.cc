@@ -42,6 +42,7 @@ Task<void> DriveAdmin::tend_away() {
     all = away_;
   }
   for (auto& [path, away] : all) co_await look_for(path, std::move(away));
+  co_await evict_away();
 }
 
 /// From here on it is missing, as one that is not there at a start. It is closed when its last
@@ -54,6 +55,8 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
   const auto away = std::make_shared<Away>();
   away->id = drive->id();
   away->before = drive;
+  away->since = clock_.boot_time();
+  away->why = drive->usable().error().message;
   away->waits = !drive->vanished() && SAFETY("safety.mounted_anew");
   if (away->waits) {
     auto watch = drive->watch_mount();
@@ -64,7 +67,7 @@ Task<Status> DriveAdmin::let_go(std::shared_ptr<Drive> drive) {
     if (watch) away->watch.emplace(std::move(*watch));
   }
   store_.mirror().loses(*drive);
-  store_.lose(*drive, drive->usable().error().message);
+  store_.lose(*drive, away->why);
   node_.bad_pieces.forget();
   {
     const std::lock_guard lock(mutex_);
@@ -103,13 +106,20 @@ Task<void> DriveAdmin::look_for(std::string path, std::shared_ptr<Away> away) {
     taken = co_await take_back(path, away);
   // Once, and not with each look.
   const std::string why = taken ? "" : taken.error().message;
-  if (!why.empty() && why != away->said) {
-    const Turn turn(busy_);
-    if (!turn.got()) co_return;  // while others change drives: the next time
-    drive_return_log().error("drive not taken back drive={} why={}", path, why);
-    store_.note_missing(path, why);
-  }
+  if (why == away->said) co_return;
+  const Turn turn(busy_);
+  if (!turn.got()) co_return;  // while others change drives: the next time
+  if (!why.empty()) drive_return_log().error("drive not taken back drive={} why={}", path, why);
   away->said = why;
+  note_missing(path, *away);
+}
+
+/// Says of a drive that is missing why it is, and what became of what it holds.
+void DriveAdmin::note_missing(const std::string& path, const Away& away) {
+  std::string why = away.said.empty() ? away.why : away.said;
+  if (!store_.evicted_from(path).empty())
+    why += "; what upstream has of it counts as evicted, and is fetched to other drives";
+  store_.note_missing(path, std::move(why));
 }
 
 /// As at a start: what changed here without it has been noted, and what changed at other targets
@@ -125,6 +135,7 @@ Task<Status> DriveAdmin::take_back(std::string path, std::shared_ptr<Away> away)
     co_return fail(Errc::conflict, "another drive took its place");
   if (away->before != nullptr) opened.drive->take_errors(away->before->counters());
   CO_TRY_OK(co_await store_.mirror().returns(*opened.drive, std::move(opened.remembered)));
+  CO_TRY_OK(co_await store_.mirror().forget_evicted(opened.drive->id()));
   node_.bad_pieces.forget();
   CO_TRY_OK(co_await enters(opened.drive, *state));
   returns_.note(away->id, clock_.boot_time());

@@ -12,16 +12,32 @@
 namespace tarn::target {
 namespace {
 
+constexpr const char* kLedgerOfNode = "mirror.json";
+
 spdlog::logger& open_drives_log() { return obs::log("target"); }
+
+/// Drives that are here now hold nothing of what was evicted from them.
+Status forget_evicted(const std::string& directory, MirrorLedger own, const EvictedDrives& left) {
+  if (own.evicted == left) return {};
+  own.evicted = left;
+  TRY(const auto files, io::FileSystem::open(directory));
+  return files->write_file(kLedgerOfNode, own.json());
+}
+
+EvictedBuckets evicted_from(const EvictedDrives& all, const std::string& drive) {
+  const auto its = all.find(drive);
+  return its == all.end() ? EvictedBuckets() : its->second;
+}
 
 }  // namespace
 
-Result<MirrorLedger> node_ledger(const std::string& directory) {
+Result<std::optional<MirrorLedger>> node_ledger(const std::string& directory) {
   TRY(const auto files, io::FileSystem::open(directory));
-  const auto text = files->read_file("mirror.json");
-  if (text) return MirrorLedger::parse(*text);
-  if (text.error().code == Errc::not_found) return MirrorLedger();
-  return fail(text.error());
+  const auto text = files->read_file(kLedgerOfNode);
+  if (!text && text.error().code == Errc::not_found) return std::optional<MirrorLedger>();
+  if (!text) return fail(text.error());
+  TRY(MirrorLedger out, MirrorLedger::parse(*text));
+  return std::optional(std::move(out));
 }
 
 Status read_ledger(io::FileSystem& files, MirrorLedger& ledger) {
@@ -35,7 +51,8 @@ Status read_ledger(io::FileSystem& files, MirrorLedger& ledger) {
 
 Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem> files,
                                                  const DrivePlan::Use& use,
-                                                 const cluster::ClusterState& state) const {
+                                                 const cluster::ClusterState& state,
+                                                 EvictedBuckets evicted) const {
   TRY_OK(write_identity(*files, use.identity));
   TRY_OK(probe_file_system(*files));
   Drive::Options its;
@@ -46,6 +63,7 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   its.may_hold_foreign = use.may_hold_foreign;
   for (const auto& [uuid, place] : use.identity.siblings) its.places.push_back(place);
   its.dead_buckets = state.bmd.dead;
+  its.evicted = std::move(evicted);
   for (const auto& [name, bucket] : state.bmd.buckets) {
     its.buckets[bucket.id] = bucket.placed_as();
     if (api::copies_of(bucket.props) > 0) its.spread_buckets.insert(bucket.id);
@@ -59,11 +77,12 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
   open_drives_log().info(
       "drive open drive={} id={} kind={} objects={} adopted={} work_files={} stale_files={} "
       "lost_records={} torn_files={} unreadable_files={} newer_metadata={} tombstones={} "
-      "pieces={}",
+      "pieces={} evicted={}",
       use.path, use.identity.drive,
       drive->kind() == io::DriveKind::rotational ? "rotational" : "solid", report.records,
       report.adopted, report.work_files, report.stale_files, report.lost_records, report.torn_files,
-      report.unreadable_files, report.newer_metadata, report.tombstones, report.pieces);
+      report.unreadable_files, report.newer_metadata, report.tombstones, report.pieces,
+      report.evicted);
   return drive;
 }
 
@@ -110,7 +129,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   TRY(DrivePlan plan, plan_drives(found, state.uuid, options.replace_drives,
                                   "t" + fail_point::identity(8, options.dir.native())));
   for (const auto& [path, drive] : files) TRY_OK(check_history(*drive, state));
-  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}, list.drive_set};
+  OpenedDrives opened{plan.node, {}, plan.missing, {}, {}, {}, {}, list.drive_set};
   // Before any drive forgets that there was another one: what lay there is not here any more, which
   // the others must know before this target says so of anything.
   const bool loses = gives_up(found, options.replace_drives) && any_elsewhere(state);
@@ -119,8 +138,10 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     TRY_OK(save_drive_set(options.dir, opened.drive_set));
   }
   // The directory first: what it does not say of copies being complete, no drive says.
-  TRY(opened.ledger, node_ledger(options.dir));
+  TRY(const auto own, node_ledger(options.dir));
+  if (own) opened.ledger = *own;
   for (const auto& [path, drive] : files) TRY_OK(read_ledger(*drive, opened.ledger));
+  if (own) opened.ledger.evicted = own->evicted;
   // What lay on a drive that is given up has copies less.
   if (!options.replace_drives.empty()) opened.ledger.complete.clear();
   for (const DrivePlan::Use& use : plan.use)
@@ -131,7 +152,9 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     // Other drives than before: names live elsewhere now.
     if (use.may_hold_foreign)
       for (const auto& [uuid, place] : use.identity.siblings) opened.ledger.misplaced.insert(uuid);
-    auto drive = open(std::move(files[use.path]), use, state);
+    const std::string& id = use.identity.drive;
+    auto drive =
+        open(std::move(files[use.path]), use, state, evicted_from(opened.ledger.evicted, id));
     const bool is_disabled = list.disabled.contains(use.path);
     if (!drive && is_disabled && opened.drives.size() + 1 < plan.use.size()) {
       open_drives_log().warn("disabled drive not opened drive={} err={}", use.path,
@@ -140,6 +163,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
       continue;
     }
     if (!drive) return fail(drive.error());
+    opened.ledger.evicted.erase(id);
     (*drive)->set_disabled(is_disabled);
     if (list.leaving.contains(use.path)) {
       // What lies there counted as at home when it was opened.
@@ -155,6 +179,13 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   // One that was emptied before it was disabled is no name's home, there or not.
   for (const auto& [path, then] : list.leaving)
     if (list.disabled.contains(path)) opened.missing.erase(path);
+  // What drives say of others that are missing may be over: these are evicted anew.
+  if (!own) opened.ledger.evicted.clear();
+  if (own) TRY_OK(forget_evicted(options.dir, *own, opened.ledger.evicted));
+  for (const auto& [path, id] : opened.missing_ids)
+    if (const auto its = opened.ledger.evicted.find(id);
+        opened.missing.contains(path) && its != opened.ledger.evicted.end())
+      opened.evicted[path] = its->second;
   return opened;
 }
 

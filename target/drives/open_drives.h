@@ -24,11 +24,12 @@ struct OpenedDrives {
   Identities identities;                           ///< of `drives`, by path
   std::map<std::string, std::string> missing_ids;  ///< path -> uuid, of all that are known
   MirrorLedger ledger;                             ///< what all places remember
+  std::map<std::string, EvictedBuckets> evicted;   ///< from `missing`, by path
   std::uint64_t drive_set = 0;                     ///< DriveList::drive_set, as it is from now on
 };
 
-/// What the directory of a node remembers; empty when it has no such file.
-[[nodiscard]] Result<MirrorLedger> node_ledger(const std::string& directory);
+/// What the directory of a node remembers; nothing when it has no such file.
+[[nodiscard]] Result<std::optional<MirrorLedger>> node_ledger(const std::string& directory);
 /// Brings that together with what a drive remembers; one without such a file has no say.
 Status read_ledger(io::FileSystem& files, MirrorLedger& ledger);
 inline constexpr const char* kLedgerOfDrive = ".tarn/mirror.json";
@@ -40,10 +41,11 @@ struct DriveOpener {
   std::shared_ptr<CachePolicy> cache_policy;
 
   /// Opens one as `use` says: its identity is written, its index reconciled with its files.
-  /// Blocks.
+  /// `evicted`: what was evicted from it while it was away, which goes. Blocks.
   [[nodiscard]] Result<std::unique_ptr<Drive>> open(std::unique_ptr<io::FileSystem> files,
                                                     const DrivePlan::Use& use,
-                                                    const cluster::ClusterState& state) const;
+                                                    const cluster::ClusterState& state,
+                                                    EvictedBuckets evicted) const;
   /// Opens those of the command line and of `list`. A drive that is disabled and cannot be opened
   /// is missing.
   [[nodiscard]] Result<OpenedDrives> open_all(const DriveList& list,

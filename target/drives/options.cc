@@ -48,6 +48,11 @@ void Options::bind(Settings& settings) {
                     std::chrono::minutes(10),
                     "a drive that does nothing for so long while work waits for it is out until it "
                     "answers");
+  settings.duration("drive.out_after", drive_out_after, std::chrono::seconds(1),
+                    std::chrono::hours(24 * 365),
+                    "how long a drive may be missing before what it holds of buckets with an "
+                    "upstream counts as evicted, and is fetched to the other drives; at least ten "
+                    "minutes are waited");
   settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long an append that was not flushed is kept after its last call");

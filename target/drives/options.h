@@ -46,6 +46,7 @@ struct Options {
   std::string drive_kind = "auto";
   std::chrono::milliseconds append_timeout{3'600'000};
   std::chrono::milliseconds hang_after = HangWatch::kHangAfter;
+  std::chrono::milliseconds drive_out_after{std::chrono::minutes(15)};
   cluster::LeaseTerm lease;
   std::chrono::milliseconds tombstone_keep{std::chrono::hours(24 * 7)};
   std::uint64_t weight = 1;  ///< share of all names beside other targets

@@ -135,7 +135,7 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
                                                  std::string after, Count* only_count) {
   Page page;
   page.last = after;
-  const std::uint8_t copies = api::copies_of(bucket.props);
+  const BucketOnDrives lies = on_drives(bucket.id, &bucket);
   std::size_t looked = 0;
   std::uint64_t bytes = 0;
   const auto visit = [&](std::string_view name, io::ObjectRecord record) -> Index::Step {
@@ -146,22 +146,23 @@ Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::Bu
     page.last = name;
     std::string uname = bucket.placement_name(name);
     if (!concerns(drive, bucket, uname)) return {};
-    if (only_count != nullptr && copies == 0) {
+    if (only_count != nullptr && lies.copies == 0) {
       ++only_count->names;
       only_count->bytes += record.file_bytes();
       return {};
     }
     bytes += record.file_bytes();
-    page.entries.push_back({&bucket,
-                            {bucket.id, std::move(uname), std::string(name), copies},
-                            std::move(record),
-                            {},
-                            false,
-                            false});
+    page.entries.push_back(
+        {&bucket,
+         {bucket.id, std::move(uname), std::string(name), lies.copies, lies.is_refetchable},
+         std::move(record),
+         {},
+         false,
+         false});
     return {};
   };
   CO_TRY_OK(co_await drive.walk(bucket.id, "", std::move(after), visit));
-  if (copies > 0) co_await leave_to_others(drive, page);
+  if (lies.copies > 0) co_await leave_to_others(drive, page);
   for (const WalkEntry& entry : page.entries) {
     if (only_count == nullptr) break;
     ++only_count->names;

@@ -37,7 +37,9 @@ class Resilver final : public MoveWalk {
 bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                         const std::string& uname) const {
   if (api::copies_of(bucket.props) > 0) return false;
-  const Drive* home = node_.store.home_of(uname);
+  const BucketOnDrives lies = on_drives(bucket.id, &bucket);
+  const ObjectName name{bucket.id, uname, "", 0, lies.is_refetchable};
+  const Drive* home = node_.store.home_of(name);
   return home != nullptr && home != &drive && !home->disabled() && !drive.disabled();
 }
 
@@ -62,7 +64,7 @@ ResilverStep step_of(const ObjectStore& store, const std::vector<Located>& found
 }
 
 Task<Result<bool>> Resilver::handle(Drive& drive, const WalkEntry& entry) {
-  Drive* const home = node_.store.home_of(entry.name.uname);
+  Drive* const home = node_.store.home_of(entry.name);
   if (home == nullptr) co_return false;
   CO_TRY(const auto before, co_await node_.store.find_all(entry.name));
   const Located* here = record_on(drive, before);

@@ -101,7 +101,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_by_itself(TargetNode& node, Objec
 bool is_slow_here(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   if (wanted.name.copies > 0) return false;
   if (object != nullptr) return !object->record().coding && object->drive().is_slow();
-  const Drive* home = node.store.home_of(wanted.name.uname);
+  const Drive* home = node.store.home_of(wanted.name);
   return home != nullptr && home->is_slow();
 }
 
@@ -183,7 +183,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     const auto* other = next_home(node, request, wanted);
     auto opened = co_await open_wanted(node, wanted, other);
     if (!opened) {
-      report_bad(node, wanted, node.store.home_of(wanted.name.uname), opened.error());
+      report_bad(node, wanted, node.store.home_of(wanted.name), opened.error());
       if (other != nullptr) co_return co_await send_to_holder(node, request, wanted, *other);
       if (can_pass_through(wanted, opened.error()))
         co_return co_await node.cold->pass_through(request, wanted);

@@ -102,6 +102,12 @@ bool Mirror::may_be_misplaced(const Drive& home) const {
          (ledger_.misplaced.contains(home.id()) && SAFETY("safety.misplaced_noted"));
 }
 
+bool Mirror::are_misplaced(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = missing_ids_.find(path);
+  return known == missing_ids_.end() || ledger_.misplaced.contains(known->second);
+}
+
 bool Mirror::any_behind() const {
   const std::lock_guard lock(mutex_);
   return any_of_set(store_, ledger_);
@@ -312,7 +318,7 @@ Task<Status> Mirror::note_fewer_everywhere(Drive* comes) {
   co_return co_await save_ledger(std::move(next), comes);
 }
 
-Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes) {
+Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes, bool needs_directory) {
   const std::string text = ledger.json();
   std::vector<Task<Status>> writes;
   std::string also = directory_;
@@ -325,7 +331,8 @@ Task<Status> Mirror::save_ledger(MirrorLedger ledger, Drive* comes) {
   if (places == 0)
     co_return fail(Errc::unavailable, "no drive could note which other drives are behind");
   // The first has told the directory, without which no drive is believed at a start.
-  if (has_fewer(ledger, this->ledger()) && !written.front()) co_return written.front();
+  if ((needs_directory || has_fewer(ledger, this->ledger())) && !written.front())
+    co_return written.front();
   const std::lock_guard lock(mutex_);
   ledger_ = std::move(ledger);
   co_return Status();
@@ -366,6 +373,30 @@ Task<Status> Mirror::goes(std::string path, Misses misses) {
   if (misses.single) more.outdated.insert(id);
   if (misses.for_good) CO_TRY_OK(co_await note_fewer_everywhere());
   co_return co_await note(std::move(more));
+}
+
+Task<Status> Mirror::note_evicted(EvictedDrives more) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [drive, buckets] : more) ledger_.add_evicted(drive, buckets);
+    next = ledger_;
+  }
+  co_return co_await save_ledger(std::move(next), nullptr, true);
+}
+
+EvictedBuckets Mirror::evicted(const std::string& drive) const {
+  const std::lock_guard lock(mutex_);
+  const auto its = ledger_.evicted.find(drive);
+  return its == ledger_.evicted.end() ? EvictedBuckets() : its->second;
+}
+
+Task<Status> Mirror::forget_evicted(std::string drive) {
+  const auto held = co_await ledger_lock_.acquire("ledger");
+  MirrorLedger next = ledger();
+  if (next.evicted.erase(drive) == 0) co_return Status();
+  co_return co_await save_ledger(std::move(next), nullptr, true);
 }
 
 Task<Result<bool>> Mirror::is_elsewhere(ObjectName name, const Drive& drive,

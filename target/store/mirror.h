@@ -98,6 +98,8 @@ class Mirror {
   /// True if the newest version of a name that lives on `home`, and has no copies on drives, may
   /// lie on another drive alone: `home` is behind, or some of its names are misplaced.
   [[nodiscard]] bool may_be_misplaced(const Drive& home) const;
+  /// True if that is noted of names which live on the drive at `path`, which is missing.
+  [[nodiscard]] bool are_misplaced(const std::string& path) const;
   /// Notes durably that names which live on the drive at `path` are misplaced. Called before such a
   /// name is stored on another drive, which is marked (Drive::expect_foreign) before the call.
   /// Returns at once when it is noted already.
@@ -130,6 +132,14 @@ class Mirror {
   /// Before the store loses a drive: by whose id it is noted, from then on, that names change
   /// without the one at this path.
   void loses(const Drive& drive);
+  /// Before names of these buckets live elsewhere than on drives that are away: notes durably, in
+  /// the target's directory too, that what they hold of them counts as evicted. After an error it
+  /// may have been noted or not; evicted() says so in any case.
+  Task<Status> note_evicted(EvictedDrives more);
+  /// What is known to have been evicted from a drive, by its id, while it was away.
+  [[nodiscard]] EvictedBuckets evicted(const std::string& drive) const;
+  /// Before such a drive is put into the set, without what was evicted: forgets that, durably.
+  Task<Status> forget_evicted(std::string drive);
   /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
   Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
 
@@ -154,8 +164,10 @@ class Mirror {
   [[nodiscard]] std::set<std::string> all_ids() const;
   Task<Status> note_fewer(BucketId bucket, std::size_t copies);
   Task<Status> note_fewer_everywhere(Drive* comes = nullptr);
-  /// `comes`: a further drive that shall know.
-  Task<Status> save_ledger(MirrorLedger ledger, Drive* comes = nullptr);
+  /// `comes`: a further drive that shall know. `needs_directory`: an error when the target's
+  /// directory has not been told.
+  Task<Status> save_ledger(MirrorLedger ledger, Drive* comes = nullptr,
+                           bool needs_directory = false);
   /// Empty: nobody knows.
   [[nodiscard]] std::string id_of_missing(const std::string& path) const;
   [[nodiscard]] MirrorLedger ledger() const;

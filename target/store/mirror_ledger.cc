@@ -19,11 +19,20 @@ void MirrorLedger::agree(const MirrorLedger& other) {
   }
 }
 
+void MirrorLedger::add_evicted(const std::string& drive, const EvictedBuckets& buckets) {
+  EvictedBuckets& its = evicted[drive];
+  for (const auto& [bucket, generation] : buckets) its[bucket] = std::max(its[bucket], generation);
+}
+
 std::string MirrorLedger::json() const {
   nlohmann::json out{
       {"format", 1}, {"behind", behind}, {"outdated", outdated}, {"misplaced", misplaced}};
   for (const auto& [bucket, copies] : complete)
     out["complete"][std::to_string(raw(bucket))] = copies;
+  for (const auto& [drive, buckets] : evicted)
+    for (const auto& [bucket, upto] : buckets)
+      out["evicted"][drive][std::to_string(raw(bucket))] = {upto.map_version, upto.incarnation,
+                                                            upto.counter};
   return out.dump(2) + "\n";
 }
 
@@ -39,6 +48,12 @@ Result<MirrorLedger> MirrorLedger::parse(std::string_view text) {
     const auto complete = in.value("complete", nlohmann::json::object());
     for (const auto& [bucket, copies] : complete.items())
       out.complete[BucketId{std::stoull(bucket)}] = copies.get<std::uint8_t>();
+    const auto evicted = in.value("evicted", nlohmann::json::object());
+    for (const auto& [drive, buckets] : evicted.items())
+      for (const auto& [bucket, upto] : buckets.items())
+        out.evicted[drive][BucketId{std::stoull(bucket)}] = {upto.at(0).get<std::uint64_t>(),
+                                                             upto.at(1).get<std::uint64_t>(),
+                                                             upto.at(2).get<std::uint64_t>()};
     return out;
   } catch (const std::exception& problem) {  // of the JSON, or of a number in it
     return fail(Errc::corrupt, "mirror.json cannot be understood: {}", problem.what());

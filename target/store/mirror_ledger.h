@@ -8,8 +8,12 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "target/drive/recovery.h"
 
 namespace tarn::target {
+
+/// By uuid of a drive, what was evicted from it while it was away.
+using EvictedDrives = std::map<std::string, EvictedBuckets>;
 
 /// What a target remembers of its drives, on every drive that is there (`.tarn/mirror.json`) and in
 /// its own directory: which of them were away while a name changed, and have not caught up since,
@@ -26,13 +30,19 @@ struct MirrorLedger {
   /// Buckets of which every name has at least so many copies on the drives of this target, those
   /// that are away included. What is not here may have fewer.
   std::map<BucketId, std::uint8_t> complete;
+  /// What was evicted from drives that are away (docs/decisions/025). Where the target's own
+  /// directory says anything, its word counts alone.
+  EvictedDrives evicted;
 
   /// Adds what another place remembers of drives: who is behind in one is behind.
   void add(const MirrorLedger& other) {
     behind.insert(other.behind.begin(), other.behind.end());
     outdated.insert(other.outdated.begin(), other.outdated.end());
     misplaced.insert(other.misplaced.begin(), other.misplaced.end());
+    for (const auto& [drive, buckets] : other.evicted) add_evicted(drive, buckets);
   }
+  /// Adds to what was evicted from a drive: of each bucket the higher generation.
+  void add_evicted(const std::string& drive, const EvictedBuckets& buckets);
   /// Keeps of `complete` what another place says as well: one of them may not have heard the last.
   void agree(const MirrorLedger& other);
   [[nodiscard]] std::string json() const;

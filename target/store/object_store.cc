@@ -46,11 +46,11 @@ ObjectStore::ObjectStore(std::vector<std::unique_ptr<Drive>> drives,
                          std::map<std::string, std::string> missing)
     : set_(
           make_set({std::make_move_iterator(drives.begin()), std::make_move_iterator(drives.end())},
-                   std::move(missing), {})) {}
+                   std::move(missing), {}, {})) {}
 
 std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
     std::vector<std::shared_ptr<Drive>> drives, std::map<std::string, std::string> missing,
-    const std::vector<DrivePlace>& before) {
+    std::map<std::string, EvictedBuckets> evicted, const std::vector<DrivePlace>& before) {
   auto set = std::make_shared<DriveSet>();
   std::vector<std::string> paths;
   for (const auto& drive : drives) paths.push_back(drive->path());
@@ -61,6 +61,8 @@ std::shared_ptr<const ObjectStore::DriveSet> ObjectStore::make_set(
     if (drives[i]->vacating()) set->candidates[i].weight = 0;
   set->drives = std::move(drives);
   set->missing = std::move(missing);
+  std::erase_if(evicted, [&](const auto& each) { return !set->missing.contains(each.first); });
+  set->evicted = std::move(evicted);
   return set;
 }
 
@@ -116,7 +118,7 @@ void ObjectStore::attach(std::shared_ptr<Drive> drive) {
   for (const auto& each : drives) each->expect_foreign();
   missing.erase(drive->path());
   drives.push_back(std::move(drive));
-  replace_set(make_set(std::move(drives), std::move(missing), before->places));
+  replace_set(make_set(std::move(drives), std::move(missing), before->evicted, before->places));
 }
 
 void ObjectStore::take_from_set(const Drive& drive, std::map<std::string, std::string> missing) {
@@ -127,7 +129,7 @@ void ObjectStore::take_from_set(const Drive& drive, std::map<std::string, std::s
   if (at == drives.end()) return;
   detached_.push_back(*at);
   drives.erase(at);
-  replace_set(make_set(std::move(drives), std::move(missing), before->places));
+  replace_set(make_set(std::move(drives), std::move(missing), before->evicted, before->places));
   open_.forget_drive(drive);
 }
 
@@ -150,7 +152,7 @@ void ObjectStore::set_vacating(Drive& drive, bool vacating) {
   drive.set_vacating(vacating);
   expect_foreign();
   const auto before = set_.get();
-  replace_set(make_set(before->drives, before->missing, before->places));
+  replace_set(make_set(before->drives, before->missing, before->evicted, before->places));
 }
 
 void ObjectStore::expect_foreign() {
@@ -163,14 +165,14 @@ void ObjectStore::note_missing(const std::string& path, std::string why) {
   const auto its = missing.find(path);
   if (its == missing.end()) return;
   its->second = std::move(why);
-  replace_set(make_set(before->drives, std::move(missing), before->places));
+  replace_set(make_set(before->drives, std::move(missing), before->evicted, before->places));
 }
 
 void ObjectStore::forget_missing(const std::string& path) {
   const auto before = set_.get();
   auto missing = before->missing;
   missing.erase(path);
-  replace_set(make_set(before->drives, std::move(missing), before->places));
+  replace_set(make_set(before->drives, std::move(missing), before->evicted, before->places));
 }
 
 Task<Status> ObjectStore::note_misplaced(const ObjectName& name) {
@@ -184,12 +186,15 @@ std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) co
 
 Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
                                            const std::vector<std::size_t>& by_rank) const {
-  const std::size_t first = by_rank.front();
-  if (first >= drives.size())
-    return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                missing.at(places[first].path));
-  TRY_OK(drives[first]->usable());
-  return drives[first].get();
+  for (const std::size_t place : by_rank) {
+    if (is_evicted(place, name)) continue;
+    if (place >= drives.size())
+      return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
+                  missing.at(places[place].path));
+    TRY_OK(drives[place]->usable());
+    return drives[place].get();
+  }
+  return fail(Errc::unavailable, "object {}: all drives of this target are away", name.object);
 }
 
 bool ObjectStore::DriveSet::may_hold_foreign() const {
@@ -204,13 +209,23 @@ Status ObjectStore::reachable(const ObjectName& name) const {
   return {};
 }
 
+/// True if the newest version of a name may lie behind its home, which is there.
+bool ObjectStore::may_be_misplaced(const DriveSet& set,
+                                   const std::vector<std::size_t>& by_rank) const {
+  for (const std::size_t place : by_rank) {
+    if (place < set.drives.size()) return mirror_.may_be_misplaced(*set.drives[place]);
+    if (mirror_.are_misplaced(set.places[place].path)) return true;
+  }
+  return true;
+}
+
 Status ObjectStore::check_not_away(const DriveSet& set, const ObjectName& name) const {
   if (set.missing.empty()) return {};
-  const auto first =
-      cluster::placement_first(set.candidates, cluster::placement_digest(name.uname));
-  const bool is_in_place =
-      first < set.drives.size() && !mirror_.may_be_misplaced(*set.drives[first]);
-  if (name.is_refetchable && is_in_place) return {};
+  if (name.is_refetchable) {
+    const auto by_rank = set.order(name);
+    const auto home = set.home(name, by_rank);
+    if (home && (set.all_evicted(name) || !may_be_misplaced(set, by_rank))) return {};
+  }
   return fail(Errc::unavailable, "object {} is not here, but drive {} is away", name.object,
               set.missing.begin()->first);
 }
@@ -384,7 +399,13 @@ Task<Status> ObjectStore::remove(ObjectName name, std::vector<Located> present,
   if (name.copies > 0) co_return co_await mirror_.remove(std::move(name), std::move(tombstone));
   if (present.empty()) {
     const auto set = set_.get();
-    CO_TRY(Drive* const belongs, set->home(name, set->order(name)));
+    const auto by_rank = set->order(name);
+    CO_TRY(Drive* const belongs, set->home(name, by_rank));
+    if (set->places[by_rank.front()].path != belongs->path()) {
+      // It is looked for there also when the drive before this one is back.
+      belongs->expect_foreign();
+      CO_TRY_OK(co_await note_misplaced(name));
+    }
     present.push_back({belongs, {}});
   }
   co_return co_await take_away(std::move(name), std::move(present), tombstone, true);

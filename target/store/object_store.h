@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "common/base/error.h"
 #include "common/base/snapshot.h"
 #include "common/cluster/place/hrw.h"
+#include "common/cluster/state/state.h"
 #include "target/drive/drive.h"
 #include "target/store/mirror.h"
 #include "target/store/name_locks.h"
@@ -23,8 +26,8 @@ namespace tarn::target {
 
 /// The drives of a target as one store: which drive a name lives on, and where else it may lie.
 /// A name's home is the first drive in HRW order over all drives that the target has ever had and
-/// not given up, there or not, but for those that are being emptied. Full drives pass new files on
-/// in that order. Thread-safe.
+/// not given up, there or not, but for those that are being emptied, and those that its bucket was
+/// evicted from while they are away. Full drives pass new files on in that order. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
@@ -58,6 +61,17 @@ class ObjectStore {
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Why one that is missing still is.
   void note_missing(const std::string& path, std::string why);
+  /// What a drive that is missing holds of these buckets counts as evicted from here on: their
+  /// names live on the next drive, until this one is in the set again (docs/decisions/025). It has
+  /// been noted durably (Mirror::note_evicted).
+  void set_evicted(const std::string& path, EvictedBuckets buckets);
+  [[nodiscard]] EvictedBuckets evicted_from(const std::string& path) const;
+  /// How many times set_evicted() was called: what was begun before may be of an older version.
+  [[nodiscard]] std::uint64_t evictions() const { return evictions_.load(); }
+  /// Takes away what drives that are there hold of a bucket, of names for which one of the missing
+  /// drives at `paths` comes before them: it may have had a newer version. unavailable when one of
+  /// them cannot be looked through now.
+  Task<Status> forget_behind(std::set<std::string> paths, cluster::BucketRecord bucket);
   /// Forgets that a drive is missing.
   void forget_missing(const std::string& path);
   /// Closes what is open of a drive without a reader.
@@ -80,6 +94,8 @@ class ObjectStore {
 
   /// The drive where a name lives by placement; null when that is away.
   [[nodiscard]] Drive* home_of(std::string_view uname) const;
+  /// The same, or the next drive where what is away was evicted.
+  [[nodiscard]] Drive* home_of(const ObjectName& name) const;
   /// unavailable when a name of which the drives that are there show nothing may lie on one that is
   /// away. Of a name that can be fetched again, only if its home is away, or it may be misplaced.
   [[nodiscard]] Status check_not_away(const ObjectName& name) const;
@@ -156,21 +172,29 @@ class ObjectStore {
   /// The drives at one moment.
   struct DriveSet {
     std::vector<std::shared_ptr<Drive>> drives;
-    std::map<std::string, std::string> missing;  // path -> why
-    std::vector<DrivePlace> places;              // of drives, then of missing
-    std::vector<cluster::Candidate> candidates;  // of places
+    std::map<std::string, std::string> missing;     // path -> why
+    std::map<std::string, EvictedBuckets> evicted;  // of missing drives, by path
+    std::vector<DrivePlace> places;                 // of drives, then of missing
+    std::vector<cluster::Candidate> candidates;     // of places
 
     /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
     [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                       const std::vector<std::size_t>& order) const;
+    /// True of a drive that is missing, and from which the bucket of the name was evicted.
+    [[nodiscard]] bool is_evicted(std::size_t place, const ObjectName& name) const;
+    [[nodiscard]] bool all_evicted(const ObjectName& name) const;
     [[nodiscard]] bool may_hold_foreign() const;
   };
   [[nodiscard]] Status check_not_away(const DriveSet& set, const ObjectName& name) const;
+  [[nodiscard]] bool may_be_misplaced(const DriveSet& set,
+                                      const std::vector<std::size_t>& by_rank) const;
   void replace_set(std::shared_ptr<const DriveSet> next);
   /// `before`: what the sizes of drives are that no other one knows.
+  /// `evicted`: of drives that are not missing it counts for nothing.
   static std::shared_ptr<const DriveSet> make_set(std::vector<std::shared_ptr<Drive>> drives,
                                                   std::map<std::string, std::string> missing,
+                                                  std::map<std::string, EvictedBuckets> evicted,
                                                   const std::vector<DrivePlace>& before);
   void take_from_set(const Drive& drive, std::map<std::string, std::string> missing);
   Task<Result<Page>> list_once(const BucketOnDrives& bucket, const std::string& prefix,
@@ -182,6 +206,7 @@ class ObjectStore {
   std::vector<std::weak_ptr<const DriveSet>> former_;  // sets that set_ was; guarded by it
   std::vector<std::shared_ptr<Drive>> detached_;       // who began before may still ask them
   Snapshot<SpaceLimits> space_limits_;
+  std::atomic<std::uint64_t> evictions_{0};
   NameLocks locks_;
   friend class Mirror;
   Mirror mirror_{*this};

@@ -27,11 +27,21 @@ constexpr std::size_t kEagerPieceBytes = 64U << 10U;
 struct Noted {
   std::optional<Generation> generation;  ///< nothing: it never had any
   bool is_being_written = false;         ///< upstream may have the old version or the new one
+  std::uint64_t evictions = 0;           ///< ObjectStore::evictions()
 };
 
-Noted noted_in(const TargetNode& node, const Newest& newest) {
-  if (!newest.record) return {};
-  return {newest.generation(), is_open_mark(*newest.record, node.clock.wall_time().count())};
+/// `evictions`: as they were before it was looked.
+Noted noted_in(const TargetNode& node, const Newest& newest, std::uint64_t evictions) {
+  if (!newest.record) return {std::nullopt, false, evictions};
+  return {newest.generation(), is_open_mark(*newest.record, node.clock.wall_time().count()),
+          evictions};
+}
+
+/// ok unless what was noted has been lost with a drive, and is evicted by now: a write may have
+/// been noted there.
+Status check_none_evicted(const TargetNode& node, const ObjectRequest& wanted, const Noted& noted) {
+  if (node.store.evictions() == noted.evictions || !SAFETY("safety.fill_eviction")) return {};
+  return fail(Errc::conflict, "{} was evicted with a drive meanwhile", wanted.display());
 }
 
 /// The checksums that upstream said, as if a client had sent them.
@@ -115,6 +125,7 @@ Task<Result<Generation>> keep(TargetNode& node, const ObjectRequest& wanted,
   CO_TRY(const Newest newest, co_await find_newest(node, wanted));
   if (newest.generation() != noted.generation)
     co_return fail(Errc::conflict, "{} has changed meanwhile", wanted.display());
+  CO_TRY_OK(check_none_evicted(node, wanted, noted));
   if (object.modified) bytes.modified_ns = *object.modified * 1'000'000'000;
   CO_FAIL_POINT("fill.before_commit");
   CO_TRY(const io::ObjectRecord record,
@@ -185,8 +196,9 @@ Task<Status> fetch(TargetNode& node, Upstream& upstream, Fill& fill, const Objec
 /// All steps; an error when readers cannot have all of it.
 Task<Status> fill_once(TargetNode& node, Upstream& upstream, Fill& fill,
                        const ObjectRequest& wanted, FillFrom from) {
+  const std::uint64_t evictions = node.store.evictions();
   CO_TRY(const Newest before, co_await find_settled(node, wanted));
-  const Noted noted = noted_in(node, before);
+  const Noted noted = noted_in(node, before, evictions);
   fill.note(noted.generation);
   // It has come since the reader looked.
   if (before.exists()) co_return fail(Errc::conflict, "{} is here by now", wanted.display());

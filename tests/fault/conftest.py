@@ -7,7 +7,7 @@ import machines as machine_stages
 import pytest
 import stage as stages
 from harness import netns
-from harness.upstreams import FlawedServer
+from harness.upstreams import FlawedServer, S3Server
 
 
 @pytest.fixture
@@ -25,6 +25,14 @@ def make_stage(lab, make_cluster):  # in this order: clusters stop before their 
         return stages.Stage(lab, make_cluster, **options)
 
     return make
+
+
+@pytest.fixture
+def s3(tmp_path):
+    """versitygw with the bucket "data"."""
+    with S3Server(tmp_path / "s3") as server:
+        server.client.create_bucket(Bucket="data")
+        yield server
 
 
 @pytest.fixture

@@ -90,8 +90,13 @@ def test_a_drive_that_comes_and_goes_stays_out_and_is_said_to(make_stage):
         if turn < 5:
             wait_until(lambda: up(stage, "t1", disk) == 1, 15, "it is in again")
     wait_until(lambda: "5 times within a day" in note(), 15, "it is said why it stays out")
-    print(f"injected: a drive vanished and came back six times; detected: {note()}")
+    said = note()
     assert up(stage, "t1", disk) == 0
+    disks.run("umount", "-l", disk.mountpoint)
+    wait_until(lambda: note() and "5 times within a day" not in note(), 15, "it is said that it is gone, and no more why it stays out")
+    disk.mount()
+    wait_until(lambda: note() == said, 15, "it is said again")
+    print(f"injected: a drive vanished and came back six times, and once more; detected: {said}")
     cli.ok("drive", "attach", cluster.nodes["t1"]["id"], disk.mountpoint)
     wait_until(lambda: up(stage, "t1", disk) == 1, 15, "it is in again")
 

@@ -3,20 +3,13 @@
 import disks
 import pytest
 from harness import attribute, client
-from harness.upstreams import CREDENTIALS, S3Server, counted, make_bucket, upstream_cluster, wait_stored
+from harness.upstreams import CREDENTIALS, counted, make_bucket, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 from test_drive_return import wait_let_go
 
 BUCKET = "s3://data"
 pytestmark = pytest.mark.skipif(bool(disks.why_no_loop("ext4")), reason=f"{disks.why_no_loop('ext4')}")
-
-
-@pytest.fixture
-def s3(tmp_path):
-    with S3Server(tmp_path / "s3") as server:
-        server.client.create_bucket(Bucket="data")
-        yield server
 
 
 def upload(s3, bodies):

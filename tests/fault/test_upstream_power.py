@@ -5,19 +5,12 @@ import contextlib
 
 import pytest
 from harness import client
-from harness.upstreams import CREDENTIALS, S3Server, is_stored, make_bucket, upstream_cluster
+from harness.upstreams import CREDENTIALS, is_stored, make_bucket, upstream_cluster
 from harness.waiting import wait_until
 from stage import DRIVE_ERRORS
 
 STEP = "write_through.after_upstream"
 BUCKET = "s3://data"
-
-
-@pytest.fixture
-def s3(tmp_path):
-    with S3Server(tmp_path / "s3") as server:
-        server.client.create_bucket(Bucket="data")
-        yield server
 
 
 def upstream_body(s3, name):

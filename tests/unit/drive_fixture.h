@@ -93,6 +93,7 @@ struct Fixture {
   std::uint64_t counter = 0;
   cluster::Durability durability = cluster::Durability::full;  // of what put() stores
   std::optional<io::DriveKind> kind;                           // of the next open()
+  EvictedBuckets evicted;                                      // of the next open()
 
   Fixture() { open(); }
   void open(std::set<BucketId> dead = {}, std::vector<std::string> paths = {}) {
@@ -107,6 +108,7 @@ struct Fixture {
     options.path = directory.path();
     options.threads = 2;
     options.dead_buckets = std::move(dead);
+    options.evicted = evicted;
     for (std::string& path : paths) options.places.push_back({std::move(path), 0});
     options.buckets[BucketId(1)].name = "b";
     options.kind = kind;

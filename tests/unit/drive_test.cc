@@ -188,6 +188,44 @@ TEST_CASE("drive: files of a destroyed bucket are not adopted", "[target][drive]
   CHECK(f.data_files().empty());
 }
 
+TEST_CASE("drive: what was evicted while it was away is gone, and nothing else",
+          "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("old", "one"));
+  REQUIRE(f.put("rewritten", "one"));
+  REQUIRE(f.put("deleted", "one"));
+  REQUIRE(f.remove("deleted"));
+  const Generation upto{1, 1, f.counter};
+  REQUIRE(f.put("rewritten", "two"));
+  f.quiesce();
+  const auto opened_with = [&f](std::optional<Generation> evicted) {
+    f.evicted.clear();
+    if (evicted) f.evicted = {{BucketId(1), *evicted}, {BucketId(2), {9, 9, 9}}};
+    f.open();
+  };
+  SECTION("with the index") {}
+  SECTION("without the index") { f.lose_index(); }
+  opened_with(upto);
+  CHECK_FALSE(f.get("old")->has_value());
+  CHECK(**f.get("rewritten") == "two");
+  CHECK(f.data_files().size() == 1);
+  opened_with({});
+  CHECK_FALSE(f.get("old")->has_value());
+  CHECK(f.drive->recovery().records == 1);
+  CHECK(f.drive->recovery().evicted == 0);
+}
+
+TEST_CASE("drive: a tombstone stays when its drive was evicted", "[target][drive][recovery]") {
+  Fixture f;
+  REQUIRE(f.put("a", "one"));
+  REQUIRE(f.remove("a"));
+  f.evicted = {{BucketId(1), {1, 1, f.counter}}};
+  f.open();
+  const auto record = wait_for(f.drive->find(BucketId(1), "a")).value();
+  REQUIRE(record);
+  CHECK(record->kind == io::ObjectRecord::Kind::tombstone);
+}
+
 TEST_CASE("drive: a flipped byte is never served", "[target][drive][checksum]") {
   Fixture f;
   const std::string content(kBlockBytes + 100, 'y');

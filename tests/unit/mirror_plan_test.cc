@@ -128,6 +128,14 @@ TEST_CASE("mirror: what is remembered of drives can be read again", "[mirror]") 
   other.complete = {{BucketId{7}, 3}, {BucketId{8}, 2}, {BucketId{10}, 2}};
   ledger.agree(other);
   CHECK(ledger.complete == std::map<BucketId, std::uint8_t>{{BucketId{7}, 2}, {BucketId{8}, 2}});
+  ledger.evicted = {{"a", {{BucketId{7}, {4, 17, 2}}}}};
+  CHECK(MirrorLedger::parse(ledger.json()).value() == ledger);
+  other.evicted = {{"a", {{BucketId{7}, {4, 17, 1}}, {BucketId{8}, {5, 1, 1}}}},
+                   {"b", {{BucketId{7}, {1, 1, 1}}}}};
+  ledger.add(other);
+  CHECK(ledger.evicted.at("a") ==
+        EvictedBuckets{{BucketId{7}, {4, 17, 2}}, {BucketId{8}, {5, 1, 1}}});
+  CHECK(ledger.evicted.at("b") == EvictedBuckets{{BucketId{7}, {1, 1, 1}}});
   CHECK(MirrorLedger::parse("{").error().code == Errc::corrupt);
   CHECK(MirrorLedger::parse(R"({"format": 2, "behind": []})").error().code == Errc::corrupt);
 }

@@ -72,10 +72,10 @@ constexpr std::array kRows{
 };
 
 /// What a program reads once, at its start.
-constexpr std::array<std::string_view, 10> kOfTheStart{
-    "default_bucket",   "drive.hang_after",     "drive.kind",      "drive.threads",
-    "job.patience",     "lease.term",           "proxy.out_after", "suspect.after",
-    "target.out_after", "target.tombstone_keep"};
+constexpr std::array<std::string_view, 11> kOfTheStart{
+    "default_bucket", "drive.hang_after", "drive.kind",           "drive.out_after",
+    "drive.threads",  "job.patience",     "lease.term",           "proxy.out_after",
+    "suspect.after",  "target.out_after", "target.tombstone_keep"};
 /// Sections of AIStore's configuration that are the properties of new buckets.
 constexpr std::array<std::string_view, 8> kBucketSections{
     "versioning", "checksum", "mirror", "ec", "chunks", "lru", "write_policy", "rate_limit"};

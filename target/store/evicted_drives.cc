@@ -1,0 +1,94 @@
+// Drives that stay away, of which what upstream has counts as evicted (docs/decisions/025).
+
+#include <algorithm>
+
+#include "common/obs/log.h"
+#include "target/store/object_store.h"
+
+namespace tarn::target {
+namespace {
+
+constexpr std::size_t kEvictedNamesAtOnce = 1000;
+
+}  // namespace
+
+bool ObjectStore::DriveSet::is_evicted(std::size_t place, const ObjectName& name) const {
+  if (place < drives.size() || !name.is_refetchable) return false;
+  const auto of_drive = evicted.find(places[place].path);
+  return of_drive != evicted.end() && of_drive->second.contains(name.bucket);
+}
+
+bool ObjectStore::DriveSet::all_evicted(const ObjectName& name) const {
+  for (std::size_t place = drives.size(); place < places.size(); ++place)
+    if (!is_evicted(place, name)) return false;
+  return true;
+}
+
+void ObjectStore::set_evicted(const std::string& path, EvictedBuckets buckets) {
+  ++evictions_;
+  const auto before = set_.get();
+  auto evicted = before->evicted;
+  evicted[path] = std::move(buckets);
+  replace_set(make_set(before->drives, before->missing, std::move(evicted), before->places));
+}
+
+EvictedBuckets ObjectStore::evicted_from(const std::string& path) const {
+  const auto set = set_.get();
+  const auto its = set->evicted.find(path);
+  return its == set->evicted.end() ? EvictedBuckets() : its->second;
+}
+
+Drive* ObjectStore::home_of(const ObjectName& name) const {
+  const auto set = set_.get();
+  for (const std::size_t place : set->order(name)) {
+    if (set->is_evicted(place, name)) continue;
+    return place < set->drives.size() ? set->drives[place].get() : nullptr;
+  }
+  return nullptr;
+}
+
+Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::BucketRecord bucket) {
+  const auto set = set_.get();
+  const auto comes_first = [&](const std::string& uname, const Drive& drive) {
+    for (const std::size_t place :
+         cluster::placement_order(set->candidates, cluster::placement_digest(uname))) {
+      if (paths.contains(set->places[place].path)) return true;
+      if (place < set->drives.size() && set->drives[place].get() == &drive) return false;
+    }
+    return false;
+  };
+  for (const auto& drive : set->drives) {
+    if (!drive->may_hold_foreign()) continue;
+    if (!drive->in_service())
+      co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
+    std::string after;
+    for (bool more = true; more;) {
+      more = false;
+      std::size_t looked = 0;
+      std::vector<std::string> names;
+      std::string last;
+      const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
+        last = name;
+        if (record.kind == io::ObjectRecord::Kind::object &&
+            comes_first(bucket.placement_name(name), *drive))
+          names.emplace_back(name);
+        more = ++looked == kEvictedNamesAtOnce;
+        return {.stop = more, .skip_to = {}};
+      };
+      CO_TRY_OK(co_await drive->walk(bucket.id, "", after, visit));
+      for (std::string& object : names) {
+        const ObjectName name{bucket.id, bucket.placement_name(object), std::move(object)};
+        const auto held = co_await locks_.acquire(name.key());
+        CO_TRY(auto record, co_await drive->find(name.bucket, name.object));
+        if (!record || record->kind != io::ObjectRecord::Kind::object) continue;
+        std::vector<Located> gone;
+        gone.push_back({drive.get(), std::move(*record)});
+        CO_TRY_OK(co_await forget(name, std::move(gone)));
+      }
+      after = std::move(last);
+    }
+  }
+  co_return Status();
+}
+
+}  // namespace tarn::target
