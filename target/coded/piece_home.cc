@@ -29,6 +29,13 @@ std::set<std::string> drives_away(const ObjectStore& store) {
   return out;
 }
 
+/// Of a piece that is not here: with a drive that is away, also since just now, it may come back.
+PieceSeen absent_here(TargetNode& node) {
+  const BootTime now = node.clock.boot_time();
+  node.drives_away.learn(drives_away(node.store), now);
+  return {node.drives_away.any_expected(now) ? PieceState::waiting : PieceState::missing};
+}
+
 /// Another number when a drive was opened of which files were gone, or unreadable: owners look what
 /// is missing of their objects. 0: there is none.
 std::uint64_t lost_at_opening(const ObjectStore& store) {
@@ -161,19 +168,17 @@ Task<void> drop_pieces_now(TargetNode& node) {
 }
 
 Task<PieceSeen> state_here(TargetNode& node, PieceKey key) {
-  const bool may_be_back = node.drives_away.any_expected(node.clock.boot_time());
   const PieceSeen waiting{PieceState::waiting};
-  const PieceSeen absent{may_be_back ? PieceState::waiting : PieceState::missing};
-  if (node.bad_pieces.contains(key)) co_return absent;
+  if (node.bad_pieces.contains(key)) co_return absent_here(node);
   const auto found = co_await node.store.pieces().find(key);
   if (!found) co_return waiting;
-  if (!*found) co_return absent;
+  if (!*found) co_return absent_here(node);
   // Its file as well: an entry is soon believed.
   const auto opened = co_await node.store.pieces().open(key);
   if (opened)
     co_return PieceSeen{PieceState::good, cluster::placement_digest((*found)->drive->id())};
   note_if_bad(node, key, opened.error());
-  co_return is_bad_file(opened.error()) ? absent : waiting;
+  co_return is_bad_file(opened.error()) ? absent_here(node) : waiting;
 }
 
 Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey> keys) {
