@@ -1,4 +1,4 @@
-// What upstream has, evicted from drives that stay away (docs/decisions/025).
+// Evicts from drives that stay away, for buckets that upstream has (docs/decisions/025).
 
 #include <algorithm>
 #include <utility>

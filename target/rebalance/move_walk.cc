@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/api/mirror_props.h"
 #include "common/base/gather.h"
 #include "target/node/retry.h"
 

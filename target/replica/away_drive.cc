@@ -5,13 +5,12 @@
 #include "common/api/mirror_props.h"
 #include "common/base/fail_point.h"
 #include "common/obs/log.h"
+#include "target/drive/next_names.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
 namespace {
 
-constexpr std::size_t kAwayDriveSlice =
-    10'000;  // records that one visit to a drive's thread looks at
 /// Wait of a file for room. Other files may take what was made for it.
 constexpr std::chrono::seconds kRoomPatience{10};
 constexpr int kMakeRoomTimes = 3;
@@ -82,25 +81,18 @@ Status may_drop() {
 }
 
 Task<bool> drop_of_bucket(TargetNode& node, Drive& drive, const cluster::BucketRecord& bucket) {
+  const auto each = [](std::string_view, const io::ObjectRecord&) { return true; };
   std::string after;
-  for (bool more = true; more;) {
-    more = false;
-    std::vector<std::string> names;
-    const auto visit = [&](std::string_view name, const io::ObjectRecord&) -> Index::Step {
-      names.emplace_back(name);
-      more = names.size() == kAwayDriveSlice;
-      return {.stop = more, .skip_to = {}};
-    };
-    const std::string from = after;
-    const Status walked = co_await drive.walk(bucket.id, "", from, visit);
-    if (!walked) co_return false;
-    if (!names.empty()) after = names.back();
-    for (std::string& name : names) {
+  while (true) {
+    auto page = co_await next_names(drive, bucket.id, after, each);
+    if (!page) co_return false;
+    for (std::string& name : page->names) {
       const bool done = co_await drop_older(node, drive, name_in(bucket, std::move(name)));
       if (!done) co_return false;
     }
+    if (!page->more) co_return true;
+    after = std::move(page->last);
   }
-  co_return true;
 }
 
 /// A new file where there is room now.

@@ -4,6 +4,7 @@
 
 #include "common/base/event.h"
 #include "common/obs/log.h"
+#include "target/drive/next_names.h"
 #include "target/replica/node_copies.h"
 
 namespace tarn::target {
@@ -13,33 +14,24 @@ using namespace std::chrono_literals;
 
 constexpr auto kKeepCopiesLookEvery = 500ms;
 constexpr auto kKeepCopiesTryAgainAfter = 2s;
-/// Records that one visit to a drive's thread looks at.
-constexpr std::size_t kKeepCopiesSlice = 50'000;
-constexpr std::size_t kKeepCopiesNamesMax = 1000;
 
 /// Settles what is marked on one drive. False: something could not be.
 Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
                                 const cluster::BucketRecord& bucket) {
+  const auto is_marked = [](std::string_view, const io::ObjectRecord& record) {
+    return !unsettled_by(record).empty();
+  };
   bool all = true;
   std::string after;
-  for (bool more = true; more;) {
-    more = false;
-    std::size_t seen = 0;
-    std::vector<std::string> marked;
-    const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-      after = std::string(name);
-      if (!unsettled_by(record).empty()) marked.push_back(after);
-      more = ++seen == kKeepCopiesSlice || marked.size() == kKeepCopiesNamesMax;
-      return {.stop = more, .skip_to = {}};
-    };
-    const std::string from = after;
-    CO_TRY_OK(co_await drive.walk(bucket.id, "", from, visit));
-    for (std::string& name : marked) {
+  while (true) {
+    CO_TRY(NamePage page, co_await next_names(drive, bucket.id, after, is_marked));
+    for (std::string& name : page.names) {
       const Status settled = co_await settle_copies(node, name_in(bucket, std::move(name)));
       all = all && settled;
     }
+    if (!page.more) co_return all;
+    after = std::move(page.last);
   }
-  co_return all;
 }
 
 /// Settles what has been marked for a while: whoever wrote it is at it no more, or has died.

@@ -3,19 +3,22 @@
 #include <algorithm>
 
 #include "common/obs/log.h"
+#include "target/drive/next_names.h"
 #include "target/store/object_store.h"
 
 namespace tarn::target {
-namespace {
-
-constexpr std::size_t kEvictedNamesAtOnce = 1000;
-
-}  // namespace
 
 bool ObjectStore::DriveSet::is_evicted(std::size_t place, const ObjectName& name) const {
   if (place < drives.size() || !name.is_refetchable) return false;
   const auto of_drive = evicted.find(places[place].path);
   return of_drive != evicted.end() && of_drive->second.contains(name.bucket);
+}
+
+std::optional<std::size_t> ObjectStore::DriveSet::home_place(
+    const ObjectName& name, const std::vector<std::size_t>& by_rank) const {
+  for (const std::size_t place : by_rank)
+    if (!is_evicted(place, name)) return place;
+  return {};
 }
 
 bool ObjectStore::DriveSet::all_evicted(const ObjectName& name) const {
@@ -40,11 +43,8 @@ EvictedBuckets ObjectStore::evicted_from(const std::string& path) const {
 
 Drive* ObjectStore::home_of(const ObjectName& name) const {
   const auto set = set_.get();
-  for (const std::size_t place : set->order(name)) {
-    if (set->is_evicted(place, name)) continue;
-    return place < set->drives.size() ? set->drives[place].get() : nullptr;
-  }
-  return nullptr;
+  const auto place = set->home_place(name, set->order(name));
+  return place && *place < set->drives.size() ? set->drives[*place].get() : nullptr;
 }
 
 Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::BucketRecord bucket) {
@@ -61,22 +61,14 @@ Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::Bu
     if (!drive->may_hold_foreign()) continue;
     if (!drive->in_service())
       co_return fail(Errc::unavailable, "drive {} is out of service", drive->path());
-    std::string after;
-    for (bool more = true; more;) {
-      more = false;
-      std::size_t looked = 0;
-      std::vector<std::string> names;
-      std::string last;
-      const auto visit = [&](std::string_view name, const io::ObjectRecord& record) -> Index::Step {
-        last = name;
-        if (record.kind == io::ObjectRecord::Kind::object &&
-            comes_first(bucket.placement_name(name), *drive))
-          names.emplace_back(name);
-        more = ++looked == kEvictedNamesAtOnce;
-        return {.stop = more, .skip_to = {}};
-      };
-      CO_TRY_OK(co_await drive->walk(bucket.id, "", after, visit));
-      for (std::string& object : names) {
+    const auto is_behind = [&](std::string_view name, const io::ObjectRecord& record) {
+      return record.kind == io::ObjectRecord::Kind::object &&
+             comes_first(bucket.placement_name(name), *drive);
+    };
+    NamePage page{.names = {}, .last = "", .more = true};
+    while (page.more) {
+      CO_TRY(page, co_await next_names(*drive, bucket.id, page.last, is_behind));
+      for (std::string& object : page.names) {
         const ObjectName name{bucket.id, bucket.placement_name(object), std::move(object)};
         const auto held = co_await locks_.acquire(name.key());
         CO_TRY(auto record, co_await drive->find(name.bucket, name.object));
@@ -85,7 +77,6 @@ Task<Status> ObjectStore::forget_behind(std::set<std::string> paths, cluster::Bu
         gone.push_back({drive.get(), std::move(*record)});
         CO_TRY_OK(co_await forget(name, std::move(gone)));
       }
-      after = std::move(last);
     }
   }
   co_return Status();

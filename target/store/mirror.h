@@ -136,7 +136,7 @@ class Mirror {
   /// the target's directory too, that what they hold of them counts as evicted. After an error it
   /// may have been noted or not; evicted() says so in any case.
   Task<Status> note_evicted(EvictedDrives more);
-  /// What is known to have been evicted from a drive, by its id, while it was away.
+  /// Buckets known to have been evicted from a drive, by its id, while it was away.
   [[nodiscard]] EvictedBuckets evicted(const std::string& drive) const;
   /// Before such a drive is put into the set, without what was evicted: forgets that, durably.
   Task<Status> forget_evicted(std::string drive);

@@ -30,7 +30,7 @@ struct MirrorLedger {
   /// Buckets of which every name has at least so many copies on the drives of this target, those
   /// that are away included. What is not here may have fewer.
   std::map<BucketId, std::uint8_t> complete;
-  /// What was evicted from drives that are away (docs/decisions/025). Where the target's own
+  /// Buckets evicted from drives that are away (docs/decisions/025). Where the target's own
   /// directory says anything, its word counts alone.
   EvictedDrives evicted;
 

@@ -186,15 +186,14 @@ std::vector<std::size_t> ObjectStore::DriveSet::order(const ObjectName& name) co
 
 Result<Drive*> ObjectStore::DriveSet::home(const ObjectName& name,
                                            const std::vector<std::size_t>& by_rank) const {
-  for (const std::size_t place : by_rank) {
-    if (is_evicted(place, name)) continue;
-    if (place >= drives.size())
-      return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
-                  missing.at(places[place].path));
-    TRY_OK(drives[place]->usable());
-    return drives[place].get();
-  }
-  return fail(Errc::unavailable, "object {}: all drives of this target are away", name.object);
+  const auto place = home_place(name, by_rank);
+  if (!place)
+    return fail(Errc::unavailable, "object {}: all drives of this target are away", name.object);
+  if (*place >= drives.size())
+    return fail(Errc::unavailable, "object {} lives on a drive that is away: {}", name.object,
+                missing.at(places[*place].path));
+  TRY_OK(drives[*place]->usable());
+  return drives[*place].get();
 }
 
 bool ObjectStore::DriveSet::may_hold_foreign() const {

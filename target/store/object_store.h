@@ -61,8 +61,8 @@ class ObjectStore {
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Why one that is missing still is.
   void note_missing(const std::string& path, std::string why);
-  /// What a drive that is missing holds of these buckets counts as evicted from here on: their
-  /// names live on the next drive, until this one is in the set again (docs/decisions/025). It has
+  /// Counts what a missing drive holds of these buckets as evicted from here on: their names live
+  /// on the next drive, until this one is in the set again (docs/decisions/025). It has
   /// been noted durably (Mirror::note_evicted).
   void set_evicted(const std::string& path, EvictedBuckets buckets);
   [[nodiscard]] EvictedBuckets evicted_from(const std::string& path) const;
@@ -179,6 +179,9 @@ class ObjectStore {
 
     /// Indexes into places, best first.
     [[nodiscard]] std::vector<std::size_t> order(const ObjectName& name) const;
+    /// The first of these places that the name was not evicted from; none when it was from all.
+    [[nodiscard]] std::optional<std::size_t> home_place(
+        const ObjectName& name, const std::vector<std::size_t>& order) const;
     [[nodiscard]] Result<Drive*> home(const ObjectName& name,
                                       const std::vector<std::size_t>& order) const;
     /// True of a drive that is missing, and from which the bucket of the name was evicted.

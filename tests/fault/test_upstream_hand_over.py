@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from harness.nodes import give_names_to
-from harness.upstreams import FlawedServer, counted, evict, make_bucket, stand_still, upstream_cluster, wait_stored
+from harness.upstreams import counted, evict, make_bucket, stand_still, upstream_cluster, wait_stored
 from harness.waiting import wait_until
 
 MIB = 1 << 20
@@ -14,13 +14,6 @@ MIB = 1 << 20
 
 def fills_running(cluster, node):
     return cluster.metric(node, "tarn_upstream_fills_running")
-
-
-@pytest.fixture
-def server():
-    its = FlawedServer()
-    yield its
-    its.stop()
 
 
 @contextlib.contextmanager
@@ -52,33 +45,33 @@ def hand_over(cluster, owner, other, server):
 
 @pytest.mark.gate("G1, of a fill")
 @pytest.mark.parametrize("former", ["goes on", "dies"])
-def test_a_new_owner_joins_the_fill_of_the_former_one(make_cluster, server, rng, former):
+def test_a_new_owner_joins_the_fill_of_the_former_one(make_cluster, flawed, rng, former):
     """Upstream is asked once, however many owners a name has meanwhile; for what a dead one did not send, once more."""
     body, goes_on = rng.randbytes(6 * MIB), threading.Event()
-    server.objects["big.tar"], server.flaws["big.tar"] = body, stand_still(goes_on)
-    cluster, owner, other = open_hand_over(make_cluster, server)
+    flawed.objects["big.tar"], flawed.flaws["big.tar"] = body, stand_still(goes_on)
+    cluster, owner, other = open_hand_over(make_cluster, flawed)
     with concurrent.futures.ThreadPoolExecutor(6) as pool, setting(goes_on):
         early = pool.submit(cluster.get, "s3://data", "big.tar")
-        hand_over(cluster, owner, other, server)
+        hand_over(cluster, owner, other, flawed)
         # One alone has surely joined when the log says so.
         late = [pool.submit(cluster.get, "s3://data", "big.tar") for _ in range(1 if former == "dies" else 4)]
         cluster.logs[other].wait_for("fill of a former owner joined", 20)
         assert not early.done() and not any(each.done() for each in late)
-        assert len(server.gets("big.tar")) == 1
+        assert len(flawed.gets("big.tar")) == 1
         if former == "dies":
-            server.flaws.clear()
+            flawed.flaws.clear()
             cluster.kill(owner)
         goes_on.set()
         assert [each.result().body for each in late] == [body] * len(late)
         if former == "dies":
-            first, *more = server.gets("big.tar")
+            first, *more = flawed.gets("big.tar")
             print(f"injected: {owner} killed; detected: asked again for {[each['Range'] for each in more]}")
             assert more and all("If-Match" in each for each in more)
             return
         assert early.result().body == body
     wait_stored(cluster, "s3://data", "big.tar")
     assert cluster.get("s3://data", "big.tar").body == body
-    assert len(server.gets("big.tar")) == 1 and counted(cluster, "bytes_total") == len(body)
+    assert len(flawed.gets("big.tar")) == 1 and counted(cluster, "bytes_total") == len(body)
     print(f"injected: the name went from {owner} to {other} in a fill; detected: it was joined")
 
 
@@ -92,14 +85,14 @@ def stand_still_once(server, goes_on):
 
 
 @pytest.mark.gate("G1, of a fill")
-def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, server, rng):
+def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, flawed, rng):
     """It fetches the version before that write, which nothing may show any more."""
     old, new, goes_on = rng.randbytes(MIB), rng.randbytes(MIB), threading.Event()
-    server.objects["big.tar"], server.flaws["big.tar"] = old, stand_still_once(server, goes_on)
-    cluster, owner, other = open_hand_over(make_cluster, server)
+    flawed.objects["big.tar"], flawed.flaws["big.tar"] = old, stand_still_once(flawed, goes_on)
+    cluster, owner, other = open_hand_over(make_cluster, flawed)
     with concurrent.futures.ThreadPoolExecutor(1) as pool, setting(goes_on):
         early = pool.submit(cluster.get, "s3://data", "big.tar")
-        hand_over(cluster, owner, other, server)
+        hand_over(cluster, owner, other, flawed)
         wait_until(lambda: cluster.put("s3://data", "big.tar", new).status == 200, 20, "the new owner has written it")
         evict(cluster, "s3://data", "big.tar")
         assert fills_running(cluster, owner) == 1, "there was an old version to join"
@@ -111,14 +104,14 @@ def test_no_fill_of_a_former_owner_is_joined_after_a_write(make_cluster, server,
 
 
 @pytest.mark.gate("G1, of a fill")
-def test_an_owner_that_comes_back_joins_no_older_fetch_of_its_own(make_cluster, server, rng):
+def test_an_owner_that_comes_back_joins_no_older_fetch_of_its_own(make_cluster, flawed, rng):
     """Another owner has deleted the object meanwhile."""
     old, goes_on = rng.randbytes(MIB), threading.Event()
-    server.objects["big.tar"], server.flaws["big.tar"] = old, stand_still_once(server, goes_on)
-    cluster, owner, other = open_hand_over(make_cluster, server)
+    flawed.objects["big.tar"], flawed.flaws["big.tar"] = old, stand_still_once(flawed, goes_on)
+    cluster, owner, other = open_hand_over(make_cluster, flawed)
     with concurrent.futures.ThreadPoolExecutor(1) as pool, setting(goes_on):
         early = pool.submit(cluster.get, "s3://data", "big.tar")
-        hand_over(cluster, owner, other, server)
+        hand_over(cluster, owner, other, flawed)
         wait_until(lambda: cluster.delete("s3://data", "big.tar").status in (200, 204), 20, "the other owner has deleted it")
         give_names_to(cluster, owner)
         wait_until(lambda: cluster.owner("s3://data", "big.tar") == owner, 20, "the name is back")
