@@ -50,7 +50,8 @@ const std::map<std::string, Rows> kRooms{
       {"repair", "rebalance"},
       {"request", "job", "drives"},
       {""},
-      {"upstream"}}},
+      {"upstream"},
+      {"process"}}},
 };
 
 std::string folder_of(const std::string& path) {
@@ -166,7 +167,9 @@ TEST_CASE("house rules: an include against the order is noticed", "[house]") {
   CHECK(wrong("target/drive/drive.h", "target/node/node.h"));
   CHECK(wrong("target/request/get.cc", "target/upstream/space.h"));
   CHECK_FALSE(wrong("target/upstream/space.cc", "target/node/node.h"));
-  CHECK_FALSE(wrong("target/main.cc", "target/upstream/space.h"));
+  CHECK_FALSE(wrong("target/process/target.h", "target/upstream/space.h"));
+  CHECK(wrong("target/upstream/space.h", "target/process/target.h"));
+  CHECK_FALSE(wrong("target/main.cc", "target/process/target.h"));
   // A room that is not in the table.
   CHECK(wrong("proxy/attic/old.h", "proxy/core/services.h"));
   CHECK(wrong("common/cluster/loose.h", "common/cluster/place/hrw.h"));
