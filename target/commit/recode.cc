@@ -112,8 +112,10 @@ Task<Status> recode_patiently(TargetNode& node, ObjectName name) {
   const auto done = co_await recode(node, std::move(name));
   if (done && *done) co_return Status();
   if (done) co_return fail(Errc::conflict, "it is being written");
-  obs::log("recode").warn("object not kept as its bucket wants it object={} err={}", object,
-                          done.error().message);
+  // Another target has it to do when the name has another owner.
+  obs::log("recode").log(
+      done.error().code == Errc::cancelled ? spdlog::level::debug : spdlog::level::warn,
+      "object not kept as its bucket wants it object={} err={}", object, done.error().message);
   co_return fail(done.error());
 }
 
