@@ -181,13 +181,13 @@ def test_a_limit_and_a_stop_are_said_to_hold_it_back(make_cluster):
     wait_until(lambda: not jobs.told(cluster, "rebuild")["waits"], 60, "no reason is left")
 
 
-def evenly_lost(cluster, target, size):
+def evenly_lost(cluster, target, count, size):
     """Objects that the others own, of each of them as many with a slice on the target, and how many these are."""
     rng = random.Random(5)
     wanted, lost = {}, {}
     others = [each for each in cluster.targets() if each != target]
     for owner in others:
-        for name in cluster.names_owned_by(owner, "cut", 50, prefix=owner):
+        for name in cluster.names_owned_by(owner, "cut", count, prefix=owner):
             wanted[name] = rng.randbytes(size)
             assert cluster.put("cut", name, wanted[name]).status == 200
     held = held_by(cluster, target)
@@ -203,12 +203,12 @@ def evenly_lost(cluster, target, size):
 
 def test_the_time_left_is_right_to_a_fifth(make_cluster):
     """The ceiling is the clock here: looked at from a quarter of the work to three quarters."""
-    settings = {"target.out_after": "4s", "rebuild.bandwidth_max": "96KiB"}
+    settings = {"target.out_after": "4s", "rebuild.bandwidth_max": "64KiB"}
     cluster = make_cluster(targets=5, drives=1, settings=settings)
     cluster.create_bucket("cut", PROPS)
     wait_until_home(cluster)
-    wanted, lost = evenly_lost(cluster, "t2", 100_000)
-    assert lost >= 60, "too little would be lost"
+    wanted, lost = evenly_lost(cluster, "t2", 300, 40_000)
+    assert lost >= 450, "too little would be lost"
     cluster.kill("t2")
     (job,) = wait_until(lambda: running(cluster), 60, "a job begins by itself", every=0.1)
     said = []

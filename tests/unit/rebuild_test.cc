@@ -494,24 +494,28 @@ TEST_CASE("rebuild: reasons of targets are summed, and who is down is said to be
   CHECK(waits_of_bucket(reports, BucketId{9}, absent).empty());
 }
 
-TEST_CASE("rebuild: the cluster takes as long as the slowest of its targets") {
+TEST_CASE("rebuild: targets that are done leave their rates to the others, in part") {
   using nlohmann::json;
   const auto report = [](const char* state, const json& seconds) {
     return json{{"state", state},
                 {"error", ""},
                 {"seconds_left", seconds},
+                {"rate", seconds.is_number() && seconds > 0 ? 100 : 0},
                 {"copies", {{"state", "unknown"}, {"seconds_left", nullptr}}}};
   };
   json reports{{"t1", report("working", 20)}, {"t2", report("whole", 0)}};
   CHECK(rebuild_seconds_left(reports, {"t1", "t2"}) == 20.0);
-  reports["t2"]["copies"] = {{"state", "working"}, {"seconds_left", 35.5}};
-  CHECK(rebuild_seconds_left(reports, {"t1", "t2"}) == 35.5);
+  // 20 s and 80 s of work: 80 s if each stays as fast as it is, 50 s if they shared it.
+  reports["t2"]["copies"] = {{"state", "working"}, {"seconds_left", 80}, {"rate", 100}};
+  CHECK(rebuild_seconds_left(reports, {"t1", "t2"}) == Approx(std::sqrt(80.0 * 50.0)));
   reports["t4"] = {{"error", "it does not answer"}};
-  CHECK(rebuild_seconds_left(reports, {"t1", "t2"}) == 35.5);  // it owns nothing
+  CHECK(rebuild_seconds_left(reports, {"t1", "t2"}));  // it owns nothing
   CHECK_FALSE(rebuild_seconds_left(reports, {"t1", "t2", "t4"}));
   CHECK_FALSE(rebuild_seconds_left(reports, {"t1", "t2", "t3"}));
   reports["t1"] = report("waiting", nullptr);
   CHECK_FALSE(rebuild_seconds_left(reports, {"t1", "t2"}));
+  json done{{"t1", report("whole", 0)}};
+  CHECK(rebuild_seconds_left(done, {"t1"}) == 0.0);
 }
 
 }  // namespace rebuild_test
