@@ -24,7 +24,7 @@ NOTHING = dict.fromkeys(["AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENT
                          "GCS_ENDPOINT_URL"], "")
 # Owner, bucket, time, client, requester, id, operation, key, target, status; the key may have blanks.
 LOG_LINE = re.compile(r"\S+ (?P<bucket>\S+) \[[^]]*\] \S+ (?P<requester>\S+) \S+ \S+ .+? (?P<target>/\S*) (?P<status>\d{3}) ")
-BIND = 'mount --bind "$0" /etc/hosts && exec "$@"'
+BIND = 'test -e /etc/hosts || : >/etc/hosts; mount --bind "$0" /etc/hosts && exec "$@"'  # a debootstrap has none
 
 
 def host_of(region, bucket=""):
