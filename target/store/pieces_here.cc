@@ -137,7 +137,6 @@ Task<Result<std::unique_ptr<NewPiece>>> PiecesHere::create(ObjectName name, Piec
     if (file && !drives[at]->takes_files()) continue;  // it goes: what is stored there too
     if (file) co_return std::make_unique<NewPiece>(*this, std::move(key), std::move(*file));
     last = file.error();
-    if (last.code != Errc::no_space && last.code != Errc::unavailable) co_return fail(last);
   }
   co_return fail(last);
 }

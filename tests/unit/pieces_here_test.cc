@@ -3,6 +3,7 @@
 
 #include "target/store/pieces_here.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include <catch2/catch.hpp>
@@ -93,6 +94,17 @@ TEST_CASE("pieces here: an abandoned piece leaves nothing", "[target][piece]") {
   CHECK_FALSE(wait_for(f.pieces().any()).value());
   const auto again = f.create(object, 1).value();
   CHECK(f.index_of(again->file().drive()) == drive);
+}
+
+TEST_CASE("pieces here: a drive where no file can be made is passed over", "[target][piece]") {
+  Store f(2);
+  const CutObject object;
+  const std::size_t preferred = f.index_of(f.create(object, 0).value()->file().drive());
+  const std::filesystem::path directory = f.directories[preferred]->path();
+  std::filesystem::rename(directory / "data", directory / "elsewhere");
+  const auto piece = f.create(object, 0);
+  REQUIRE(piece.has_value());
+  CHECK(f.index_of((*piece)->file().drive()) != preferred);
 }
 
 TEST_CASE("pieces here: no drive that takes files is another error than no room",
