@@ -44,7 +44,7 @@ class Code {
   [[nodiscard]] std::size_t k() const { return k_; }
   [[nodiscard]] std::size_t m() const { return m_; }
   [[nodiscard]] std::size_t pieces() const { return k_ + m_; }
-  /// What data piece `column` is multiplied by in the sum that is `piece`.
+  /// Factor of data piece `column` in the sum that is `piece`.
   [[nodiscard]] std::uint8_t coefficient(std::size_t piece, std::size_t column) const {
     return matrix_[piece * k_ + column];
   }

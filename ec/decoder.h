@@ -15,13 +15,13 @@
 namespace tarn::ec {
 
 /// One stripe after the other of some slices of an object: what Decoder and Rebuilder share. Blocks
-/// are the caller's memory and are neither copied nor changed; they must stay until next(). Of
-/// which slices they come may be another choice in each stripe, so a slice that fails is left out,
-/// or replaced by another one from this stripe on. Not thread-safe.
+/// are the caller's memory and are neither copied nor changed; they must stay until next(). They
+/// may come from other slices in each stripe: a slice that fails is left out, or replaced by
+/// another one from this stripe on. Not thread-safe.
 class StripeReader {
  public:
   [[nodiscard]] const Layout& layout() const { return layout_; }
-  /// Whether all stripes have been passed: from then on only done() may be called.
+  /// True if all stripes have been passed: from then on only done() may be called.
   [[nodiscard]] bool done() const { return stripe_ == end_; }
   /// The stripe that wants blocks now, and where they lie in each slice's file.
   [[nodiscard]] std::uint64_t stripe() const { return stripe_; }
@@ -37,8 +37,8 @@ class StripeReader {
 
  protected:
   StripeReader(std::shared_ptr<const Code> code, const Layout& layout, SetId set, Stripes stripes);
-  /// Makes the units of `wanted` out of k of the blocks in `from`, into the blocks of `made`, which
-  /// is taken from the pool when there is none.
+  /// Makes the units of `wanted` out of k of the blocks in `from`, into the blocks of `made`. Takes
+  /// `made` from the pool when there is none.
   Status solve(PieceSet from, PieceSet wanted, Stripe& made);
   [[nodiscard]] const std::byte* unit(std::size_t slice) const { return units_[slice]; }
   [[nodiscard]] SliceId slice_id(std::size_t slice) const {
@@ -75,7 +75,7 @@ class Decoder : public StripeReader {
   /// The data slices that hold bytes of the range in this stripe. With their blocks nothing need be
   /// computed.
   [[nodiscard]] PieceSet wanted() const;
-  /// Whether the blocks that were added are enough for bytes().
+  /// True if the blocks that were added are enough for bytes().
   [[nodiscard]] bool ready() const;
   /// The range's bytes in this stripe, in order: views of blocks and of the decoder's own memory,
   /// until next(). `unavailable` when it is not ready().
@@ -89,8 +89,8 @@ class Decoder : public StripeReader {
 };
 
 /// Slices that are lost, out of any k others: the same files again, bit for bit, so slices that
-/// were rebuilt go together with those that were not. Behind the last block comes the label, with
-/// the slice's own index.
+/// were rebuilt go together with those that were not. The label follows the last block, with the
+/// slice's own index.
 /// Memory: one block for each slice that is made, rounded up to 256 KiB.
 class Rebuilder : public StripeReader {
  public:
@@ -98,7 +98,7 @@ class Rebuilder : public StripeReader {
   Rebuilder(const Layout& layout, SetId set, PieceSet lost, std::uint64_t first = 0);
 
   [[nodiscard]] PieceSet lost() const { return lost_; }
-  /// Whether blocks of k slices were added, none of which is lost.
+  /// True if blocks of k slices were added, none of which is lost.
   [[nodiscard]] bool ready() const;
   /// The block of this stripe for each lost slice, in ascending order; until next().
   /// `unavailable` when it is not ready().

@@ -93,7 +93,7 @@ void Encoder::make_parity() {
 }
 
 /// Puts the `rest` bytes of the last stripe, which came as units of the full length, into units of
-/// `unit_bytes`, and zeros behind them. From the last to the first: bytes only move up.
+/// `unit_bytes`, and zeros after them. From the last to the first: bytes only move up.
 void Encoder::shorten(std::size_t unit_bytes, std::size_t rest) {
   const std::size_t full = geometry_.unit_bytes();
   for (std::size_t unit = geometry_.k; unit-- > 0;) {

@@ -15,7 +15,7 @@
 namespace tarn::ec {
 
 /// An object on its way in: bytes come in pieces of any size, stripes of k + m sealed blocks go
-/// out, and nothing needs to be known of its size before the end.
+/// out. Its size need not be known before the end.
 ///
 ///   while (bytes come) {
 ///     n = receive into encoder.room();        // straight to where they are encoded: no copy
@@ -24,7 +24,7 @@ namespace tarn::ec {
 ///   }
 ///   if (auto last = encoder.finish()) send(*last);
 ///
-/// Block i of a stripe goes to the end of slice i; behind the last one comes the slice's label.
+/// Block i of a stripe goes to the end of slice i; the slice's label follows the last one.
 /// Memory: one stripe, (k + m) x 64 KiB rounded up to 256 KiB, from the first byte of a stripe to
 /// its take(); from there on it is the caller's. Hashes and checksums are computed over each unit
 /// as it comes, parity when the stripe is complete: a call takes some 50 us then (8+2). Not
@@ -44,7 +44,7 @@ class Encoder {
   /// many it took.
   std::size_t write(std::span<const std::byte> bytes);
 
-  /// Whether a stripe is complete: take() it before anything else.
+  /// True if a stripe is complete: take() it before anything else.
   [[nodiscard]] bool ready() const { return unit_ == geometry_.k; }
   [[nodiscard]] Stripe take();
   /// The object ends here: its last, short stripe, unless it ended with a whole one. Not when

@@ -8,13 +8,13 @@
 
 namespace tarn::ec {
 
-/// What stands at the end of every block (slice_format.h).
+/// Size of the footer at the end of every block (slice_format.h).
 inline constexpr std::size_t kFooterBytes = 32;
 /// Of a whole block, with its footer. docs/decisions/018-slices.md says why this much.
 inline constexpr std::size_t kBlockBytes = 64 * 1024;
 /// The smallest block that the format knows (tests use it).
 inline constexpr std::size_t kBlockBytesMin = 512;
-/// What the units of a short stripe are rounded up to.
+/// Multiple to which the units of a short stripe are rounded up.
 inline constexpr std::size_t kUnitAlignment = 64;
 /// No object is larger; so no sum of offsets overflows.
 inline constexpr std::uint64_t kObjectBytesMax = std::uint64_t{1} << 56;
@@ -36,8 +36,8 @@ struct Geometry {
   [[nodiscard]] std::size_t short_unit_bytes(std::size_t rest) const;
 };
 
-/// invalid_argument unless 1 <= k, 1 <= m, k + m <= 32 and blocks are a power of two from 512 bytes
-/// to 64 KiB.
+/// invalid_argument unless k, m >= 1, k + m <= 32 and blocks are a power of two from 512 bytes to
+/// 64 KiB.
 [[nodiscard]] Status check(const Geometry& geometry);
 
 /// Some stripes in a row; also the blocks of these stripes in one slice.
@@ -80,7 +80,7 @@ class Layout {
   [[nodiscard]] std::uint64_t blocks_bytes() const;
 
   /// Of one stripe: bytes of each of its units (padding included) and of each block (its footer
-  /// included), where its blocks lie in every slice, and which bytes of the object it holds.
+  /// included). Offset of its blocks in every slice, and the range of the object that it holds.
   [[nodiscard]] std::size_t unit_bytes(std::uint64_t stripe) const;
   [[nodiscard]] std::size_t block_bytes(std::uint64_t stripe) const;
   [[nodiscard]] std::uint64_t block_offset(std::uint64_t stripe) const;

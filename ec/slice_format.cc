@@ -36,7 +36,7 @@ Number get(std::span<const std::byte> in, std::size_t at) {
   return value;
 }
 
-/// The last bytes of a block, but for the checksum behind them.
+/// The last bytes of a block, but for the checksum after them.
 struct Footer {
   std::uint64_t set = 0;
   std::uint64_t stripe = 0;
@@ -70,7 +70,7 @@ void write_footer(std::span<std::byte> block, const Footer& footer) {
   put(bytes, 24, footer.magic);
 }
 
-/// Who a block says that it is, for people.
+/// Describes, for people, the block that a footer names.
 std::string describe(const Footer& footer) {
   if (footer.magic != kBlockMagic) return "no block of a slice";
   if (footer.code >> 24U != kBlockFormat)

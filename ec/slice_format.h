@@ -10,19 +10,19 @@
 #include "common/base/ids.h"
 #include "ec/layout.h"
 
-/// What lies in the file of a slice, byte for byte: docs/slice-format.md. Reading is total: any
-/// bytes give a value or `corrupt` with what is wrong.
+/// Format of the file of a slice, byte for byte: docs/slice-format.md. Reading is total: any bytes
+/// give a value or `corrupt` with what is wrong.
 namespace tarn::ec {
 
-/// What the k + m slices have in common that were made together, and no others: a random number,
-/// drawn when the writing begins, before there is a generation.
+/// Number that the k + m slices of one write share with no others: random, drawn when the writing
+/// begins, before there is a generation.
 enum class SetId : std::uint64_t {};
 
 [[nodiscard]] constexpr std::uint64_t raw(SetId id) { return static_cast<std::uint64_t>(id); }
 [[nodiscard]] SetId new_set_id();
 
-/// Which slice it is of which set. What a record or an attribute needs to keep beside name,
-/// generation, size and checksum of the object.
+/// Set, geometry and index of a slice. A record or an attribute keeps it beside name, generation,
+/// size and checksum of the object.
 struct SliceId {
   SetId set{};
   Geometry geometry;
@@ -39,8 +39,8 @@ struct SliceId {
 /// before. The block is the unit's bytes and room for that; no shorter than kFooterBytes.
 void seal_block(std::span<std::byte> block, const SliceId& slice, std::uint64_t stripe);
 
-/// Whether `block` is what seal_block() left for this slice and stripe; every block that comes from
-/// a drive or another node goes through here before anything is made of it. `corrupt` when it was
+/// Checks that `block` is what seal_block() left for this slice and stripe. Every block from a
+/// drive or another node goes through here before anything is made of it. `corrupt` when it was
 /// changed, or is another one: of another slice, set or place.
 [[nodiscard]] Status check_block(std::span<const std::byte> block, const SliceId& slice,
                                  std::uint64_t stripe);
@@ -65,7 +65,7 @@ struct Label {
 /// No label is longer: that much of a file's end is enough to read it.
 inline constexpr std::size_t kLabelBytesMax = 4096;
 
-/// What comes behind the last block. invalid_argument when names are too long for a label.
+/// Bytes that follow the last block. invalid_argument when names are too long for a label.
 [[nodiscard]] Result<std::string> encode(const Label& label);
 
 /// The label of a file of `file_bytes` bytes of which `tail` is the end: kLabelBytesMax bytes or

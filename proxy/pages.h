@@ -28,8 +28,8 @@ Task<Status> bucket_page(const Services& services, http::Request& request, std::
 /// `text` with the characters that HTML would read as its own replaced.
 [[nodiscard]] std::string escape_html(std::string_view text);
 /// The page of one directory in parts, exposed for tests: the opening with the first entries, more
-/// entries, and the end, with a button to the next page when the last entries say that there is
-/// one.
+/// entries, and the end. The end has a button to the next page when the last entries say that there
+/// is one.
 [[nodiscard]] std::string render_opening(const std::string& bucket, const std::string& prefix,
                                          const api::MergedPage& listed);
 [[nodiscard]] std::string render_entries(const std::string& bucket, const std::string& prefix,

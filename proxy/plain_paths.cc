@@ -12,7 +12,7 @@ bool is_read(const http::Request& request) {
   return access_of(request.head().method) == Access::read;
 }
 
-/// Whether there is a bucket of that name now. Reads go on from the last state when the meta store
+/// True if there is a bucket of that name now. Reads go on from the last state when the meta store
 /// is out of reach; a write could then go to the wrong place.
 Task<Result<bool>> is_bucket(const Services& services, const http::Request& request,
                              std::string name) {

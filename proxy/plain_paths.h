@@ -20,17 +20,17 @@ using InstantObjectHandler = bool (*)(const Services&, http::Request&, std::stri
 
 /// Paths as people write them, without /v1.
 
-/// /<name>: the bucket of that name if there is one (GET and HEAD are sent on to /<name>/,
-/// everything else is a conflict), else the object of that name in the default bucket.
+/// /<name>: the bucket of that name if there is one, else the object of that name in the default
+/// bucket. For a bucket, GET and HEAD are sent on to /<name>/; everything else is a conflict.
 Task<Status> serve_one_segment(const Services& services, ObjectHandler object,
                                http::Request& request, std::string name);
-/// Whether what follows a bucket's slash names an object: no page, and not the bucket itself.
+/// True if what follows a bucket's slash names an object: no page, and not the bucket itself.
 [[nodiscard]] bool names_object(std::string_view rest);
-/// /ais/<bucket>/<object>: AIStore's easy URL of the object; with nothing behind the slash the same
+/// /ais/<bucket>/<object>: AIStore's easy URL of the object; with nothing after the slash the same
 /// as /v1/buckets/<bucket>.
 Task<Status> serve_easy_path(const Services& services, ObjectHandler object, http::Request& request,
                              std::string bucket, std::string rest);
-/// /<bucket>/<object>: the object. With nothing behind the bucket, or a '/' at the end: a page for
+/// /<bucket>/<object>: the object. With nothing after the bucket, or a '/' at the end: a page for
 /// GET and HEAD.
 Task<Status> serve_plain_path(const Services& services, ObjectHandler object,
                               http::Request& request, std::string bucket, std::string rest);

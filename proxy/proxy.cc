@@ -55,7 +55,7 @@ Result<UniqueFd> lock_directory(const std::filesystem::path& directory) {
               directory.string());
 }
 
-/// What the cluster map says of this proxy.
+/// Entry of this proxy in the cluster map.
 cluster::Node node_of(const std::string& id, const Options& options, const http::Server& listener,
                       const http::Server& relay, const http::Server& internal,
                       const std::string& own) {
@@ -87,8 +87,8 @@ Status Proxy::start() {
   return publish();
 }
 
-/// Whoever has the embedded store open, or the lock, is the one proxy of this directory: only then
-/// is anything in it touched.
+/// The process that has the embedded store open, or the lock, is the one proxy of this directory:
+/// only then is anything in it touched.
 Status Proxy::open_store() {
   std::error_code error;
   std::filesystem::create_directories(options_.dir, error);

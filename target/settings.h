@@ -9,7 +9,7 @@
 
 namespace tarn::target {
 
-/// What a target was started with, as NodeConfig wants it.
+/// Settings that a target was started with, as NodeConfig wants them.
 [[nodiscard]] std::map<std::string, std::string> started_with(const Options& options);
 
 /// Has changes of the settings that only targets have act: space.*, checksum.verify,

@@ -6,7 +6,7 @@
 
 namespace tarn::cli {
 
-/// What `tarn` exits with; scripts rely on these numbers.
+/// Exit codes of `tarn`; scripts rely on these numbers.
 enum class Exit : int {
   ok = 0,
   error = 1,

@@ -9,8 +9,8 @@
 namespace tarn::cli {
 
 /// The objects that words of a command line stand for, in order: templates are expanded
-/// (templates.h), and a name with %06d stands for all objects with such a name that there are, in
-/// the order of their numbers; not_found when there is none. With `literal` every word is a name.
+/// (templates.h). A name with %06d stands for all objects with such a name, in the order of their
+/// numbers; not_found when there is none. With `literal` every word is a name.
 Task<Result<std::vector<Place>>> resolve_objects(Session& session, std::vector<std::string> words,
                                                  bool literal);
 
@@ -25,7 +25,7 @@ Task<Result<std::vector<Place>>> resolve_objects(Session& session, std::vector<s
 [[nodiscard]] Status check_distinct(const std::vector<std::string>& names,
                                     const std::string& where);
 
-/// What stands behind the last '/'.
+/// Part after the last '/'.
 [[nodiscard]] std::string base_name(const std::string& path);
 
 }  // namespace tarn::cli

@@ -23,7 +23,7 @@ bool may_pass(Errc code) {
 void Patience::heard(const http::ClientResponse& answer) {
   heard_ = true;
   asked_for_.reset();
-  // The other form of Retry-After, a date, is written by nobody here.
+  // No node sends the other form of Retry-After, a date.
   const auto seconds = parse_u64(answer.field("Retry-After"));
   if (seconds)
     asked_for_ = std::chrono::seconds(

@@ -10,8 +10,8 @@
 namespace tarn::cli {
 
 /// Decides how long one command retries while nodes are away. Without any answer yet (the endpoint
-/// is wrong, or nothing runs there) it gives up at once, or after three connections that were
-/// accepted and closed. Later it gives up after `limit` without progress.
+/// is wrong, or nothing runs there) it gives up at once, or after three connections accepted and
+/// closed. Later it gives up after `limit` without progress.
 class Patience {
  public:
   /// `heard`: this cluster has answered before.
@@ -24,8 +24,8 @@ class Patience {
   void progressed();
   [[nodiscard]] bool heard_anything() const { return heard_; }
 
-  /// Whether to try again after `error`: waits as long as the server asked for, or longer each
-  /// time.
+  /// True if the caller is to try again after `error`: waits first, as long as the server asked
+  /// for, or longer each time.
   Task<bool> again(Error error);
 
  private:

@@ -25,7 +25,7 @@ struct Place {
   [[nodiscard]] std::string bucket_uname() const;
   /// Path and query of requests for the bucket, its provider included.
   [[nodiscard]] std::string bucket_target() const;
-  /// What requests for the object are sent to. Without a bucket it is "/object": the cluster's
+  /// Path and query of requests for the object. Without a bucket it is "/object": the cluster's
   /// default bucket.
   [[nodiscard]] std::string request_target() const;
 };
@@ -36,14 +36,14 @@ struct Place {
 /// A place with an object whose name can be.
 [[nodiscard]] Result<Place> parse_object(std::string_view text);
 /// A place as a URL names it: "http://host:port/bucket/object", "http://host:port/object" (in the
-/// default bucket), or with /v1/objects/, /ais/, /gs/, /az/ or /ht/ before the bucket. What stands
-/// behind the authority is taken as it is, not percent-decoded: it may hold templates.
+/// default bucket), or with /v1/objects/, /ais/, /gs/, /az/ or /ht/ before the bucket. Text after
+/// the authority is taken as it is, not percent-decoded: it may hold templates.
 struct UrlPlace {
   std::string endpoint;  ///< "http://host:port"
   Place place;
 };
 [[nodiscard]] Result<UrlPlace> parse_url_place(std::string_view url);
-/// A bucket and nothing behind it.
+/// A bucket and nothing after it.
 [[nodiscard]] Result<Place> parse_bucket(std::string_view text);
 
 }  // namespace tarn::cli

@@ -11,7 +11,7 @@
 
 namespace tarn::cli {
 
-/// "4.2GiB", "17KiB", "512B": at most one digit behind the point.
+/// "4.2GiB", "17KiB", "512B": at most one digit after the point.
 [[nodiscard]] std::string readable_size(std::uint64_t bytes);
 
 /// A number of seconds as "1h5m"; "-" if `seconds` is no number.

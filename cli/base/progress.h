@@ -34,7 +34,7 @@ class Meter {
   std::atomic<std::uint64_t> done_ = 0;
 };
 
-/// What a line of progress says, in bytes and seconds.
+/// Numbers of a line of progress, in bytes and seconds.
 struct ProgressFigures {
   std::uint64_t done = 0;
   std::uint64_t total = 0;  ///< 0: unknown

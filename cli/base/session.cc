@@ -38,9 +38,8 @@ Error unreachable(const http::Url& endpoint, const Error& error) {
                       endpoint.authority(), error.message)};
 }
 
-/// What nodes say to people with curl, without the half that is for them: "make it with POST .., or
-/// with: tarn bucket create b", "see .. with GET .., or with: tarn ls" and "PUT makes it (curl
-/// ..)".
+/// Message of a node without the half for people with curl: "make it with POST .., or with: tarn
+/// bucket create b", "see .. with GET .., or with: tarn ls" and "PUT makes it (curl ..)".
 std::string for_users_of_tarn(Errc code, std::string message) {
   constexpr std::string_view kTarnsWay = "or with: ";
   const auto advice = message.find("; ");

@@ -16,7 +16,7 @@
 
 namespace tarn::cli {
 
-/// What stands before or behind any command.
+/// Options that stand before or after any command.
 struct GlobalOptions {
   std::string endpoint;   ///< as given
   std::string retry_for;  ///< without progress; empty: what the command thinks right, or 30s
@@ -52,7 +52,7 @@ class Session {
   /// Returns when all have ended. Not from a loop.
   void run_workers(std::size_t count, const std::function<Task<void>(std::size_t)>& worker);
 
-  /// A Patience for one transfer: it gives up at once only when nobody has answered this session.
+  /// A Patience for one transfer: it gives up at once only when no node has answered this session.
   [[nodiscard]] Patience patience() const { return Patience(retry_for_, heard_); }
   [[nodiscard]] const http::Url& endpoint() const { return endpoint_; }
 
@@ -68,7 +68,7 @@ class Session {
   /// One GET at a node, once, with `limit` for all of it.
   Task<Result<http::ClientResponse>> ask_node(std::string node_url, std::string target,
                                               std::chrono::milliseconds limit);
-  /// Sends the head of a request to the endpoint and follows redirects until somebody takes it. An
+  /// Sends the head of a request to the endpoint and follows redirects until a node takes it. An
   /// answer of 400 or more is an error. `stall`: how long nothing may come; the answer to a PUT
   /// comes when gigabytes have been synced to a busy drive.
   Task<Result<Opened>> open(http::ClientRequest request, std::optional<std::uint64_t> length,

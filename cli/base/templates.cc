@@ -46,7 +46,7 @@ Result<std::uint64_t> templates_number_of(std::string_view whole, std::string_vi
               whole, digits, kWidthMax);
 }
 
-/// What stands between the braces of "{a..b}" or "{a..b..step}".
+/// Parses the text between the braces of "{a..b}" or "{a..b..step}".
 Result<Range> parse_braces(std::string_view whole) {
   const auto inner = whole.substr(1, whole.size() - 2);
   const auto dots = inner.find("..");
@@ -108,7 +108,7 @@ Result<std::optional<Found>> find_next(std::string_view text, std::size_t from) 
   return std::optional<Found>();
 }
 
-/// `heads` with every number of `range` behind each of them.
+/// `heads` with every number of `range` after each of them.
 std::vector<std::string> combine(const std::vector<std::string>& heads, const Range& range) {
   std::vector<std::string> out;
   out.reserve(heads.size() * range.count());

@@ -136,7 +136,7 @@ Exit bucket_show(Session& session, const std::string& name, bool json) {
   return Exit::ok;
 }
 
-/// What `bucket cp` was told.
+/// Arguments of `bucket cp`.
 struct CopyWords {
   std::string from;
   std::string to;

@@ -9,7 +9,7 @@
 
 namespace tarn::cli {
 
-/// What the command line asked for; runs after all of it has been read.
+/// Work that the command line asked for; runs after all of it has been read.
 using Action = std::function<Exit()>;
 
 /// Where a group of commands puts itself: options in `options` are complete when an Action runs.

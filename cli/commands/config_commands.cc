@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What the three commands take.
+/// Arguments of the three commands.
 struct ConfigWords {
   std::vector<std::string> names;  ///< or KEY=VALUE
   std::string node;                ///< empty: the whole cluster

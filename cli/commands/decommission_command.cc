@@ -50,7 +50,7 @@ Task<std::string> first_that_answers(Session& session, std::vector<NodeHealth> n
   co_return "";
 }
 
-/// The proxy that leads ends when all others have: nobody else needs to be believed.
+/// The primary ends after all other nodes: no other node needs to be believed.
 Task<Status> decommission_wait_gone(Session& session, std::vector<NodeHealth> nodes,
                                     std::string timeout, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;

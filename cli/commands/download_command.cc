@@ -54,7 +54,7 @@ Result<std::string> name_in_goal(const Place& goal, const std::string& link) {
   return goal.object + parsed.name;
 }
 
-/// A line each: LINK, or LINK and the name of its object behind a space.
+/// A line each: LINK, or LINK and the name of its object after a space.
 Result<ordered_json> objects_of_file(const std::string& path, const Place& goal) {
   std::ifstream file;
   if (path != "-") file.open(path);

@@ -86,7 +86,7 @@ Exit drive_list(Session& session, bool json) {
   return exit;
 }
 
-/// What a change of a drive was told.
+/// Arguments of a change of a drive.
 struct DriveWords {
   std::string node;
   std::string path;

@@ -15,7 +15,7 @@ struct ExportArguments {
   bool salvage = false;
 };
 
-/// What an export did, and the worst of what went wrong.
+/// Result of an export, and the worst of what went wrong.
 struct Report {
   std::uint64_t written = 0;
   std::uint64_t already_there = 0;

@@ -24,7 +24,7 @@ bool is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-/// What earlier runs left in the directory of `file`.
+/// Names of partial files that earlier runs left in the directory of `file`.
 std::vector<std::string> partial_names_beside(const std::string& file) {
   if (file == "-") return {};
   const auto directory = std::filesystem::path(file).parent_path();
@@ -38,7 +38,7 @@ Exit get_one(Session& session, const char* command, const Place& place, std::str
     file = std::filesystem::path(file) / base_name(place.object);
   auto sink = Sink::open(file, partial_names_beside(file));
   if (!sink) return complain(command, sink.error());
-  // What goes to the standard output may go to the same terminal.
+  // Bytes for the standard output may go to the same terminal.
   Progress progress(command, progress_style(options.quiet || file == "-"));
   progress.expect(1, 0);
   Result<Stored> stored;
@@ -58,7 +58,7 @@ Exit get_one(Session& session, const char* command, const Place& place, std::str
   return Exit::ok;
 }
 
-/// Whether `file` has these very bytes.
+/// True if `file` has these very bytes.
 Result<bool> is_same(const std::string& file, const Stored& stored) {
   struct stat info{};
   if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
@@ -69,7 +69,7 @@ Result<bool> is_same(const std::string& file, const Stored& stored) {
   return hex64(hash) == stored.checksum;
 }
 
-/// What an earlier run brought is not brought again.
+/// Downloads an object, but not again what an earlier run brought.
 Task<Result<ItemDone>> get_if_missing(Session& session, const Place& place, std::string file,
                                       const std::vector<std::string>& partials, Meter& meter) {
   struct stat info{};

@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kMemberAnswerLimit{2'000};
 constexpr std::chrono::milliseconds kMemberPollEvery{200};
 
-/// What a change of members was told.
+/// Arguments of a change of members.
 struct MemberWords {
   std::vector<std::string> nodes;
   bool no_rebalance = false;
@@ -44,7 +44,7 @@ Status member_confirmed(const MemberCommand& command, const MemberWords& words) 
                  !command.asks || words.yes);
 }
 
-/// What is not as it is to be yet; empty: all is.
+/// Reason why the change is not complete yet; empty: it is.
 std::string missing(const MemberCommand& command, const MemberWords& words,
                     const ClusterHealth& health) {
   if (command.done != MemberCommand::Done::at_home) {

@@ -102,7 +102,7 @@ Result<cluster::Moved> move(const MetadataArguments& arguments) {
   });
 }
 
-/// What a drive, or a copy of its cluster.json, has seen.
+/// Reads the cluster state that a drive, or a copy of its cluster.json, has seen.
 Result<cluster::ClusterState> read_seen(const std::string& place) {
   const fs::path file =
       fs::is_directory(place) ? fs::path(place) / ".tarn/cluster.json" : fs::path(place);

@@ -160,7 +160,7 @@ Exit put_files(Session& session, const PutArguments& arguments, const GlobalOpti
   return result.exit();
 }
 
-/// What the cluster has below `prefix`, by name.
+/// Lists the objects that the cluster has below `prefix`, by name.
 Task<Result<Present>> list_present(Session& session, Place prefix) {
   Present present;
   const std::string bucket = prefix.bucket;

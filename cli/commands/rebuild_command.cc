@@ -22,7 +22,7 @@ std::string number_at(const ordered_json& of, const char* key) {
   return std::to_string(of.at(key).get<std::uint64_t>());
 }
 
-/// What the cluster answers, shown by `show`, or as JSON.
+/// Prints the cluster's answer, by `show` or as JSON.
 template <class Show>
 Exit rebuild_tell(Session& session, const std::string& name, const char* what, bool json,
                   Show show) {

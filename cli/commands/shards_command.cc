@@ -204,11 +204,11 @@ Task<void> ShardRun::send_all() {
 void ShardRun::run(Source& input, unsigned jobs) {
   session_.run_workers(jobs + 1,
                        [&](std::size_t i) { return i == 0 ? cut_all(input) : send_all(); });
-  // Shards that nobody took let go of the spool.
+  // Shards that no worker took release their part of the spool.
   waiting_.clear();
 }
 
-/// A shard behind the last one is of another run: whoever reads them all would read samples twice.
+/// A shard after the last one is of another run: a reader of all would read samples twice.
 Status check_none_behind(Session& session, const ShardNames& names, std::uint64_t shards) {
   const auto next = names.place(shards);
   if (!next) return {};
@@ -256,7 +256,7 @@ Result<CutLimits> limits_of(const ShardsArguments& arguments, const Spool& spool
   if (limits.shard_bytes_max < 4 * kTarBlock)
     return fail(Errc::invalid_argument, "--size {}: a shard has at least {} bytes", arguments.size,
                 4 * kTarBlock);
-  // What is held does not change the result, only whether unsorted files can be brought together.
+  // Bytes held back do not change the result, only whether unsorted files can be brought together.
   TRY(const std::uint64_t room, spool.room());
   const std::uint64_t in_flight = (arguments.jobs + 2) * limits.shard_bytes_max;
   const std::uint64_t left = room > in_flight ? room - in_flight : 0;

@@ -44,7 +44,7 @@ constexpr Question kOfCluster[] = {
     {"scrub.json", "/v1/cluster?what=scrub"},
     {"redundancy.json", "/v1/cluster?what=redundancy"},
 };
-/// Answers of one node, by way of a proxy: behind /v1/reverse.
+/// Answers of one node, by way of a proxy: paths after /v1/reverse.
 constexpr Question kOfNode[] = {
     {"status.json", "/daemon?what=node_status"},
     {"config.json", "/daemon?what=config"},

@@ -37,7 +37,7 @@ std::optional<std::string> drive_scan_text_of(const std::string& path) {
   return text.str();
 }
 
-/// Whether the object can be made of these.
+/// True if the object can be made of these.
 bool is_enough(const FoundSet& set) {
   std::set<std::uint8_t> indexes;
   for (const auto& slice : set.slices) indexes.insert(slice.index);

@@ -14,7 +14,7 @@
 
 namespace tarn::cli {
 
-/// What was found of the pieces of an object that were made together (docs/decisions/019).
+/// Files found of the pieces of an object that were made together (docs/decisions/019).
 struct FoundSet {
   io::Piece shape;  ///< which set, and how it is cut; its index says nothing
   struct File {
@@ -36,7 +36,7 @@ struct FoundFile {
   std::shared_ptr<const FoundSet> slices;  ///< not null: the bytes are to be made of these
 };
 
-/// Whose a drive is, by its own word.
+/// Cluster and target to which a drive says that it belongs.
 struct DriveLabel {
   std::string cluster;
   std::string node;  ///< the target

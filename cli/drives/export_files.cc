@@ -28,7 +28,7 @@ class ExportFilesCopy {
     size_ += piece.size();
     return out_ < 0 ? Status() : write_all(out_, piece, "the copy of " + file_.path);
   }
-  /// Whether that was what `file` promises.
+  /// Checks the bytes against what `file` promises.
   Status check() const {
     if (size_ != file_.size)
       return fail(Errc::corrupt, "{} has {} bytes, its object {}", file_.path, size_, file_.size);
@@ -71,7 +71,7 @@ Result<UniqueFd> export_files_open_file(const FoundFile& file) {
   return fd;
 }
 
-/// Whether `directory` has the object already; conflict when it has something else under its name.
+/// True if `directory` has the object already; conflict when it has something else under its name.
 Result<bool> is_there(int directory, const std::string& base, const std::string& shown,
                       const FoundFile& file) {
   const UniqueFd there(::openat(directory, base.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));

@@ -7,7 +7,7 @@
 namespace tarn::cli {
 namespace {
 
-/// Whether `path` is, on this machine, a drive of this target.
+/// True if `path` is, on this machine, a drive of this target.
 Result<bool> is_here(const std::string& target, const std::string& path) {
   if (!path.starts_with('/')) return false;
   const auto label = read_drive_label(path);

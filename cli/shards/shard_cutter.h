@@ -16,7 +16,7 @@
 
 namespace tarn::cli {
 
-/// Bytes of a spooled stream: where they lie is known to whoever spooled them.
+/// Bytes of a spooled stream: the writer of the spool knows where they lie.
 struct SpooledRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -30,7 +30,7 @@ struct ShardPlan {
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;  ///< of the archive: prologue, members, end marker
 
-  /// What a tar archive ends with.
+  /// End of a tar archive.
   [[nodiscard]] static std::string end_marker() { return std::string(2 * kTarBlock, '\0'); }
 };
 
@@ -45,7 +45,7 @@ struct CutLimits {
 /// depends on the stream, shard_bytes_max and samples_max alone: cutting the same stream again
 /// gives the same bytes.
 ///
-/// Directories come in an order of their own when tar was not told to sort them, so the files of a
+/// Directories come in an order of their own when tar was not told to sort them. So the files of a
 /// sample need not be neighbours. Up to hold_bytes (or hold_members) of the stream are held back,
 /// and samples leave in the order of their first member, whole. A sample that goes on after it has
 /// left is an error, never a split; it is noticed among the last million samples.

@@ -21,7 +21,7 @@ class ShardNames {
 
   /// Empty when `where` was no URL.
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
-  /// None when the template has no more names. Names beyond 10^18 are none either.
+  /// None when the names of the template are used up. Names beyond 10^18 are none either.
   [[nodiscard]] std::optional<Place> place(std::uint64_t number) const;
 
  private:

@@ -17,7 +17,7 @@ namespace tarn::cli {
 
 /// The part of a stream that is still needed, in files without a name below one directory: they are
 /// gone with the process, however it ends. Written by one thread; lease() and the leases are
-/// thread-safe. A file goes when nobody needs any of its bytes.
+/// thread-safe. A file goes when none of its bytes is needed.
 class Spool {
  public:
   /// Below `directory`, or $TMPDIR, or /tmp when it is empty.

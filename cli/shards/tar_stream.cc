@@ -122,7 +122,7 @@ std::string_view without_nul(std::string_view text) { return text.substr(0, text
 
 }  // namespace
 
-/// What the extended headers before a main header say.
+/// Content of the extended headers before a main header.
 struct TarReader::Extended {
   std::string long_name;
   std::string long_link;

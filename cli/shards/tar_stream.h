@@ -15,7 +15,7 @@ namespace tarn::cli {
 
 inline constexpr std::size_t kTarBlock = 512;
 
-/// One member of a tar stream: its headers, and how many bytes of data stand behind them.
+/// One member of a tar stream: its headers, and how many bytes of data follow them.
 struct TarMember {
   std::string name;        ///< what the last of its headers says: pax before GNU before ustar
   std::string link;        ///< of links: what they point to
@@ -39,12 +39,12 @@ class TarReader {
 
   /// The next member, none at the end. The data of the one before must have been read. corrupt for
   /// what is no tar, is cut short or ends without its end marker; unsupported for multi-volume
-  /// archives and for global headers that rename or resize members. Archives written one behind the
+  /// archives and for global headers that rename or resize members. Archives written one after the
   /// other are one stream.
   Result<std::optional<TarMember>> next();
   /// Up to `into.size()` bytes of the present member's data, padding included; 0 is its end.
   Result<std::size_t> read_data(std::span<std::byte> into);
-  /// All global pax headers so far, raw: they hold for every member behind them.
+  /// All global pax headers so far, raw: they hold for every member after them.
   [[nodiscard]] const std::string& globals() const { return globals_; }
 
  private:
@@ -67,9 +67,9 @@ class TarReader {
   bool ended_ = false;  ///< an end marker was the last thing seen
 };
 
-/// What all files of one sample have in common: the directory part and the base name up to its
-/// first dot, as WebDataset groups them. A base name without a dot, or that begins with one, is all
-/// of it.
+/// Part of the name that all files of one sample have in common: the directory part and the base
+/// name up to its first dot, as WebDataset groups them. A base name without a dot, or that begins
+/// with one, is all of it.
 [[nodiscard]] std::string_view sample_key(std::string_view name);
 
 }  // namespace tarn::cli

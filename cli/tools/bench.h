@@ -47,7 +47,7 @@ struct ProcessorTime {
 /// The fastest network port of this machine, in bytes a second; 0 when the kernel does not say.
 [[nodiscard]] double network_rate();
 
-/// What was measured. Rates in bytes a second, 0 for what was not.
+/// Measured values. Rates in bytes a second, 0 for what was not measured.
 struct BenchFigures {
   double drives = 0;
   double through_tarn = 0;

@@ -79,8 +79,7 @@ void mark_without_lease(ClusterHealth& health, const json& ids) {
   }
 }
 
-/// A target that the proxy we asked would not send anybody to is of no use yet, whatever it says
-/// itself.
+/// A target to which the asked proxy redirects no client is of no use yet, whatever it reports.
 void mark_suspects(ClusterHealth& health, std::string_view metrics) {
   for (NodeHealth& node : health.nodes) {
     const std::string line = fmt::format("tarn_target_suspect{{target=\"{}\"}} 1\n", node.id);

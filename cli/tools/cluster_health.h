@@ -31,7 +31,7 @@ struct ClusterHealth {
   bool held = false;            ///< nothing moves, since an operator said so
 
   /// Empty when every node is up and holds the newest map, and all names are at home; else what is
-  /// not so, and why. Who is in maintenance may be down.
+  /// not so, and why. Nodes in maintenance may be down.
   [[nodiscard]] std::string complaint() const;
 };
 

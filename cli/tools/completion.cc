@@ -8,7 +8,7 @@
 namespace tarn::cli {
 namespace {
 
-/// What the words of a command name, besides options: f files, o objects, b buckets.
+/// Kinds of names that a command takes, besides options: f files, o objects, b buckets.
 struct Kind {
   std::string_view path;
   std::string_view words;
@@ -34,8 +34,8 @@ std::string_view kind_of(std::string_view path) {
   return "";
 }
 
-/// What both shells' scripts are made of: the `case` that finds the command, and one that has the
-/// words of each.
+/// Parts that both shells' scripts are made of: the `case` that finds the command, and one that has
+/// the words of each.
 struct Parts {
   std::string steps;  ///< "':put'|':bucket'|'bucket:create'"
   std::string cases;

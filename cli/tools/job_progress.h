@@ -23,7 +23,7 @@ struct JobStatus {
   [[nodiscard]] std::string state() const;
 };
 
-/// What one target, or all together, did for a job.
+/// Work that one target, or all together, did for a job.
 struct JobFigures {
   std::string target;  ///< its id; empty: all together
   std::uint64_t objects = 0;
@@ -47,7 +47,7 @@ struct JobDetails {
 
 /// All jobs of a kind (empty: of any), those that run or `ended` ones too, in the order they began.
 Task<Result<std::vector<JobStatus>>> list_jobs(Session& session, std::string kind, bool ended);
-/// not_found when nobody knows it.
+/// not_found when the cluster does not know it.
 Task<Result<JobDetails>> job_details(Session& session, std::string id);
 /// Waits until it has ended, however; shows its bytes on `meter`, if given. timeout at `until`.
 Task<Result<JobDetails>> wait_for_job(

@@ -7,7 +7,7 @@
 
 namespace tarn::cli {
 
-/// What is said of a job that a command began.
+/// Text that reports a job that a command began.
 struct JobWords {
   std::string line;  ///< of its progress: "photos to backup"
   std::string done;  ///< before the numbers: "copied"

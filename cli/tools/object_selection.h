@@ -22,7 +22,7 @@ struct ObjectSelection {
 
   /// Adds the options to a command.
   void add_to(CLI::App* command);
-  /// Whether one of them says that a job is meant.
+  /// True if one of them says that a job is meant.
   [[nodiscard]] bool given() const;
   /// The keys of the job's message. invalid_argument when they say nothing or too much.
   [[nodiscard]] Result<nlohmann::ordered_json> message() const;

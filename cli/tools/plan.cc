@@ -100,8 +100,8 @@ Result<Plan> make_plan(const PlanWish& wish) {
   plan.nfs_drives = drives_for(plan.total_rate, kNfsDriveRate);
   plan.nodes = divided_up(plan.drives, wish.drives_per_node);
   const double port_rate = wish.nic_bits / 8 * wish.nic_efficiency;
-  // What is asked of a node, not what its drives could do: more drives than the rate needs read
-  // less each.
+  // Rate that is asked of a node, not the rate that its drives could reach: more drives than the
+  // rate needs read less each.
   const double node_rate = plan.total_rate / static_cast<double>(plan.nodes);
   plan.ports_per_node = std::max<std::uint64_t>(1, whole_units(node_rate, port_rate));
   plan.ports = plan.nodes * plan.ports_per_node;

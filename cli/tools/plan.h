@@ -12,8 +12,8 @@ namespace tarn::cli {
 /// are sold: kB, MB, GB, TB, PB, with a point if wanted: "1.5TB". Errors as parse_size().
 [[nodiscard]] Result<std::uint64_t> parse_amount(std::string_view text);
 
-/// What a cluster is planned for. Rates in bytes a second; the defaults are what the drives and
-/// networks of ordinary servers do.
+/// Requirements that a cluster is planned for. Rates in bytes a second; the defaults are what the
+/// drives and networks of ordinary servers do.
 struct PlanWish {
   std::uint64_t gpus = 8;
   double gpu_rate = 0.3e9;
@@ -29,8 +29,8 @@ struct PlanWish {
   std::uint64_t shard_bytes = 1ULL << 30U;
 };
 
-/// One rotational drive behind a file server that serves many readers at once, bytes a second: the
-/// head moves for every one of them.
+/// One rotational drive of a file server that serves many readers at once, bytes a second: the head
+/// moves for every one of them.
 inline constexpr double kNfsDriveRate = 20e6;
 
 struct Plan {

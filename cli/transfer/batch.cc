@@ -12,7 +12,7 @@
 namespace tarn::cli {
 namespace {
 
-/// What the workers of one batch share.
+/// State that the workers of one batch share.
 struct Shared {
   Progress& progress;
   std::size_t count;

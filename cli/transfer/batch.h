@@ -18,13 +18,13 @@ namespace tarn::cli {
 inline constexpr unsigned kJobsMax = 256;
 inline constexpr unsigned kJobsDefault = 8;
 
-/// What became of one item of many.
+/// Result of one item of many.
 struct ItemDone {
   enum class Outcome : std::uint8_t { done, skipped } outcome = Outcome::done;
   std::uint64_t bytes = 0;  ///< that were sent or received
 };
 
-/// What became of all of them.
+/// Result of all of them.
 struct BatchResult {
   struct Failure {
     std::string name;

@@ -15,7 +15,7 @@ constexpr std::string_view kSuffix = ".tarn-part";
 constexpr std::size_t kFileNameMax = 255;
 constexpr std::size_t kChecksumDigits = 16;
 constexpr std::size_t kSizeDigitsMax = 20;
-// What is left for the name itself, with two dots and a hyphen.
+// Bytes left for the name itself, beside two dots and a hyphen.
 constexpr std::size_t kStemMax =
     kFileNameMax - kSuffix.size() - kChecksumDigits - kSizeDigitsMax - 3;
 

@@ -7,7 +7,7 @@
 
 namespace tarn::cli {
 
-/// What an object holds: bytes of one checksum are never mixed with those of another.
+/// Content of an object: bytes of one checksum are never mixed with those of another.
 struct Content {
   std::uint64_t size = 0;
   std::string checksum;  ///< XXH64, hex
@@ -17,7 +17,7 @@ struct Content {
 /// `file` shall become: ".FILE.CHECKSUM-SIZE.tarn-part". A name that would be too long for a file
 /// system has its end replaced with its hash. Pure.
 [[nodiscard]] std::string partial_name(std::string_view file, const Content& content);
-/// Whether `name` is partial_name(file, of anything). Pure.
+/// True if `name` is partial_name(file, of anything). Pure.
 [[nodiscard]] bool is_partial_of(std::string_view name, std::string_view file);
 
 /// All such names in a directory; none when it cannot be read. Blocks.

@@ -19,8 +19,8 @@
 namespace tarn::cli {
 namespace {
 
-// What the signal handler removes. A slot belongs to one ScratchFile from claim to release; the
-// handler, which may run on any thread, looks at armed ones only.
+// File that the signal handler removes. A slot belongs to one ScratchFile from claim to release;
+// the handler, which may run on any thread, looks at armed ones only.
 struct Slot {
   std::atomic<int> state = 0;  // 0 free, 1 claimed, 2 armed
   int directory = -1;

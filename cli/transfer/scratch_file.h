@@ -11,7 +11,7 @@
 
 namespace tarn::cli {
 
-/// A file that gets its name when it is complete, so that nobody ever sees a short one. Without
+/// A file that gets its name when it is complete, so that a short one is never seen. Without
 /// publish() it is removed, also when SIGINT, SIGTERM or SIGHUP ends the program; a partial one is
 /// not removed by signals. At most 512 that are not partial at a time.
 class ScratchFile {
@@ -31,10 +31,11 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Hashes what is in it, and goes on behind that. Returns how much there is: at most `size_max`,
+  /// Hashes what is in it; writes go on after that. Returns how much there is: at most `size_max`,
   /// else it is emptied.
   Result<std::uint64_t> take_up(std::uint64_t size_max, Xxh64Stream& hash);
-  /// What is in a partial file shall stay. Its name in the directory; empty when it is not partial.
+  /// Keeps what is in a partial file. Returns its name in the directory; empty when it is not
+  /// partial.
   std::string keep();
   /// Empties it.
   Status restart();

@@ -14,15 +14,15 @@
 
 namespace tarn::cli {
 
-/// What takes the bytes of a GET. Blocks.
+/// Receiver of the bytes of a GET. Blocks.
 class Destination {
  public:
   Destination() = default;
   virtual ~Destination() = default;
-  /// Whether an earlier run left bytes that take_up() may use.
+  /// True if an earlier run left bytes that take_up() may use.
   [[nodiscard]] virtual bool has_leftovers() const { return false; }
-  /// The object is this one: how many of its first bytes are there already, which `hash` then has
-  /// seen, and write() goes on behind them. What is there of other contents is removed.
+  /// Returns how many of the first bytes of this object are there already. `hash` has then seen
+  /// them, and write() goes on after them. Bytes of other contents are removed.
   [[nodiscard]] virtual Result<std::uint64_t> take_up(const Content&, Xxh64Stream&) {
     return std::uint64_t{0};
   }

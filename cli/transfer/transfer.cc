@@ -15,7 +15,7 @@ constexpr int kRestartsMax = 5;
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
-/// The XXH64 that an answer bears, in AIStore's header or in the ETag; empty when it has none.
+/// The XXH64 that an answer has, in AIStore's header or in the ETag; empty when it has none.
 std::string checksum_of(const http::ClientResponse& answer) {
   const auto type = answer.field("Ais-Checksum-Type");
   if (type == "xxhash2" || type == "xxhash") return to_lower(answer.field("Ais-Checksum-Value"));
@@ -55,8 +55,7 @@ Task<Result<std::string>> send_body(http::ClientStream& stream, Body& source, Pa
   co_return hex64(hash.digest());
 }
 
-/// The answer behind a body. When sending had failed: why, if the target said so, else that
-/// failure.
+/// The answer after a body. When sending had failed: why, if the target said so, else that failure.
 Task<Result<http::ClientResponse>> answer_to(Opened& opened, const Result<std::string>& sent) {
   auto head = co_await opened.stream.read_head();
   while (head && head->status < 200) head = co_await opened.stream.read_head();
@@ -203,7 +202,7 @@ struct Partial {
   bool cold = false;
 };
 
-/// Whether "bytes 100-199/200" is what is missing.
+/// True if `content_range` ("bytes 100-199/200") is what is missing.
 bool is_rest(std::string_view content_range, const Partial& partial) {
   return content_range ==
          fmt::format("bytes {}-{}/{}", partial.got, partial.size - 1, partial.size);

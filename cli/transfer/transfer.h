@@ -11,7 +11,7 @@
 
 namespace tarn::cli {
 
-/// What the cluster has of an object, by the word of its answer.
+/// State of an object in the cluster, as its answer reports it.
 struct Stored {
   std::uint64_t size = 0;
   std::string etag;      ///< quoted

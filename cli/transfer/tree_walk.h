@@ -14,7 +14,7 @@ struct TreeFile {
   std::uint64_t size = 0;  ///< when it was looked at
 };
 
-/// What is below a directory, by name.
+/// Files below a directory, by name.
 struct Tree {
   std::vector<TreeFile> files;
   std::vector<std::string> left_out;  ///< "PATH: why": sockets, devices, links to directories

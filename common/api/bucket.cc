@@ -24,7 +24,7 @@ bool is_id_text(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return is_name_char(c) && c != '.'; });
 }
 
-/// What object names and prefixes have in common.
+/// Checks the rules that object names and prefixes share.
 Status check_components(std::string_view what, std::string_view name) {
   if (name.size() > kObjectNameBytesMax)
     return fail(Errc::invalid_argument, "{} of {} bytes: at most {} are allowed", what, name.size(),

@@ -18,9 +18,9 @@ struct Bucket {
 
   auto operator<=>(const Bucket&) const = default;
 
-  /// What placement hashes, before the object's name: "ais/@#/photos/".
+  /// Text that placement hashes, before the object's name: "ais/@#/photos/".
   [[nodiscard]] std::string uname() const;
-  /// What placement hashes for an object: "ais/@#/photos/cat.jpg".
+  /// Text that placement hashes for an object: "ais/@#/photos/cat.jpg".
   [[nodiscard]] std::string uname(std::string_view object) const;
   /// How people and clients' error parsers see it: "ais://photos", "ais://@uuid#ns/photos".
   [[nodiscard]] std::string display() const;
@@ -30,7 +30,7 @@ void to_json(nlohmann::json& out, const Bucket& bucket);
 /// Throws nlohmann's exceptions; "name" is required, all else has AIStore's defaults.
 void from_json(const nlohmann::json& in, Bucket& bucket);
 
-/// "ais" for "ais" or "", "aws" for "s3" or "aws", ...; invalid_argument for a word nobody knows.
+/// "ais" for "ais" or "", "aws" for "s3" or "aws", ...; invalid_argument for an unknown word.
 [[nodiscard]] Result<std::string> canonical_provider(std::string_view word);
 
 /// Splits "@uuid#name" into `bucket`. Empty means the global namespace.
@@ -45,7 +45,7 @@ Status check_object_name(std::string_view name);
 /// As an object name, but may be empty or end in "/".
 Status check_prefix(std::string_view prefix);
 
-/// Whether `word` is a path of Tarn itself ("v1", "s3", "ui", "metrics", ...).
+/// True if `word` is a path of Tarn itself ("v1", "s3", "ui", "metrics", ...).
 [[nodiscard]] bool is_reserved_word(std::string_view word);
 
 inline constexpr std::size_t kObjectNameBytesMax = 1024;

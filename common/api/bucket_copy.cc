@@ -75,7 +75,7 @@ Result<BucketCopy> parse_bucket_copy(const json& value) {
     return fail(Errc::invalid_argument, "copy-bck: \"value\" is no JSON object");
   for (const auto& [key, each] : value.items()) TRY_OK(bucket_copy_take(key, each, copy));
   TRY_OK(check_prefix(copy.prefix));
-  // With a name behind it, a prefix such as "../" or "a//" shows.
+  // A name after it makes a prefix such as "../" or "a//" fail the check.
   TRY_OK(check_object_name(copy.prepend + "x"));
   for (const auto& [from, to] : copy.ext)
     if (without_dot(from).empty() || without_dot(to).empty() ||

@@ -23,7 +23,7 @@ struct BucketCopy {
   bool synchronize = false;  ///< what the source does not have is deleted from the destination
   bool continue_on_error = false;
   bool latest = false;       ///< upstream is asked for another version of what is stored
-  bool recursive = true;     ///< false: nothing below a further '/' behind the prefix
+  bool recursive = true;     ///< false: nothing below a further '/' after the prefix
   std::int64_t workers = 0;  ///< objects at a time on each target; 0: Tarn chooses, -1: one
 
   static constexpr std::int64_t kWorkersMax = 128;
@@ -38,7 +38,7 @@ struct BucketCopy {
 void to_json(nlohmann::json& out, const BucketCopy& copy);
 void from_json(const nlohmann::json& in, BucketCopy& copy);
 
-/// What one target has done of a copy so far.
+/// Progress of one target in a copy.
 struct CopyProgress {
   struct Sent {
     std::uint64_t objects = 0;

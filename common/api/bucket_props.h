@@ -23,7 +23,8 @@ enum class Durability : std::uint8_t { full, nosync, strict, owner };
 [[nodiscard]] Result<Durability> parse_durability(std::string_view text);
 
 /// Properties that the owner of a bucket chose: AIStore's Bprops (docs/api.md) and Tarn's own
-/// "durability". What nodes act upon has a member; all else is kept as it was given.
+/// "durability". Properties that nodes act upon have a member; all others are kept as they were
+/// given.
 struct BucketProps {
   Durability durability = Durability::full;
   bool versioning = true;  ///< a new version number for each write

@@ -23,14 +23,14 @@ struct CodingProps {
 };
 /// Nothing unless `ec.enabled`.
 [[nodiscard]] std::optional<CodingProps> coding_of(const BucketProps& props);
-/// Whether the bucket is, or once was, coded: some of its objects may be.
+/// True if the bucket is, or once was, coded: some of its objects may be.
 [[nodiscard]] bool was_ever_coded(const BucketProps& props);
 /// On how many nodes the record of an object lies, and the object itself when it is not cut.
 [[nodiscard]] std::uint8_t homes_of(const BucketProps& props);
 
-/// `props` of a bucket that is coded, with as many copies of each record, and of each object that
-/// is not cut, on drives of one target as it takes for m + 1 of them on so few targets: more than
-/// it had, never fewer. Where there are m + 1 targets nothing changes.
+/// Returns `props` of a coded bucket with more copies on the drives of each target, so that
+/// `targets` targets together have m + 1. Copies are those of each record, and of each object that
+/// is not cut. Their number never falls; with m + 1 targets nothing changes.
 [[nodiscard]] BucketProps with_record_copies(BucketProps props, std::size_t targets);
 
 /// Of a bucket's properties, whether there can be such a one: invalid_argument for more than 32

@@ -11,7 +11,7 @@
 
 namespace tarn::api {
 
-/// What users note beside an object: keys and values, in the order they came. AIStore's
+/// Metadata that users attach to an object: keys and values, in the order they came. AIStore's
 /// `Ais-Custom-Md` (docs/api.md).
 using CustomMetadata = std::vector<std::pair<std::string, std::string>>;
 
@@ -31,23 +31,23 @@ inline constexpr const char* kWritingKey = "Tarn-Writing";
 /// True for keys that the cluster sets and users cannot, in any case.
 [[nodiscard]] bool is_reserved_key(std::string_view key);
 
-/// Of one object: the sum over all pairs of the bytes of key, value and the two that stand
-/// between and behind them. Reserved keys are not counted.
+/// Limit of one object, in bytes: those of all keys and values, and two more for each pair.
+/// Reserved keys are not counted.
 inline constexpr std::size_t kCustomMetadataBytesMax = 2048;
 [[nodiscard]] std::size_t custom_metadata_bytes(const CustomMetadata& pairs);
 
 /// The pairs of all lines of the field `Ais-Custom-Md`: "a=1" each, or, joined by clients and
-/// proxies that cannot repeat a field, "a=1, b=2". Behind a comma what has no '=' still belongs to
-/// the value before it. invalid_argument as check_custom_metadata, for a line without '=', and for
-/// a key that users cannot set.
+/// proxies that cannot repeat a field, "a=1, b=2". Text after a comma that has no '=' still belongs
+/// to the value before it. invalid_argument as check_custom_metadata, for a line without '=', and
+/// for a key that users cannot set.
 [[nodiscard]] Result<CustomMetadata> custom_from_lines(const std::vector<std::string_view>& lines);
 /// The pairs of a JSON object whose values are strings: the value of a PATCH. invalid_argument.
 [[nodiscard]] Result<CustomMetadata> custom_from_json(const nlohmann::json& value);
-/// `changes` over `old`: new values for keys that are there, new keys behind them.
+/// `changes` over `old`: new values for keys that are there, new keys after them.
 [[nodiscard]] CustomMetadata merged(CustomMetadata old, const CustomMetadata& changes);
-/// Whether all of it comes back as it went in, in a header field of its own each, and is not too
-/// much: no empty key, no '=' in a key, UTF-8 without control characters, no space at either end.
-/// Errors: invalid_argument, with a sentence that says what to change.
+/// Checks that each pair comes back unchanged in a header field of its own, and that there are not
+/// too many bytes: no empty key, no '=' in a key, UTF-8 without control characters, no space at
+/// either end. Errors: invalid_argument, with a sentence that says what to change.
 Status check_custom_metadata(const CustomMetadata& pairs);
 
 }  // namespace tarn::api

@@ -20,9 +20,8 @@ namespace tarn::api {
 inline constexpr std::string_view kDownload = "download";
 inline constexpr std::string_view kDownloadIdPrefix = "dnl-";
 
-/// Reserved keys (is_reserved_key()) under which a record notes the link that its object was
-/// downloaded from, without its query, and the version that it had there: its entity tag, or its
-/// time in seconds.
+/// Reserved keys (is_reserved_key()) of the link that an object was downloaded from, without its
+/// query, and of the version that it had there: its entity tag, or its time in seconds.
 inline constexpr const char* kLinkKey = "Tarn-Link";
 inline constexpr const char* kLinkVersionKey = "Tarn-Link-Version";
 
@@ -71,15 +70,15 @@ struct DownloadRequest {
   [[nodiscard]] std::vector<std::string> servers() const;
 };
 /// Reads the body. invalid_argument, saying what is wrong: an unknown type or field, a field of
-/// another type, a link that cannot be asked for, a name that no object can have, two links for
-/// one name. unsupported for fields of later work.
+/// another type, a link that cannot be fetched, an invalid object name, two links for one name.
+/// unsupported for fields of later work.
 [[nodiscard]] Result<DownloadRequest> parse_download(const nlohmann::json& body);
 
 /// A link taken apart: "https://host:1/dir/a%20b.tar?x=1", "s3://bucket/dir/a b.tar".
 struct Link {
   std::string scheme;  ///< "http", "https", "s3", "gs" or "az"
   std::string server;  ///< "https://host:1", in lower case; of a cloud the bucket, "s3://bucket"
-  std::string path;    ///< behind it: of http with its slash and query, of a cloud the key
+  std::string path;    ///< after it: of http with its slash and query, of a cloud the key
   std::string name;    ///< of the object, by the last part of the path; decoded; may be empty
 
   [[nodiscard]] bool is_web() const { return scheme.starts_with("http"); }

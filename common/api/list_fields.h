@@ -22,10 +22,9 @@ struct ListFields {
 
   bool operator==(const ListFields&) const = default;
 };
-/// Reads AIStore's "name,size,checksum,..". invalid_argument, naming the word, for one that nobody
-/// knows.
+/// Reads AIStore's "name,size,checksum,..". invalid_argument, naming the word, for an unknown one.
 [[nodiscard]] Result<ListFields> parse_list_fields(std::string_view props);
-/// What parse_list_fields() reads back.
+/// Text that parse_list_fields() reads back.
 [[nodiscard]] std::string to_text(const ListFields& fields);
 
 /// How access times are written; AIStore's clients name it by a layout of Go's time package.

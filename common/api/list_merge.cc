@@ -8,8 +8,8 @@
 namespace tarn::api {
 namespace {
 
-/// HRW spreads names evenly: a source's share of a page and a quarter more is nearly always enough,
-/// and asking each for a whole page would throw most of it away.
+/// HRW spreads names evenly: a source's share of a page and a quarter more is nearly always enough.
+/// Asking each for a whole page would throw most of it away.
 std::size_t batch_for(std::size_t sources, std::size_t limit) {
   const std::size_t share = limit / std::max<std::size_t>(sources, 1);
   return std::min(limit, share + share / 4 + 32);
@@ -80,7 +80,7 @@ void ListMerge::merge() {
 bool ListMerge::more() const {
   return std::any_of(sources_.begin(), sources_.end(), [this](const Source& source) {
     if (source.more) return true;
-    // What is left may be the page's last name once more, a directory that several targets have.
+    // Entries left may be the page's last name once more: a directory that several targets have.
     return std::any_of(
         source.entries.begin() + static_cast<std::ptrdiff_t>(source.next), source.entries.end(),
         [this](const PackedEntry& entry) { return entry.name != merged_.back().name; });

@@ -11,7 +11,7 @@
 
 namespace tarn::api {
 
-/// What ListMerge has made: entries and what they point into.
+/// Result of ListMerge: entries and the bytes that they point into.
 struct MergedPage {
   std::vector<PackedEntry> entries;
   bool more = false;
@@ -22,11 +22,11 @@ struct MergedPage {
 /// cluster's targets. Pure: it decides what to ask, the caller asks.
 ///
 ///   ListMerge merge(sources, limit, after);
-///   while (not merge.wanting().empty()) { ask those behind merge.after(i); merge.feed(i, ...); }
+///   while (not merge.wanting().empty()) { ask those after merge.after(i); merge.feed(i, ...); }
 ///   merge.take()
 ///
 /// The page holds the `limit` smallest names greater than `after` that any source has, in byte
-/// order, each once, as the first of the sources shows it that have it: a virtual directory that
+/// order. Each is there once, as the first source that has it shows it: a virtual directory that
 /// several have is one entry, and so is an object that two targets list while it moves.
 class ListMerge {
  public:
@@ -37,18 +37,18 @@ class ListMerge {
   [[nodiscard]] std::vector<std::size_t> wanting() const;
   /// How many entries it makes sense to ask a source for.
   [[nodiscard]] std::size_t batch() const { return batch_; }
-  /// Behind which name the next entries of `source` begin.
+  /// Name after which the next entries of `source` begin.
   [[nodiscard]] const std::string& after(std::size_t source) const {
     return sources_[source].after;
   }
-  /// Takes what `source` answered, and whether it has `more` behind. corrupt when its names are not
-  /// in order or not behind after(source): the list would have holes. corrupt, too, for no entries
-  /// and yet more, which would never end.
+  /// Takes a page of `source`. corrupt when its names are not in order or not greater than
+  /// after(source): the list would have holes. corrupt, too, for no entries and yet more, which
+  /// would never end.
   [[nodiscard]] Status feed(std::size_t source, PackedPage page);
 
   /// The page. Complete when wanting() is empty.
   [[nodiscard]] const std::vector<PackedEntry>& entries() const { return merged_; }
-  /// Whether there are names behind the page. Known when wanting() is empty.
+  /// True if names follow after the page. Known when wanting() is empty.
   [[nodiscard]] bool more() const;
   /// The page, moved out with the bytes it points into; the last call.
   [[nodiscard]] MergedPage take();

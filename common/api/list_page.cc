@@ -138,7 +138,7 @@ void append_json(const ListEntry& entry, std::string& out) {
 void PagePacker::add(const ListEntry& entry) {
   const std::size_t begin = bytes_->size();
   pack(entry, *bytes_);
-  // The name is the map's first value: behind the map's head, "n" and its own head.
+  // The name is the map's first value: after the map's head, "n" and its own head.
   const std::size_t head = entry.name.size() < 32 ? 1 : entry.name.size() <= 0xFF ? 2 : 3;
   ends_.push_back({begin + 3 + head, entry.name.size(), bytes_->size()});
 }

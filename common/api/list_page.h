@@ -44,7 +44,7 @@ struct PackedEntry {
   [[nodiscard]] bool is_directory() const { return name.ends_with('/'); }
 };
 
-/// Entries that lie packed, one behind the other, in bytes that the page keeps. On its way from a
+/// Entries that lie packed, one after the other, in bytes that the page keeps. On its way from a
 /// drive to the client an entry is packed once and then only copied. Moving a page leaves the views
 /// valid.
 struct PackedPage {

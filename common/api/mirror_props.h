@@ -22,8 +22,8 @@ inline constexpr int kCopiesMax = 32;
 /// lie anywhere.
 [[nodiscard]] std::uint8_t copies_of(const BucketProps& props);
 
-/// All set back to `defaults`, what new buckets begin with. That the bucket was once mirrored
-/// stays.
+/// All set back to `defaults`, what new buckets begin with. The mark of a bucket that was once
+/// mirrored stays.
 [[nodiscard]] BucketProps reset_props(const BucketProps& props, BucketProps defaults);
 
 /// `props` with n copies, as AIStore's make-n-copies sets it: 1 ends the mirroring.
@@ -31,10 +31,11 @@ inline constexpr int kCopiesMax = 32;
 
 /// The key in BucketProps::others that says that the bucket was mirrored once. Not shown to users.
 inline constexpr const char* kSpreadKey = "mirror.spread";
-/// How many copies of each record a target of a coded bucket keeps on its drives, where there are
-/// too few targets for one on each (docs/decisions/019). Not shown to users; it stays for ever.
+/// Number of copies of each record that a target of a coded bucket keeps on its drives. Set where
+/// there are too few targets for one on each (docs/decisions/019). Not shown to users; it stays for
+/// ever.
 inline constexpr const char* kRecordCopiesKey = "ec.record_copies";
-/// That the bucket is, or once was, coded. Not shown to users; it stays for ever.
+/// Key that marks a bucket that is, or once was, coded. Not shown to users; it stays for ever.
 inline constexpr const char* kCodedKey = "ec.coded";
 
 }  // namespace tarn::api

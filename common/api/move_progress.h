@@ -11,14 +11,14 @@
 
 namespace tarn::api {
 
-/// What one target has done so far of a rebalance (what it gives to other targets) or a resilver
-/// (what it moves between its drives). Its JSON has all keys of CopyProgress, so that who reads the
-/// lines of a bucket copy can read these.
+/// Progress of one target in a rebalance (moves to other targets) or a resilver (moves between its
+/// drives). Its JSON has all keys of CopyProgress, so that readers of the lines of a bucket copy
+/// can read these.
 struct MoveProgress {
   std::string kind;               ///< AIStore's: "rebalance" or "resilver"
   std::uint64_t map_version = 0;  ///< of the ownership that it follows; 0 for a resilver
-  /// `objects` and `bytes` were moved; `deleted` records are here no more; `failed` names could not
-  /// be moved in the round that ended the job.
+  /// `objects` and `bytes` were moved; `deleted` records are no longer here; `failed` names could
+  /// not be moved in the round that ended the job.
   CopyProgress counts;
   std::uint64_t left_names = 0;  ///< estimate of what is still to be moved, deletes too
   std::uint64_t left_bytes = 0;
@@ -36,7 +36,7 @@ struct MoveReport {
     home,     ///< by this map nothing of others is left here, or nothing can be
     waiting,  ///< there may be something: it begins soon, or again after what went wrong
     walking,
-    held  ///< there may be something, and nobody wants it moved now
+    held  ///< there may be something, and it is not to be moved now
   };
   std::uint64_t map_version = 0;  ///< by which it acts
   State state = State::home;

@@ -43,8 +43,9 @@ class MsgpackWriter {
   std::string& out_;
 };
 
-/// Walks through msgpack values without copying. After the first value that is malformed, ends too
-/// early or is of another type than was asked for, ok() is false and all further results are empty.
+/// Walks through msgpack values without copying. ok() turns false at the first value that is
+/// malformed, ends too early or is of another type than was asked for. All further results are then
+/// empty.
 class MsgpackReader {
  public:
   explicit MsgpackReader(std::string_view bytes) : rest_(bytes) {}

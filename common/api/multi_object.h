@@ -64,7 +64,7 @@ struct ObjectBatch {
 void to_json(nlohmann::json& out, const ObjectBatch& batch);
 void from_json(const nlohmann::json& in, ObjectBatch& batch);
 
-/// What a target has done of a batch so far. The lists are complete when it is
+/// Progress of one target in a batch. The lists are complete when it is
 /// done; they count the names of the batch from 0.
 struct BatchProgress {
   CopyProgress counts;                                        ///< `objects`: deleted or copied

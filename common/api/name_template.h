@@ -19,16 +19,16 @@ class NameTemplate {
   /// Most names that ranges may stand for: AIStore's limit.
   static constexpr std::uint64_t kNamesMax = 10'000'000;
 
-  /// Looks for ranges in braces, then behind '@', then for one "%d"; a text without any is a
-  /// prefix. invalid_argument, with what is wrong, for braces that are no range, for two "%d", and
-  /// for more than kNamesMax names.
+  /// Looks for ranges in braces, then after '@', then for one "%d"; a text without any is a prefix.
+  /// invalid_argument, with what is wrong, for braces that are no range, for two "%d", and for more
+  /// than kNamesMax names.
   [[nodiscard]] static Result<NameTemplate> parse(std::string_view text);
 
-  /// What every name begins with.
+  /// Text that every name begins with.
   [[nodiscard]] const std::string& prefix() const {
     return parts_.empty() ? tail_ : parts_[0].before;
   }
-  /// Whether every name that begins so is meant.
+  /// True if every name that begins so is meant.
   [[nodiscard]] bool is_prefix() const { return parts_.empty(); }
   /// How many names there are, those that ranges without a gap give twice counted twice; nothing
   /// for a prefix and for "%d".
@@ -38,7 +38,7 @@ class NameTemplate {
   [[nodiscard]] bool matches(std::string_view name) const;
 
  private:
-  /// A literal and the numbers behind it.
+  /// A literal and the numbers after it.
   struct Part {
     std::string before;
     std::uint64_t first = 0;

@@ -25,7 +25,7 @@ constexpr std::array<LaterWord, 10> kLater{{{"archpath", "reading and writing me
 constexpr std::array<std::string_view, 7> kFlags{
     "latest-ver", "synchronize", "validate-checksum", "skip_vc", "set-new-custom", "sln", "dntres"};
 
-/// What stands before the next '/', which is taken off `rest` as well.
+/// Takes the part before the next '/' off `rest`, and the '/' as well.
 std::string_view object_query_take_part(std::string_view& rest) {
   const auto slash = rest.find('/');
   const auto part = rest.substr(0, slash);

@@ -62,7 +62,7 @@ Loss cost_of_loss(const std::vector<Stake>& stakes, const RebuildRates& rates) {
   }
   out.seconds_least =
       rates.ceiling == 0 && out.bytes > 0 ? std::nullopt : seconds_at(out.bytes, rates.ceiling);
-  // Those who are read from take part in the floor, too; above it some reads pass uncounted.
+  // Targets that are read from take part in the floor, too; above it some reads pass uncounted.
   out.seconds_most = seconds_at(out.bytes + out.read, rates.floor);
   return out;
 }

@@ -8,7 +8,7 @@
 
 namespace tarn::api {
 
-/// What `tarn rebuild plan` says: what the loss of a drive or a target would cost. Pure.
+/// Content of `tarn rebuild plan`: what the loss of a drive or a target would cost. Pure.
 
 /// Objects that lie in the same way on what may be lost. A copy is a piece of an object that is
 /// kept as copies: k = 1, and m of the others.
@@ -24,7 +24,7 @@ struct Stake {
 void to_json(nlohmann::json& out, const Stake& stake);
 void from_json(const nlohmann::json& in, Stake& stake);
 
-/// What those who would make it again may take, in bytes a second; 0: no limit, or none.
+/// Rates of the targets that would repair a loss, in bytes a second; 0: no limit, or none.
 struct RebuildRates {
   std::uint64_t ceiling = 0;  ///< of all of them together
   std::uint64_t floor = 0;    ///< that they have in any case

@@ -29,12 +29,12 @@ class Query {
   /// AIStore's booleans (docs/api.md); absent is false; invalid_argument for
   /// others.
   [[nodiscard]] Result<bool> flag(std::string_view key) const;
-  /// In the place of the value that get() returns; at the end when there is none.
+  /// Replaces the value that get() returns; appends when there is none.
   void set(std::string_view key, std::string_view value);
   [[nodiscard]] const Items& items() const { return items_; }
   /// Encoded, without a leading '?'.
   [[nodiscard]] std::string encode() const;
-  /// Appends one item as encode() writes it, behind a '&' unless `out` ends in '?' or is empty.
+  /// Appends one item as encode() writes it, after a '&' unless `out` ends in '?' or is empty.
   static void append_encoded(std::string& out, std::string_view key, std::string_view value);
 
  private:
@@ -50,7 +50,7 @@ struct Target {
 /// absolute-form, or the query is malformed.
 [[nodiscard]] Result<Target> parse_target(std::string_view raw);
 
-/// The segments of a raw path behind `skip` of them, decoded once: ("/v1/objects/b/a%2Fb/c", 2) is
+/// The segments of a raw path after `skip` of them, decoded once: ("/v1/objects/b/a%2Fb/c", 2) is
 /// {"b", "a/b/c"} for `parts` = 2: the last part takes all that is left, its slashes included.
 /// Empty segments before the last part are ignored. invalid_argument for malformed escapes.
 [[nodiscard]] Result<std::vector<std::string>> split_path(std::string_view raw_path,

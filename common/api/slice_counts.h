@@ -20,14 +20,14 @@ struct PieceSum {
   bool operator==(const PieceSum&) const = default;
 };
 
-/// What owners say of the slices of a bucket's coded objects, each counted by its owner, where its
-/// newest record names them.
+/// Counts of the slices of a bucket's coded objects. The owner of an object counts its slices where
+/// the newest record names them.
 struct SliceCounts {
-  /// One that has not all of its slices, or of which so many lie on one drive that fewer drives may
-  /// go than its coding promises.
+  /// Object that lacks slices, or has so many on one drive that fewer drives may go than its coding
+  /// promises.
   struct Short {
     std::uint64_t left = 0;     ///< so many more drives may go, whichever they are
-    std::uint64_t waiting = 0;  ///< slices that may be back without anybody's doing
+    std::uint64_t waiting = 0;  ///< slices that may come back by themselves
     bool lost = false;          ///< too few are there, and none is expected back
 
     bool operator==(const Short&) const = default;

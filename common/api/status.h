@@ -12,7 +12,7 @@ namespace tarn::api {
 [[nodiscard]] std::string_view tcode(Errc code) noexcept;
 /// "Not Found" for 404.
 [[nodiscard]] std::string_view reason_phrase(unsigned status) noexcept;
-/// What the error answer of another node means here: the table read backwards. Several errors have
+/// Error code of the error answer of another node: the table read backwards. Several errors have
 /// the same status; AIStore's name in the JSON `body` tells which it is. Where it has none: the one
 /// that says least.
 [[nodiscard]] Errc errc_of_answer(unsigned status, std::string_view body);

@@ -10,7 +10,7 @@
 
 namespace tarn::api {
 
-/// What a bucket, or the part of it below a prefix, holds: on one target, or on all together.
+/// Content of a bucket, or of the part of it below a prefix: on one target, or on all together.
 struct BucketSummary {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;

@@ -11,7 +11,7 @@ namespace tarn {
 
 namespace asio = boost::asio;
 
-/// A coroutine: runs on the loop of whoever awaits it.
+/// A coroutine: runs on the loop of its caller.
 template <class T = void>
 using Task = asio::awaitable<T>;
 

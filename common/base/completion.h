@@ -14,8 +14,8 @@
 namespace tarn {
 
 /// Waits for something that another thread does. `start` is called at once, on the caller's loop,
-/// with a copyable callable `done(T)`; whoever has the result calls it once, from any thread, and
-/// the caller resumes on its own executor, whose loop is kept alive meanwhile. `done` must be
+/// with a copyable callable `done(T)`; that is to be called once with the result, from any thread.
+/// The caller resumes on its own executor, whose loop is kept alive meanwhile. `done` must be
 /// called: dropping it would leave the caller waiting for ever. Not cancellable.
 template <class T, class Start>
 Task<T> await_completion(Start start) {

@@ -32,12 +32,12 @@ void append_percent_encoded(std::string& out, std::string_view bytes, std::strin
 /// The whole of `text` as a number: digits only, no sign, no space, within the type.
 [[nodiscard]] std::optional<std::uint64_t> parse_u64(std::string_view text);
 
-/// Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
+/// True if `text` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
 
-/// `text` for one line of a log or a terminal. Control characters (C0, DEL, C1) and, in a text that
-/// is no UTF-8, all bytes beyond ASCII become \xNN, so that no name forges a line or moves a
-/// cursor.
+/// `text` for one line of a log or a terminal: no name forges a line or moves a cursor. Control
+/// characters (C0, DEL, C1) become \xNN, and so do all bytes beyond ASCII in a text that is no
+/// UTF-8.
 [[nodiscard]] std::string printable(std::string_view text);
 
 /// ASCII only, as HTTP needs it.

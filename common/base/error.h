@@ -9,7 +9,8 @@
 
 namespace tarn {
 
-/// What a caller may want to branch on. Everything else about a failure is in Error::message.
+/// Kinds of failure that a caller may want to branch on. Everything else about a failure is in
+/// Error::message.
 enum class Errc {
   invalid_argument,       ///< the request or the configuration is wrong as written
   unauthenticated,        ///< no or a wrong proof of identity
@@ -75,7 +76,7 @@ template <class... Args>
   return tl::unexpected<Error>(std::move(error));
 }
 
-/// Errc::io (no_space for ENOSPC and EDQUOT) with the text of `errno_value` behind `what`.
+/// Errc::io (no_space for ENOSPC and EDQUOT) with the text of `errno_value` after `what`.
 [[nodiscard]] tl::unexpected<Error> fail_errno(int errno_value, std::string_view what);
 
 }  // namespace tarn

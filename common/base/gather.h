@@ -9,11 +9,11 @@
 
 #include "common/base/async.h"
 
-/// Tasks side by side on the caller's loop. What Asio needs for it takes a compiler a second for
-/// each type of result, so it is compiled once, for tasks without one.
+/// Tasks side by side on the caller's loop. Asio's code for it takes a compiler a second for each
+/// type of result, so it is compiled once, for tasks without one.
 namespace tarn {
 
-/// What first_of() gives for a task without a result.
+/// Result of a task in first_of(); std::monostate for a task without one.
 template <class T>
 using Ended = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
@@ -55,7 +55,7 @@ Task<std::vector<T>> gather(std::vector<Task<T>> tasks) {
 
 /// Runs both at once on the caller's loop until one ends, then cancels the other and waits for its
 /// end; the result of the first, by its place. Cancelling the caller, before this call or in it,
-/// cancels both. What the first throws is thrown here.
+/// cancels both. An exception of the first is thrown here.
 template <class One, class Other>
 Task<std::variant<Ended<One>, Ended<Other>>> first_of(Task<One> one, Task<Other> other) {
   using First = std::variant<Ended<One>, Ended<Other>>;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Part of the precompiled header only. What nearly every file would otherwise instantiate and
-// optimize again, only for the linker to throw it away, is compiled once, in instances.cc: a third
-// of what compiling all of Tarn would cost.
+// Part of the precompiled header only. Templates that nearly every file would otherwise instantiate
+// and optimize again, only for the linker to throw them away, are compiled once, in instances.cc: a
+// third of what compiling all of Tarn would cost.
 
 #include <string>
 

@@ -18,7 +18,7 @@ ip::network_v6 network_at(const ip::address_v6& address, unsigned bits) {
   return {address, static_cast<unsigned short>(bits)};
 }
 
-/// True if no bit is set behind the prefix.
+/// True if no bit is set after the prefix.
 template <class Network>
 bool is_exact(const Network& network) {
   return network.canonical() == network;

@@ -17,7 +17,7 @@ namespace tarn {
 class IpNetwork {
  public:
   /// One address without a length is a network of that address alone. Errors: invalid_argument for
-  /// what is no network, and for bits that are set behind the prefix ("10.0.0.1/8"), which would
+  /// what is no network, and for bits that are set after the prefix ("10.0.0.1/8"), which would
   /// surprise its author.
   [[nodiscard]] static Result<IpNetwork> parse(std::string_view text);
 

@@ -14,7 +14,7 @@ namespace tarn {
 /// IPv4 address mapped into IPv6 as IPv4.
 [[nodiscard]] std::string address_without_port(std::string_view address);
 
-/// Whether `address` ("127.0.0.1:51234", "[::1]:80", with or without port) is one of this machine:
+/// True if `address` ("127.0.0.1:51234", "[::1]:80", with or without port) is one of this machine:
 /// loopback, or of one of its interfaces now. False for what is no IP address.
 [[nodiscard]] bool is_local_address(std::string_view address);
 

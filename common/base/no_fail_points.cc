@@ -1,4 +1,4 @@
-// Linked into released programs in the place of fail_points.cc: no point does anything.
+// Linked into released programs instead of fail_points.cc: no point does anything.
 
 #include "common/base/fail_point.h"
 #include "common/base/random.h"

@@ -8,8 +8,8 @@
 
 namespace tarn {
 
-/// What a running node says about itself in `<dir>/node.json`, for scripts that start nodes on
-/// ports which the nodes choose.
+/// Description of a running node in `<dir>/node.json`, for scripts that start nodes on ports which
+/// the nodes choose.
 struct NodeFile {
   std::string id;
   std::string role;  ///< "proxy" or "target"
@@ -33,7 +33,7 @@ Status remove_node_file(const std::filesystem::path& dir);
 [[nodiscard]] Result<std::string> load_or_create_node_id(const std::filesystem::path& dir,
                                                          const std::string& role);
 
-/// What an operator has told the node of this directory while it ran, in the file `name`, and its
+/// Orders of an operator to the node of this directory while it ran, in the file `name`, and their
 /// replacement in one step, synced. No such file: an empty text.
 [[nodiscard]] Result<std::string> load_node_text(const std::filesystem::path& dir,
                                                  const std::string& name);

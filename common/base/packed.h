@@ -31,7 +31,7 @@ class PackedReader {
   /// `bytes` must outlive the reader. A wrong checksum is the first mistake.
   explicit PackedReader(std::string_view bytes);
   [[nodiscard]] bool ok() const { return ok_; }
-  /// Whether everything was right and nothing is left.
+  /// True if everything was right and nothing is left.
   [[nodiscard]] bool done() const { return ok_ && rest_.empty(); }
   std::uint8_t byte();
   std::uint64_t number();

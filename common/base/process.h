@@ -4,21 +4,21 @@
 
 namespace tarn {
 
-/// What both programs do first, before any thread exists: SIGTERM and SIGINT are blocked in all
-/// threads so that wait_for_stop() gets them, SIGPIPE is ignored (a closed socket is an error of
-/// the write), and the limit on open files is raised as far as it goes.
+/// First step of both programs, before any thread exists. Blocks SIGTERM and SIGINT in all threads
+/// so that wait_for_stop() gets them. Ignores SIGPIPE (a closed socket is an error of the write),
+/// and raises the limit on open files as far as it goes.
 void prepare_process();
 
-/// What a file descriptor is for. When a process runs out of them, the rest must still work: the
-/// index of a drive, the lease, answers that say 503.
+/// Use of a file descriptor. When a process runs out of them, the rest must still work: the index
+/// of a drive, the lease, answers that say 503.
 enum class FdUse { connection, data_file };
 
-/// Whether a descriptor that was just opened may be used, or must be closed because too few are
-/// left: connections get three quarters of the limit on open files (RLIMIT_NOFILE, as it is now),
-/// data files more, and some stay free. Relies on the kernel's giving the lowest free number.
+/// True if a descriptor that was just opened may be used; false if it must be closed because too
+/// few are left: connections get three quarters of the limit on open files (RLIMIT_NOFILE, as it is
+/// now), data files more, and some stay free. Relies on the kernel's giving the lowest free number.
 [[nodiscard]] bool fd_is_within_limit(int fd, FdUse use);
 
-/// Whether the process has been asked to stop, and nobody has waited for it yet.
+/// True if the process has been asked to stop, and wait_for_stop() has not returned it yet.
 [[nodiscard]] bool stop_is_pending();
 
 /// How many descriptors this process may have (RLIMIT_NOFILE, as it is now).

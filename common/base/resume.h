@@ -12,7 +12,7 @@
 
 namespace tarn {
 
-/// Suspends the caller until somebody calls what `start` is given: a copyable function without
+/// Suspends the caller until the function is called that `start` is given: copyable, without
 /// arguments, to be called once, from any thread. The caller resumes on its own executor, never
 /// within that call. Not cancellable.
 template <class Start>
@@ -29,7 +29,7 @@ Task<void> suspend_until_called(Start start) {
       asio::use_awaitable, std::move(start));
 }
 
-/// Whether the caller's coroutine has been told to end.
+/// True if the caller's coroutine has been told to end.
 inline Task<bool> is_cancelled() {
   const auto state = co_await asio::this_coro::cancellation_state;
   co_return state.cancelled() != asio::cancellation_type::none;

@@ -33,7 +33,7 @@ class Settings {
   /// One row of the table that `--help-settings` prints and docs/configuration.md holds.
   struct Row {
     std::string key;
-    std::string initial;  ///< the default, as it would be written behind `key=`
+    std::string initial;  ///< the default, as it would be written after `key=`
     std::string unit;     ///< what a value looks like: "duration", "size", "307 or 302", ...
     std::string meaning;
   };

@@ -57,7 +57,7 @@ bool has_scheme(std::string_view text, std::string_view scheme) {
   return text.size() >= scheme.size() && iequals(text.substr(0, scheme.size()), scheme);
 }
 
-/// What stands behind the scheme of the URL `text`.
+/// Parses `rest`, which follows the scheme of the URL `text`.
 Status take_rest(std::string_view text, std::string_view rest, Url& url) {
   rest = rest.substr(0, rest.find('#'));
   const auto end = std::min(rest.find_first_of("/?"), rest.size());
@@ -75,7 +75,7 @@ bool is_framing_field(std::string_view name) {
   return false;
 }
 
-/// What a caller passes on may come from far away: nothing of it may end a line or frame a body.
+/// Values that a caller passes on may come from far away: none may end a line or frame a body.
 Status check_request(const ClientRequest& request) {
   if (request.method == Method::other)
     return fail(Errc::invalid_argument, "a request without a method");

@@ -79,11 +79,12 @@ class ClientStream {
   Task<Status> finish();
   /// From now on CallLimits::stall is this.
   void set_stall(std::chrono::milliseconds stall);
-  /// Reads the head of the next answer: also of 100 Continue, which the caller then waits behind.
+  /// Reads the head of the next answer: also of 100 Continue, after which the caller waits for
+  /// another.
   Task<Result<ClientResponse>> read_head();
-  /// Whether an answer (or the end of the connection) is there to be read without waiting.
+  /// True if an answer (or the end of the connection) can be read without waiting.
   [[nodiscard]] bool answer_ready() const;
-  /// The answer's Content-Length, if it has one. Behind read_head().
+  /// The answer's Content-Length, if it has one. Only after read_head().
   [[nodiscard]] std::optional<std::uint64_t> content_length() const;
   /// Up to `into.size()` bytes of the answer's body; 0 is its true end. disconnected when it was
   /// cut.
@@ -102,9 +103,9 @@ class Client {
   Client() = default;
   /// `tls` is used for URLs of https, which are invalid_argument without.
   explicit Client(std::shared_ptr<const TlsContext> tls) : tls_(std::move(tls)) {}
-  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that turns
-  /// out to be dead before a byte of the answer came is replaced once, for requests without side
-  /// effects (GET, HEAD, OPTIONS).
+  /// One whole call. `url` gives host and port; its path is ignored. A kept connection that proves
+  /// dead before a byte of the answer came is replaced once, for requests without side effects
+  /// (GET, HEAD, OPTIONS).
   Task<Result<ClientResponse>> call(Url url, ClientRequest request, CallLimits limits = {});
   /// Sends the head of `request` (its `body` is ignored) and hands over the rest. `length` none:
   /// chunked for PUT, POST and PATCH, no body otherwise.

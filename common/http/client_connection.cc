@@ -51,7 +51,7 @@ Task<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& context, Url 
   error_code no_literal;
   const auto address = asio::ip::make_address(url.host, no_literal);
   if (!no_literal) co_return std::vector<tcp::endpoint>{{address, url.port}};
-  // Never asked of anybody (RFC 6761, section 6.3): containers often have no /etc/hosts.
+  // Never looked up (RFC 6761, section 6.3): containers often have no /etc/hosts.
   if (url.host == "localhost")
     co_return std::vector<tcp::endpoint>{{asio::ip::address_v4::loopback(), url.port},
                                          {asio::ip::address_v6::loopback(), url.port}};
@@ -216,7 +216,7 @@ Task<Status> ClientConnection::send(std::string_view head, std::span<const std::
   co_return Status();
 }
 
-/// What is there, up to the size of `into`. 0: the peer has closed.
+/// Receives what is there, up to the size of `into`. 0: the peer has closed.
 Task<Result<std::size_t>> ClientConnection::receive(std::span<std::byte> into) {
   if (tls_) {
     const auto got = co_await receive_sealed(into);
@@ -297,7 +297,7 @@ Status ClientConnection::take_framing(const ClientResponse& head, bool to_head) 
     body_ = Body::counted;
     body_left_ = *content_length_;
   } else if (head.status >= 300) {
-    body_ = Body::until_close;  // a word about an error from something in between; nobody's data
+    body_ = Body::until_close;  // an error text from something in between, no data
     keep_alive_ = false;
   } else {
     return fail(Errc::io, "{}: an answer without length, whose end nobody could tell", authority_);

@@ -64,11 +64,11 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   /// the end.
   Task<Result<std::size_t>> read_body(std::span<std::byte> into);
 
-  /// Whether bytes, or the end of the connection, can be had without waiting.
+  /// True if bytes, or the end of the connection, can be read without waiting.
   [[nodiscard]] bool readable();
-  /// Whether a byte of an answer to the present request has come.
+  /// True if a byte of an answer to the present request has come.
   [[nodiscard]] bool answer_begun() const { return answer_begun_; }
-  /// Whether the answer was read to its end and the peer keeps the connection open behind it.
+  /// True if the answer was read to its end and the peer keeps the connection open after it.
   [[nodiscard]] bool reusable() const;
   /// Ready for a next request: forgets the last answer, keeps no memory and no timer.
   void rest();

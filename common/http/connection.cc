@@ -117,7 +117,7 @@ Task<Status> Connection::wait(Socket::wait_type what) {
   const Phase before = phase_;
   const bool transfer = before == Phase::working;
   if (transfer) enter(Phase::waiting);
-  // Whose body does not come any further holds a write, and with it a name that moves. Not from the
+  // A client whose body stops coming holds a write, and with it a name that moves. Not from the
   // start: idle connections may be many.
   if (transfer && what == Socket::wait_read && !std::exchange(probed_, true))
     probe_when_silent(socket_.native_handle());
@@ -174,7 +174,7 @@ Task<Result<std::size_t>> Connection::fill_parser() {
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       co_return fail(Errc::disconnected, "receive: {}", std::strerror(errno));
-    parser_.rest();  // who waits for more of a chunked body shall not hold a buffer
+    parser_.rest();  // waiting for more of a chunked body holds no buffer
     CO_TRY_OK(co_await wait(Socket::wait_read));
   }
 }
@@ -394,7 +394,7 @@ Task<void> Connection::serve(Exchange& exchange) {
     const bool waits_for_body = exchange.head().has_body() && !exchange.body_complete();
     if (error.code == Errc::timeout && waits_for_body) error.code = Errc::request_timeout;
     Response response = error_response(exchange, error);
-    // Who sends a body without saying how long it is would have it read as the next request.
+    // A body of unknown length would be read as the next request.
     if (result.error().code == Errc::length_required) exchange.close_after();
     timed_out_ = false;
     const Status sent = co_await exchange.respond(std::move(response));
@@ -410,9 +410,9 @@ Task<void> Connection::serve(Exchange& exchange) {
 
 /// Lets an answer arrive although the client is still sending: many send all of a body before they
 /// read, and closing at once would reset the connection and lose the answer. `left` is what is
-/// still to come of the body. What is read is bounded, the time is too; a client that sends more is
-/// left to find its send buffer full and the answer waiting (Go's net/http needs that, when closed
-/// upon it loses the answer).
+/// still to come of the body. Bytes read are bounded, and the time is too; a client that sends more
+/// finds its send buffer full and the answer waiting. Go's net/http needs that: it loses the answer
+/// when the connection is closed.
 Task<void> Connection::linger(std::optional<std::uint64_t> left) {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
@@ -441,9 +441,9 @@ Task<void> Connection::linger(std::optional<std::uint64_t> left) {
 }
 
 /// Waits until the peer's machine has all that was sent. The kernel would go on after the end of
-/// the process, but the network of a container ends with it, and then the peer waits for the rest
-/// until its keepalive gives up. What is not taken until stop(true) is cut, so that the peer sees
-/// it.
+/// the process, but the network of a container ends with it. The peer would then wait for the rest
+/// until its keepalive gives up. A connection with bytes not taken until stop(true) is reset, so
+/// that the peer sees it.
 Task<void> Connection::hand_over_sent() {
   const int fd = socket_.native_handle();
   if (unacknowledged_bytes(fd) == 0) co_return;

@@ -43,7 +43,7 @@ struct Patience {
   }
 };
 
-/// What all connections of one listener share.
+/// State that all connections of one listener share.
 struct ServerShared {
   Server::Options options;
   Patience patience;
@@ -92,7 +92,7 @@ class Connection {
   /// False as soon as the connection is to stop; true when the time has passed.
   Task<bool> pause(std::chrono::milliseconds time);
   Task<bool> pause_until(SteadyTime deadline, EventListener& listener);
-  /// Whether other connections get their turn now that so many bytes were moved: then yield().
+  /// True if other connections get their turn now that so many bytes were moved: then yield().
   [[nodiscard]] bool turn_is_over(std::size_t bytes);
   Task<void> yield();
 
@@ -121,7 +121,7 @@ class Connection {
   std::chrono::steady_clock::duration waited_{};  ///< for the peer, in the present rate window
   std::uint64_t window_bytes_ = 0;
   std::size_t since_yield_ = 0;
-  asio::steady_timer* pause_ = nullptr;  ///< of who is in pause()
+  asio::steady_timer* pause_ = nullptr;  ///< of the caller that is in pause()
   EventListener* listens_ = nullptr;     ///< likewise
   bool corked_ = false;
   bool probed_ = false;  ///< probe_when_silent() was called

@@ -14,7 +14,7 @@
 namespace tarn::http {
 namespace {
 
-/// What follows the status line: made once a second and thread.
+/// Lines that follow the status line: made once a second and thread.
 const std::string& common_lines() {
   thread_local std::int64_t second = 0;
   thread_local std::string text;
@@ -101,7 +101,7 @@ void append_length(std::string& out, std::uint64_t length) {
   out.append("Content-Length: ").append(digits.data(), end).append("\r\n");
 }
 
-/// Behind the fields; then the body follows.
+/// Ends the head, after its fields; then the body follows.
 void append_connection_and_end(std::string& out, const RequestHead& asked) {
   if (!asked.keep_alive) {
     out += "Connection: close\r\n";
@@ -130,10 +130,10 @@ std::string Exchange::head_text(const Response& response, std::optional<std::uin
   return out;
 }
 
-/// An answer goes out, and a body that nobody reads any more may come or be on its way.
+/// Called when an answer goes out: a body that is no longer read may come or be on its way.
 void Exchange::settle_unread_body() {
   if (!head_.has_body() || body_done_) return;
-  // What has arrived in full need not cost the connection.
+  // A body that has arrived in full need not cost the connection.
   if (head_.content_length && !head_.expects_continue &&
       *head_.content_length - body_bytes_read_ <= connection_.buffered()) {
     connection_.drop_buffered(*head_.content_length - body_bytes_read_);
@@ -157,7 +157,7 @@ void Exchange::respond_now(const ResponseView& response) {
   append_connection_and_end(out, head_);
   out += body;
   response_bytes_ = body.size();
-  // What is wrong with the socket comes out when the rest is sent.
+  // An error of the socket comes out when the rest is sent.
   const std::size_t sent = connection_.send_now(out, {}).value_or(0);
   response_complete_ = sent == out.size();
   if (!response_complete_) unsent_ = out.substr(sent);

@@ -19,8 +19,8 @@ namespace tarn::http {
 class Connection;
 
 /// One request and its answer, as a handler sees it. Lives while the handler runs; used on the loop
-/// of its connection only. A handler either sends a complete answer or returns an Error: one that
-/// comes before the first byte of an answer becomes AIStore's error JSON, a later one cuts the
+/// of its connection only. A handler either sends a complete answer or returns an Error. One that
+/// comes before the first byte of an answer becomes AIStore's error JSON. A later one cuts the
 /// connection, so that a short body can never look complete.
 class Exchange {
  public:
@@ -34,7 +34,7 @@ class Exchange {
   [[nodiscard]] const std::string& remote_address() const noexcept;
   /// "p[id]": the node that answers, for error bodies.
   [[nodiscard]] const std::string& node() const noexcept;
-  /// The id under which this request is logged, here and behind a redirect: 16 hex digits.
+  /// The id under which this request is logged, here and after a redirect: 16 hex digits.
   [[nodiscard]] const std::string& request_id() const noexcept { return request_id_; }
   void set_request_id(std::string_view id) { request_id_ = id; }
 
@@ -48,7 +48,7 @@ class Exchange {
   /// Payload bytes of the body that have been read so far.
   [[nodiscard]] std::uint64_t body_bytes_read() const noexcept { return body_bytes_read_; }
 
-  /// Sends the whole answer. With an unread body behind it the connection is closed afterwards
+  /// Sends the whole answer. If a body is left unread, the connection is closed afterwards
   /// (half-close at once, at most 64 MiB or 0.5 s of the body discarded).
   Task<Status> respond(Response response);
   /// The same without waiting: what the socket does not take at once is kept for flush().
@@ -80,7 +80,7 @@ class Exchange {
   [[nodiscard]] unsigned response_status() const noexcept { return status_; }
   /// Payload bytes of the answer that have gone to the socket.
   [[nodiscard]] std::uint64_t response_bytes() const noexcept { return response_bytes_; }
-  /// Whether the listener is being stopped: a handler without an end of its own should end.
+  /// True if the listener is being stopped: a handler without an end of its own should end.
   [[nodiscard]] bool closing() const noexcept;
   /// Waits so long, or until the listener is being stopped: then false, at once.
   Task<bool> pause(std::chrono::milliseconds time);

@@ -29,7 +29,7 @@ Status come_round(const Loop& loop) {
   return {};
 }
 
-/// What the calling thread has computed so far.
+/// Processor time of the calling thread so far.
 std::chrono::nanoseconds thread_time() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -12,17 +12,16 @@ namespace tarn::http {
 /// Runs `work` every `period` until cancelled. `work` must not block.
 Task<void> every(std::chrono::milliseconds period, std::function<void()> work);
 
-/// Notices event loops that something held up: on each runs a timer every 10 ms, while it works, or
-/// every second, and one that fires more than 20 ms late is counted as a stall (so of a loop that
-/// works every stall of 30 ms is, and most of 20; of one at rest those that a look falls into).
-/// Exports
-/// tarn_loop_stalls_total{loop} and tarn_loop_stall_seconds_total{loop}.
+/// Notices event loops that are held up. A timer runs on each: every 10 ms while the loop works,
+/// else every second. One that fires more than 20 ms late is counted as a stall. So of a loop that
+/// works every stall of 30 ms is counted, and most of 20 ms; of one at rest those that a look falls
+/// into. Exports tarn_loop_stalls_total{loop} and tarn_loop_stall_seconds_total{loop}.
 /// Fail point loop.turn.NAME is where each loop comes by at every look.
 /// `metrics` and `loops` must outlive the tasks of `group`, in which the timers run.
 void watch_loops(obs::Metrics& metrics, Loops& loops, TaskGroup& group);
 
-/// How long the loop that has been held up longest has not come round. Behind watch_loops(). Any
-/// thread.
+/// Time for which the loop that is held up longest has not come round. Only after watch_loops().
+/// Any thread.
 [[nodiscard]] std::chrono::nanoseconds longest_silence(Loops& loops);
 
 }  // namespace tarn::http

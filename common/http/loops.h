@@ -18,7 +18,7 @@ class io_context;
 
 namespace tarn::http {
 
-/// One event loop and its thread. What runs on a loop stays on it.
+/// One event loop and its thread. Work that runs on a loop stays on it.
 class Loop {
  public:
   Loop(std::size_t index, std::string name);

@@ -31,7 +31,7 @@ std::vector<std::string_view> pieces(std::string_view text, char separator) {
   return out;
 }
 
-/// What the three date formats of RFC 9110 have in common.
+/// Words that the three date formats of RFC 9110 have in common.
 struct DateWords {
   std::string_view day, month, year, time;
 };
@@ -115,7 +115,7 @@ bool same(const EntityTag& a, const EntityTag& b, Comparison comparison) {
   return a.opaque == b.opaque;
 }
 
-/// Whether `etag` (empty: there is no object) is in the list of an If-Match or If-None-Match.
+/// True if `etag` (empty: there is no object) is in the list of an If-Match or If-None-Match.
 bool list_has(std::string_view list, std::string_view etag, Comparison comparison) {
   if (etag.empty()) return false;
   if (trim(list) == "*") return true;
@@ -131,7 +131,7 @@ std::optional<std::int64_t> date_field(const RequestHead& head, std::string_view
   return value.empty() ? std::nullopt : parse_http_date(value);
 }
 
-/// Digits as a number; what does not fit becomes the largest one, which is behind the end of any
+/// Digits as a number. One that does not fit becomes the largest, which is beyond the end of any
 /// object.
 std::optional<std::uint64_t> saturated(std::string_view digits) {
   if (digits.empty() ||

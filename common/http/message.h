@@ -38,7 +38,7 @@ struct RequestHead {
   [[nodiscard]] std::string_view field(std::string_view name) const noexcept {
     return find_field(fields, name);
   }
-  /// Whether a body may follow. A request with neither length nor chunks has none.
+  /// True if a body may follow. A request with neither length nor chunks has none.
   [[nodiscard]] bool has_body() const noexcept { return chunked || content_length.value_or(0) > 0; }
 };
 
@@ -89,7 +89,7 @@ struct ByteRange {
 enum class RangeVerdict : std::uint8_t {
   whole,          ///< no range, or one that RFC 9110 lets a server ignore: send 200
   partial,        ///< one satisfiable range: send 206
-  unsatisfiable,  ///< begins behind the end, or malformed in a way we refuse: send 416
+  unsatisfiable,  ///< begins after the end, or malformed in a way we refuse: send 416
   multiple,       ///< several ranges: 416 under /v1, whole elsewhere
 };
 /// Resolves a Range field value ("bytes=0-99", "bytes=-5", "bytes=7-") against `size`.
@@ -100,10 +100,10 @@ enum class RangeVerdict : std::uint8_t {
 /// from names and messages too, and no byte of theirs may end the line.
 void append_field(std::string& out, std::string_view name, std::string_view value);
 
-/// Whether a request has any field that check_read_conditions() looks at.
+/// True if a request has any field that check_read_conditions() looks at.
 [[nodiscard]] bool has_conditions(const RequestHead& head) noexcept;
 
-/// Whether the client wants nothing that may be stale (`Cache-Control: no-cache`, in any case).
+/// True if the client wants nothing that may be stale (`Cache-Control: no-cache`, in any case).
 [[nodiscard]] bool asks_for_fresh(const RequestHead& head);
 
 /// Conditional requests (RFC 9110, section 13). `etag` is quoted; times are seconds since the
@@ -115,7 +115,7 @@ enum class Condition : std::uint8_t { proceed, not_modified, failed };
 /// For writes; when there is no object now, `etag` is empty and `modified` nothing.
 [[nodiscard]] Condition check_write_conditions(const RequestHead& head, std::string_view etag,
                                                std::optional<std::int64_t> modified);
-/// Whether If-Range, if present, still allows the Range of `head` to be honoured.
+/// True if the Range of `head` may be honoured: If-Range is absent or still matches.
 [[nodiscard]] bool range_applies(const RequestHead& head, std::string_view etag,
                                  std::int64_t modified);
 

@@ -5,8 +5,8 @@
 
 namespace tarn::http {
 
-/// `handler` behind a check that the caller is a node of this cluster: for internal listeners.
-/// Others get 401 and nothing of their body is read. `auth` must outlive the listener.
+/// Handler that first checks that the caller is a node of this cluster: for internal listeners.
+/// Other callers get 401 and nothing of their body is read. `auth` must outlive the listener.
 [[nodiscard]] Handler authenticated(const security::NodeAuth& auth, Handler handler);
 
 }  // namespace tarn::http

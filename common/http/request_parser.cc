@@ -256,7 +256,7 @@ std::span<std::byte> RequestParser::prepare() {
 void RequestParser::commit(std::size_t bytes) { impl_->buffer.commit(bytes); }
 std::size_t RequestParser::buffered() const { return impl_->buffer.size(); }
 
-/// What Beast would find late or never, since it waits for the end of the head.
+/// Finds errors that Beast would find late or never, since it waits for the end of the head.
 Status RequestParser::Impl::check_head_so_far() {
   if (has_bare_line_feed(text()))
     return fail(Errc::invalid_argument, "a line of the header ends without CR");
@@ -316,14 +316,14 @@ Result<RequestParser::Decoded> RequestParser::read_chunked(std::span<std::byte> 
   Impl& it = *impl_;
   auto& http = *it.http;
   auto& buffer = it.buffer;
-  // What is buffered behind the body is the next request.
+  // Bytes buffered after the body are the next request.
   if (http.is_done()) return Decoded{0, true};
   http.body = into;
   http.eager(true);
   while (true) {
     error_code ec;
-    // The shortest end of a body has five bytes, and with fewer behind a last chunk's size
-    // Beast 1.81 fails an assertion of its own: so there is always something worth waiting for.
+    // The shortest end of a body has five bytes. With fewer after a last chunk's size Beast 1.81
+    // fails an assertion of its own: so there is always something worth waiting for.
     const std::size_t used = buffer.size() >= kLastChunkBytes ? http.put(buffer.data(), ec) : 0;
     buffer.consume(used);
     if (ec && ec != beast_http::error::need_more && ec != beast_http::error::need_buffer)

@@ -38,7 +38,7 @@ class RequestParser {
   /// uri_too_long, header_too_large, unsupported (of the protocol's version): answer and close.
   Result<bool> read_head(RequestHead& out);
 
-  /// Up to into.size() bytes that came behind the head, as they are (for Content-Length).
+  /// Up to into.size() bytes that came after the head, as they are (for Content-Length).
   std::size_t take(std::span<std::byte> into);
   /// Throws up to `bytes` of them away; how many there were.
   std::size_t drop(std::uint64_t bytes);

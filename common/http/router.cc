@@ -30,7 +30,7 @@ bool is_word(std::string_view segment, std::string_view word) {
 /// As many as patterns have fit without memory of their own.
 using Stars = boost::container::small_vector<std::string_view, 4>;
 
-/// Whether `path` matches a pattern's `words`; then `stars` are the still encoded segments that its
+/// True if `path` matches a pattern's `words`; then `stars` are the still encoded segments that its
 /// stars stand for.
 bool matches(const std::vector<std::string_view>& words, std::string_view path, Stars& stars) {
   stars.clear();

@@ -30,7 +30,7 @@ struct Route {
   std::string_view methods;  ///< "GET HEAD"
   /// Literal segments and '*' (one segment), or a final '**' (all that is left, may be empty,
   /// slashes kept): "/v1/objects/*/**". Doubled slashes before literal segments and '*' are
-  /// ignored, and so are slashes at the end behind a literal, but not behind a '*': "/name/" is not
+  /// ignored. So are slashes at the end after a literal, but not after a '*': "/name/" is not
   /// "/name".
   std::string_view pattern;
   std::string_view summary;  ///< one line for people; docs/api.md lists the table
@@ -47,7 +47,7 @@ class Router {
  public:
   explicit Router(std::vector<Route> routes);
   Task<Status> operator()(Exchange& exchange) const;
-  /// Whether the row of this request has answered it without waiting. If not, nothing has been
+  /// True if the row of this request has answered it without waiting. If not, nothing has been
   /// done.
   [[nodiscard]] bool answer_at_once(Exchange& exchange) const;
 
@@ -56,8 +56,8 @@ class Router {
     std::vector<std::string> parts;  ///< see Request::parts
     std::string allow;               ///< then: the methods of those rows, "GET HEAD"
   };
-  /// What operator() decides by. not_found when no row has the path; invalid_argument for malformed
-  /// percent escapes. `path` is still encoded and without query.
+  /// Match that operator() decides by. not_found when no row has the path; invalid_argument for
+  /// malformed percent escapes. `path` is still encoded and without query.
   [[nodiscard]] Result<Match> match(std::string_view method, std::string_view path) const;
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
 

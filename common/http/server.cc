@@ -55,7 +55,7 @@ Result<tcp::endpoint> parse_endpoint(const std::string& text) {
 
 }  // namespace
 
-/// What a listener has on one loop; touched on that loop only.
+/// State of a listener on one loop; touched on that loop only.
 struct PerLoop {
   explicit PerLoop(Loop& its_loop)
       : loop(its_loop), acceptor(its_loop.context()), sweeper(its_loop.context()) {}
@@ -66,7 +66,7 @@ struct PerLoop {
   std::list<Connection*> connections;
 };
 
-/// Whether what a connection has brought so far begins with these bytes.
+/// True if the bytes that a connection has brought so far begin with these.
 bool begins_with(int fd, const std::string& bytes) {
   std::string seen(bytes.size(), '\0');
   const ssize_t got = ::recv(fd, seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
@@ -106,8 +106,7 @@ Status Server::Impl::listen(PerLoop& here, const tcp::endpoint& endpoint) {
   boost::system::error_code ec;
   here.acceptor.open(endpoint.protocol(), ec);
   if (!ec) here.acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  // The first socket of a listener binds without SO_REUSEPORT set by anyone else: a second process
-  // on the same port is refused by the check in start().
+  // No other process shares the port: a second one is refused by the check in start().
   if (!ec) here.acceptor.set_option(ReusePort(true), ec);
   if (!ec) here.acceptor.bind(endpoint, ec);
   if (!ec && shared.options.apart.loop != nullptr)

@@ -25,7 +25,7 @@ struct Limits {
   std::size_t connections_max = 15'000;           ///< a process; further ones are answered 503
 };
 
-/// What the server counts; one for all loops of a listener.
+/// Counters of a server; one set for all loops of a listener.
 struct ServerCounters;
 
 /// Serves one request. Runs on the connection's loop. See Exchange for what to do about errors.
@@ -68,10 +68,9 @@ class Server {
   /// "http://10.0.0.5:8080", "http://[::1]:8080". A listener at all addresses (0.0.0.0, ::) is
   /// called at `own`, if that is of its kind; else at 127.0.0.1, from this machine.
   [[nodiscard]] std::string url(const std::string& own = "") const;
-  /// Stops accepting, lets running exchanges end for at most `grace` and what was sent arrive,
-  /// closes idle connections at once and resets the rest after it. Blocks; not from a loop.
-  /// Idempotent. False when handlers still run after all: the process is to end without destructors
-  /// of what they use.
+  /// Stops accepting and closes idle connections at once. For at most `grace` running exchanges may
+  /// end and sent bytes arrive; then it resets the rest. Blocks; not from a loop. Idempotent. False
+  /// when handlers still run after all: the process is to end without destructors of what they use.
   bool stop(std::chrono::milliseconds grace);
   /// From now on the waiting times and the least rate of `limits` hold, also for connections that
   /// are open; its other fields are those of the start. Any thread.

@@ -8,7 +8,7 @@
 
 namespace tarn::http {
 
-/// What proxy and target alike let people set about serving HTTP.
+/// Settings of HTTP serving that proxy and target share.
 struct ServiceSettings {
   Limits limits;
   std::chrono::milliseconds shutdown_grace{30'000};  ///< for running transfers, at SIGTERM

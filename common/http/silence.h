@@ -6,9 +6,9 @@
 
 namespace tarn::http {
 
-/// So that a TCP connection whose other end is gone without a word does not look idle for ever:
-/// probes after 3 s of silence, every second, and an error when three had no answer, or one the
-/// answer that nobody knows the connection.
+/// Finds out that the other end of a TCP connection is gone without a word: probes after 3 s of
+/// silence, every second. The connection fails when three have no answer, or one is answered with a
+/// reset.
 inline void probe_when_silent(int socket) {
   const auto set = [socket](int level, int option, int value) {
     (void)setsockopt(socket, level, option, &value, sizeof value);

@@ -17,9 +17,9 @@ struct TlsFiles {
   std::filesystem::path key;          ///< of the certificate
 };
 
-/// What a client needs to speak TLS (1.2 or newer, OpenSSL). The server's certificate must be
-/// signed by a trusted authority and name the host of the URL. Immutable, thread-safe. Whoever uses
-/// it ignores SIGPIPE.
+/// Context with which a client speaks TLS (1.2 or newer, OpenSSL). The server's certificate must be
+/// signed by a trusted authority and name the host of the URL. Immutable, thread-safe. Programs
+/// that use it must ignore SIGPIPE.
 class TlsContext {
  public:
   /// Reads the files. invalid_argument, naming the file, for what is missing or does not fit. The

@@ -38,7 +38,7 @@ class TlsSession {
   Result<Step> handshake();
   Result<Step> write(std::span<const std::byte> bytes);
   Result<Step> read(std::span<std::byte> into);
-  /// Whether decrypted bytes wait to be read.
+  /// True if decrypted bytes wait to be read.
   [[nodiscard]] bool pending() const;
   [[nodiscard]] const TlsContext* context() const { return context_.get(); }
 

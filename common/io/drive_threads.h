@@ -110,11 +110,11 @@ class DriveThreads {
     return pending;
   }
 
-  /// Work that nobody waits for and that may not be refused: unlinks, closes. With `refused` it may
-  /// be while refuse() holds: that is called instead, from any thread.
+  /// Queues work that no caller waits for and that may not be refused: unlinks, closes. With
+  /// `refused` it may be while refuse() holds: that is called instead, from any thread.
   void post(std::function<void()> work, std::function<void(Error)> refused = nullptr);
   /// Until accept(): what waits, and whatever comes, is refused with `why` at once, but for posted
-  /// work that may not be. What runs goes on.
+  /// work that may not be. Work that runs goes on.
   void refuse(const Error& why);
   void accept();
   [[nodiscard]] std::size_t queued() const;

@@ -98,15 +98,15 @@ Result<UniqueFd> FileSystem::create(const std::string& path) {
 }
 
 Result<UniqueFd> FileSystem::open_for_read(const std::string& path) {
-  // A change of the access time would make the file system write, and who reads a page that is in
-  // memory would wait for a drive that hangs. The owner of a file may ask for that.
+  // A change of the access time would make the file system write. A reader of a page in memory
+  // would then wait for a drive that hangs. The owner of a file may ask for O_NOATIME.
   UniqueFd fd(::openat(fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME));
   if (!fd.valid() && errno == EPERM)
     fd = UniqueFd(::openat(fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid() && errno == ENOENT)
     return fail(Errc::not_found, "open {}/{}: no such file", root_, path);
   if (!fd.valid()) return fail_errno(errno, fmt::format("open {}/{}", root_, path));
-  // Read-ahead would bring pages that nobody has verified; we read whole blocks ourselves.
+  // Read-ahead would bring pages that are not verified; we read whole blocks ourselves.
   posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
   return within_limit(std::move(fd));
 }
@@ -242,7 +242,7 @@ Status FileSystem::check_mounted() {
     return fail_errno(errno, fmt::format("stat drive {}", root_));
   if (opened.st_dev != now.st_dev || opened.st_ino != now.st_ino)
     return fail(Errc::unavailable, "{} is no longer the file system that it was", root_);
-  // The kernel makes it so after an error, and nobody who only reads would notice.
+  // The kernel makes it so after an error, and reads alone would not show it.
   struct statvfs its{};
   if (::fstatvfs(fd_.get(), &its) == 0 && (its.f_flag & ST_RDONLY) != 0)
     return fail(Errc::io, "{} has become read-only", root_);

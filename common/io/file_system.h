@@ -19,8 +19,8 @@ struct Space {
   std::uint64_t free = 0;   ///< bytes that we may still use
 };
 
-/// What was read from and written to the files of a drive since it was opened. What is sent from
-/// memory by sendfile is not among it.
+/// Counts of reads from and writes to the files of a drive since it was opened. Bytes that sendfile
+/// sends from memory do not count.
 struct IoCounters {
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> read_bytes{0};
@@ -94,14 +94,13 @@ class FileSystem {
   IoCounters counters_;
 };
 
-/// Whether all pages of these bytes are in memory, so that reading them will not wait for the
+/// True if all pages of these bytes are in memory, so that reading them will not wait for the
 /// drive. cachestat where the kernel has it, else mincore over a mapping. Never blocks.
 [[nodiscard]] bool is_resident(int fd, std::uint64_t offset, std::uint64_t bytes);
 
 /// Reads these bytes if that does not mean waiting for the drive. False when it would, when the
-/// file ends before, and where the file system cannot promise it. That bytes are had does not mean
-/// that they were in memory: the kernel may have begun to read and found the drive quick; ask
-/// is_resident() first.
+/// file ends before, and where the file system cannot promise it. True does not mean that they were
+/// in memory: the kernel may have begun to read and found the drive quick; ask is_resident() first.
 [[nodiscard]] bool read_without_waiting(int fd, std::span<std::byte> into, std::uint64_t offset);
 
 }  // namespace tarn::io

@@ -34,7 +34,7 @@ bool is_below(std::string_view path, std::string_view mount) {
   return path.starts_with(mount) && (path.size() == mount.size() || path[mount.size()] == '/');
 }
 
-/// The disk behind a block device: of a partition the whole disk's name.
+/// Name of the disk of a block device: of a partition the whole disk's.
 std::string disk_of(dev_t device) {
   namespace fs = std::filesystem;
   std::error_code problem;

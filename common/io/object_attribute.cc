@@ -44,7 +44,7 @@ std::uint32_t read_small(PackedReader& in) {
 }
 
 /// The ids that homes have, in the order of their first use, and for each home its place among
-/// them, from 1 on; 0 for nobody.
+/// them, from 1 on; 0 for an empty id.
 class HomeTable {
  public:
   std::uint8_t place_of(const std::string& id) {
@@ -169,7 +169,7 @@ void write_record(PackedWriter& out, const ObjectRecord& record) {
   if (has_piece(record)) write_piece(out, *record.piece);
 }
 
-/// What stands behind the pairs in a record of format 2.
+/// Reads what follows the pairs in a record of format 2.
 Status read_tail(PackedReader& in, ObjectRecord& record) {
   if (!in.ok()) return {};
   if (record.kind == Kind::object) {
@@ -213,7 +213,7 @@ Result<ObjectRecord> read_record(PackedReader& in) {
   return record;
 }
 
-/// Whether slices can be made so.
+/// Success if slices can be made so.
 Status check_code(std::size_t k, std::size_t m, std::uint32_t block_bytes) {
   if (k < 1 || m < 1 || k + m > kSlicesMax)
     return fail(Errc::corrupt, "{}+{} slices: both are to be 1 or more, {} together at most", k, m,

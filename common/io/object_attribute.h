@@ -40,8 +40,8 @@ struct Coding {
   std::uint32_t block_bytes = 0;
   std::uint64_t set = 0;           ///< of all pieces that were made together
   Generation written;              ///< of the write that made them
-  std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": nobody has it
-  std::string whole;               ///< the home of the whole; "": nobody has it
+  std::vector<std::string> homes;  ///< of slice 0 to k + m - 1: a target's id; "": no target has it
+  std::string whole;               ///< the home of the whole; "": no target has it
 
   bool operator==(const Coding&) const = default;
 };
@@ -69,8 +69,7 @@ struct Piece {
 /// corrupt for what is no piece.
 [[nodiscard]] Status check(const Piece& piece);
 
-/// What the index keeps of an object or a piece of one, and (with its names) what the file itself
-/// says.
+/// Record of an object or a piece of one in the index, and (with its names) in the file itself.
 struct ObjectRecord {
   enum class Kind : std::uint8_t { object = 1, tombstone = 2, slice = 3 };
   Kind kind = Kind::object;
@@ -83,7 +82,7 @@ struct ObjectRecord {
   std::vector<std::pair<std::string, std::string>> custom;  ///< custom metadata and Content-Type
   std::optional<Coding> coding;  ///< objects only: size and xxh64 are the object's all the same
   /// Kind slice, and always there. `generation` is that of the record for which the piece was
-  /// sealed here, size, xxh64 and modified_ns are the object's, version is 0 and custom is empty.
+  /// sealed here; size, xxh64 and modified_ns are the object's, version is 0 and custom is empty.
   std::optional<Piece> piece;
 
   bool operator==(const ObjectRecord&) const = default;

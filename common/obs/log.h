@@ -36,8 +36,8 @@ struct LogTail {
 };
 [[nodiscard]] Result<LogTail> log_tail(std::string_view severity, std::uint64_t offset = 0);
 inline constexpr std::size_t kLogKeptBytes = 1U << 20U;
-/// Forgets the lines that log_tail() has; offsets go on to count. What went to stderr is with
-/// whoever keeps that.
+/// Forgets the lines that log_tail() has; offsets go on to count. Lines that went to stderr stay
+/// there.
 void begin_log();
 
 /// True at most once a second for each call site: for lines that a client can cause.

@@ -7,9 +7,9 @@
 
 namespace tarn::obs {
 
-/// What Linux tells of a machine and a process in /proc (proc(5)). The parse functions are pure;
-/// what a text does not say is 0. The read functions open small files of /proc, which do not wait
-/// for any drive.
+/// Facts that Linux reports of a machine and a process in /proc (proc(5)). The parse functions are
+/// pure; values that a text does not have are 0. The read functions open small files of /proc,
+/// which do not wait for any drive.
 
 /// A word that this start of the machine has and no other machine: without the newline.
 [[nodiscard]] std::string read_boot_id();

@@ -45,8 +45,8 @@ Status sync_directory(const std::filesystem::path& directory) {
   return {};
 }
 
-/// Makes `file` with a new secret, whole or not at all. Somebody who is faster wins: link() does
-/// not replace, and what counts is what load() reads afterwards.
+/// Makes `file` with a new secret, whole or not at all. A faster process wins: link() does not
+/// replace, and what counts is what load() reads afterwards.
 Status create(const std::filesystem::path& file) {
   const std::string temporary = file.string() + "." + random_id(8) + ".new";
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

@@ -14,7 +14,7 @@ namespace {
 using Block = std::array<unsigned char, SHA256_CBLOCK>;
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-/// The state behind the key's block, each byte of it changed by `pad`.
+/// The state after the key's block, each byte of it changed by `pad`.
 SHA256_CTX begin_with(Block key, unsigned char pad) {
   for (unsigned char& byte : key) byte ^= pad;
   SHA256_CTX state;

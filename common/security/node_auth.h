@@ -13,8 +13,8 @@ namespace tarn::security {
 /// Proof that a call on the internal listener comes from a node of this cluster: header
 /// `Tarn-Node-Auth: <node id> <unix ms> <nonce> <hmac>`, the HMAC-SHA256 of node id, time, nonce,
 /// method and request target under a key derived from the cluster secret. Clocks may differ by
-/// kSkewMax. The body is not covered, and a call can be repeated within that time by who can read
-/// the network between the nodes: it must be one that is trusted, or encrypted.
+/// kSkewMax. The body is not covered, and a call can be repeated within that time by an attacker
+/// who can read the network between the nodes: it must be one that is trusted, or encrypted.
 class NodeAuth {
  public:
   NodeAuth(std::string key, std::string node_id, Clock& clock)

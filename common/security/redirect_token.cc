@@ -71,7 +71,7 @@ void sort_by_key(Items& items) {
   }
 }
 
-/// What is signed. `items` are all but the signature, in the order of the query.
+/// The text that is signed. `items` are all but the signature, in the order of the query.
 std::string signed_text(std::string_view method, std::string_view target_id, std::string_view uname,
                         Items items) {
   sort_by_key(items);

@@ -16,12 +16,12 @@ namespace tarn::security {
 inline constexpr std::string_view kChunkedLength = "chunked";
 inline constexpr std::string_view kRelayedLength = "relayed";
 
-/// What a proxy saw and vouches for when it redirects. It rides in the query of the Location,
-/// signed, so that a target takes writes only as a proxy sent them, with the body that the proxy
+/// Claim of a proxy about a request that it redirects. It rides in the query of the Location,
+/// signed. So a target takes writes only as a proxy sent them, with the body that the proxy
 /// announced.
 struct RedirectClaim {
   std::string method;             ///< "PUT"; GET and HEAD count as one
-  std::string target_id;          ///< who shall serve it
+  std::string target_id;          ///< of the target that shall serve it
   std::string uname;              ///< bucket and object: "ais/@#/photos/cat.jpg"
   std::string proxy_id;           ///< pid
   std::int64_t issued_ns = 0;     ///< utm
@@ -36,9 +36,10 @@ struct RedirectClaim {
 /// secret are valid while it is being replaced: the new key signs, the previous one is still
 /// believed.
 ///
-/// What is signed: the method's class (GET for HEAD), target id, uname, then key and value of every
-/// decoded query item but `u`, ordered by key (equal keys keep their order); each field as a 32-bit
-/// big-endian length and its bytes, so that no two requests have the same signed text.
+/// The signed text is the method's class (GET for HEAD), target id, uname, then key and value of
+/// every decoded query item but `u`. Items are ordered by key; equal keys keep their order. Each
+/// field is a 32-bit big-endian length and its bytes, so that no two requests have the same signed
+/// text.
 class RedirectSigner {
  public:
   /// No previous key: only redirects of `key` are believed.
@@ -48,7 +49,7 @@ class RedirectSigner {
   /// vpams, vbmd, len, rid, exp and the signature u of it all. `len` and `rid` are left out when
   /// empty.
   void append_signed(std::string& url, const RedirectClaim& claim, const api::Query& query) const;
-  /// Nothing when the query bears no mark of a redirect (no pid). invalid_argument when a mark is
+  /// Nothing when the query has no mark of a redirect (no pid). invalid_argument when a mark is
   /// missing, malformed or given twice, forbidden when the signature is not ours. Expiry is not
   /// judged here. The claim's method, target_id and uname are the caller's and become part of what
   /// is checked.

@@ -34,7 +34,7 @@ inline constexpr std::string_view kEmptyPayload =
 
 /// The query as it is signed, which is how it must be sent: encoded and sorted. Without '?'.
 [[nodiscard]] std::string canonical_query(RequestToSign::Pairs query);
-/// What is hashed and signed.
+/// The text that is hashed and signed.
 [[nodiscard]] std::string canonical_request(const RequestToSign& request);
 /// The value of the header Authorization. Pure; thread-safe.
 [[nodiscard]] std::string sigv4_authorization(const RequestToSign& request,

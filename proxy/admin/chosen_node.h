@@ -10,14 +10,14 @@
 
 namespace tarn::proxy {
 
-/// What is said of a node that the map does not have.
+/// Error for a node that the map does not have.
 [[nodiscard]] Error node_unknown(const std::string& id);
 /// The node that the field Ais-Node-Id names; null for this proxy itself. invalid_argument without
 /// the field, not_found for a node that the map does not have.
 [[nodiscard]] Result<const cluster::Node*> chosen_node(const Services& services,
                                                        const cluster::ClusterState& state,
                                                        const http::Request& request);
-/// What another node answered, as the answer of this one.
+/// Answer of another node, as the answer of this one.
 [[nodiscard]] http::Response relayed(const http::ClientResponse& answer);
 /// Answers with `error`, under the name that AIStore's clients look for when the node is unknown.
 Task<Status> refuse_node(http::Request& request, Error error);

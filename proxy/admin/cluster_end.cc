@@ -28,7 +28,8 @@ constexpr std::chrono::seconds kBucketsWait{10};
 
 spdlog::logger& log() { return obs::log("proxy"); }
 
-/// Whether user data is to go. invalid_argument for what is not AIStore's message, and for nodes.
+/// True if user data is to go. invalid_argument if `value` is not AIStore's message, or names
+/// nodes.
 Result<bool> parse_wish(const json& value) {
   constexpr const char* kForm = "decommission: \"value\" is {\"rm_user_data\":false}, or null";
   if (value.is_null()) return false;
@@ -60,7 +61,7 @@ Task<Status> destroy_buckets(const Services& services) {
   co_return Status();
 }
 
-/// Who came back, or joined, ends as well.
+/// Has nodes that came back, or joined, end as well.
 Task<Status> include_all(const Services& services) {
   const auto state = services.view.state();
   if (cluster::with_all_that_live(state->map, state->live).version == state->map.version)

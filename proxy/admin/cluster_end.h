@@ -10,8 +10,8 @@ namespace tarn::proxy {
 
 /// AIStore's action "decommission" on the cluster: all of it ends, with what users stored when
 /// rm_user_data is said. Answered when that is in the map (common/cluster/state/cluster_end.h);
-/// from then on it goes on by itself, and may be asked for again. The body names who was left out,
-/// if anybody was. conflict for a node that is down, unless frc=true leaves it out.
+/// from then on it goes on by itself, and may be asked for again. The body names the nodes that
+/// were left out, if any. conflict for a node that is down, unless frc=true leaves it out.
 Task<Status> end_cluster(const Services& services, http::Request& request, Action action);
 
 /// Carries it out, on the proxy that leads: runs until the cluster is gone and this process is told

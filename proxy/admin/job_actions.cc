@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kStopWait = 10s;
 
-/// Stops the jobs that run and that `query` means, whoever drives them.
+/// Stops the running jobs that `query` means, whichever proxy drives them.
 Task<Status> stop_jobs(const Services& services, JobQuery query) {
   std::vector<std::string> asked;
   CO_TRY(const auto jobs, co_await matching_jobs(services, query, Progress::stored));

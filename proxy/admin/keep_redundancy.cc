@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kKeepRedundancyLookEvery = 500ms;
-/// How soon after it began to lead, at most: nobody else shows anything meanwhile.
+/// Longest wait of a new leader for its first count: no other proxy shows one meanwhile.
 constexpr std::chrono::nanoseconds kFirstAfter = 5s;
 constexpr unsigned kRests = 3;
 

@@ -10,10 +10,10 @@
 
 namespace tarn::proxy {
 
-/// While this proxy leads: counts all buckets one after the other, `interval` after the last time,
-/// for its metrics, and leaves targets in peace three quarters of the time that it takes. Who does
-/// not lead shows nothing. Until it is cancelled; on any loop but the vital one. All arguments must
-/// outlive it.
+/// Counts all buckets for its metrics while this proxy leads: one after the other, `interval` after
+/// the last round. Targets rest three quarters of the time that it takes. A proxy that does not
+/// lead shows nothing. Runs until it is cancelled; on any loop but the vital one. All arguments
+/// must outlive it.
 Task<void> keep_redundancy(const Services& services, RedundancyBoard& board,
                            const std::atomic<std::chrono::milliseconds>& interval);
 

@@ -43,7 +43,8 @@ Task<Result<Holdings>> holdings_of(const Services& services, const cluster::Node
                      told.value("bytes", std::uint64_t{0})};
 }
 
-/// What would be lost with these targets if their names did not move.
+/// Returns conflict if one of these targets is down, or holds objects. Those would be lost with it,
+/// as their names do not move.
 Task<Status> refuse_loss(const Services& services, const cluster::ClusterState& state,
                          std::vector<std::string> ids) {
   constexpr const char* kAnyway =

@@ -11,10 +11,10 @@
 namespace tarn::proxy {
 
 /// AIStore's actions on members of the cluster, PUT /v1/cluster. The answer is the id of the
-/// rebalance that moves their names, or empty. What an action takes further than that is in the
-/// map, so that it goes on whoever asked, and whichever proxy was asked. shutdown-node stops
-/// proxies, and with skip_rebalance targets, at once. decommission-node with skip_rebalance is
-/// refused with the number of objects that would be lost, unless frc=true.
+/// rebalance that moves their names, or empty. Further steps of an action are in the map, so that
+/// they go on without the caller and the proxy that was asked. shutdown-node stops proxies, and
+/// with skip_rebalance targets, at once. decommission-node with skip_rebalance is refused with the
+/// number of objects that would be lost, unless frc=true.
 Task<Status> change_members(const Services& services, http::Request& request,
                             cluster::MemberChange::Action action, nlohmann::json value);
 

@@ -10,7 +10,7 @@
 
 namespace tarn::proxy {
 
-/// Whether the "value" of start or stop is about rebalance: by its kind, or by an id such as "g7".
+/// True if the "value" of start or stop is about rebalance: by its kind, or by an id such as "g7".
 [[nodiscard]] Result<bool> is_about_rebalance(const nlohmann::json& value);
 /// start: every target looks through all it has and moves what belongs elsewhere; the answer is its
 /// id. stop: nothing moves, within a second, until it is started, an operator changes members, or a

@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kRebuildPlanPatience{600};
 
-/// What all targets but one may take together. One without a ceiling makes the sum have none.
+/// Rates that all targets but `lost` may take together. One without a ceiling makes the sum have
+/// none.
 api::RebuildRates rates_without(const std::map<std::string, api::RebuildRates>& all,
                                 const std::string& lost) {
   api::RebuildRates out;

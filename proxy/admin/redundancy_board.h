@@ -16,9 +16,9 @@
 
 namespace tarn::proxy {
 
-/// What was counted last of each bucket, for the metrics. Nothing is shown that may be wrong by
-/// now: what a count failed of goes at once, and so does what was counted longer ago than three
-/// rounds of all buckets take. Thread-safe.
+/// Last count of each bucket, for the metrics. Nothing is shown that may be wrong by now: a bucket
+/// whose count failed goes at once, and so does a count that is older than three rounds of all
+/// buckets take. Thread-safe.
 class RedundancyBoard {
  public:
   struct Counted {
@@ -35,7 +35,7 @@ class RedundancyBoard {
   void drop(BucketId bucket);
   /// All buckets have been counted, or tried.
   void round_ends(BootTime now);
-  /// Somebody else counts.
+  /// Another proxy counts.
   void clear();
 
   /// The gauges of docs/metrics.md, "Redundancy", of the buckets that are in `state`.

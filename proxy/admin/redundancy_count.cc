@@ -25,7 +25,7 @@ constexpr std::string_view kRecordsPath = "/v1/internal/list-moving?";
 /// Ids of the targets that do not answer; what lies there is not counted.
 using Away = std::set<std::string>;
 
-/// What is counted, and for whom.
+/// A bucket to count, and how.
 struct Count {
   const Services& services;
   const cluster::ClusterState& state;
@@ -73,8 +73,8 @@ Task<Result<api::SliceCounts>> ask_slices(const Services& services, const cluste
   co_return api::slice_counts_from(answer.body);
 }
 
-/// The slices of coded objects behind `after` up to `last`, as their owners know them. One more
-/// target in `away`: it went meanwhile, and the sum says nothing.
+/// Counts the slices of coded objects after `after` up to `last`, as their owners know them. One
+/// more target in `away`: it went meanwhile, and the sum says nothing.
 Task<Result<api::SliceCounts>> count_slices(const Count& count, const std::string& after,
                                             const std::string& last, Away& away) {
   api::Query query;
@@ -103,7 +103,7 @@ Task<Result<api::SliceCounts>> count_slices(const Count& count, const std::strin
   co_return sum;
 }
 
-/// The records of all targets but those in `away` behind `after`, compared by name; `away` as for
+/// The records after `after` of all targets but those in `away`, compared by name; `away` as for
 /// count_slices().
 Task<Result<NamePage>> next_page(const Count& count, const std::string& after, Away& away) {
   const Nodes targets = targets_but(count.state, away);

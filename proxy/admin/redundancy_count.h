@@ -16,10 +16,10 @@ namespace tarn::proxy {
 
 /// How a bucket is to be counted.
 struct CountOrder {
-  std::string lost_after = {};  ///< only lost objects behind this name are named
+  std::string lost_after = {};  ///< only lost objects after this name are named
   std::size_t lost_max = 0;     ///< so many of them, at most
-  /// After each page of names it waits so many times as long as that took: for counts that nobody
-  /// waits for, since homes open the file of each slice.
+  /// After each page of names it waits so many times as long as that took: for counts that no
+  /// client waits for, since holders open the file of each slice.
   unsigned rests = 0;
   /// Objects in this state after `list_after` are named, so many at most. Then the count begins
   /// after that name and ends with the last that is named, and its numbers are of no use.
@@ -28,10 +28,10 @@ struct CountOrder {
   std::size_t list_max = 0;
 };
 
-/// Counts the objects of a bucket by how much of each is there, now: page by page, so of any number
-/// of them no more is in memory than a page of each target. Who does not answer is left out, and
-/// said so. The bucket as it is called in `state`, or in a newer one. Errors: bucket_not_found when
-/// it is gone; unavailable when the map changes all the time; cancelled.
+/// Counts the objects of a bucket by how much of each is there, now. Goes page by page: at most a
+/// page of each target is in memory. Targets that do not answer are left out, and named. The bucket
+/// as it is called in `state`, or in a newer one. Errors: bucket_not_found when it is gone;
+/// unavailable when the map changes all the time; cancelled.
 Task<Result<Redundancy>> count_redundancy(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,
                                           BucketId bucket, CountOrder order);
@@ -43,7 +43,7 @@ struct Unreadable {
 };
 
 /// Counts those of a bucket that has, or had, copies or slices on nodes, without the targets
-/// `stops` (ids), as count_redundancy() counts. What is written meanwhile does not count. Errors as
+/// `stops` (ids), as count_redundancy() counts. Objects written meanwhile do not count. Errors as
 /// there; unsupported when a target runs a version that cannot tell.
 Task<Result<Unreadable>> count_unreadable(const Services& services,
                                           std::shared_ptr<const cluster::ClusterState> state,

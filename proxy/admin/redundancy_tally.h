@@ -20,7 +20,7 @@
 
 namespace tarn::proxy {
 
-// What the redundancy of a bucket is, put together from what its targets say. Pure.
+// Redundancy of a bucket, put together from the answers of its targets. Pure.
 
 /// How many objects of a bucket are all there, and what the bucket survives.
 struct Redundancy {
@@ -56,7 +56,7 @@ struct Redundancy {
 };
 void to_json(nlohmann::json& out, const Redundancy& counted);
 
-/// What targets say of the names of a bucket behind one name.
+/// Answers of targets about the names of a bucket after one name.
 class NamePage {
  public:
   struct Copies {
@@ -78,11 +78,11 @@ class NamePage {
 
   /// A target's answer to list-moving (target/request/list_moving.h); internal when it is none.
   Status take(const std::string& target, const std::string& body);
-  /// The last name of which everybody has said all; empty: nobody has any.
+  /// The last name up to which all targets have said all; empty: no target has any.
   [[nodiscard]] std::string last() const;
-  /// Whether somebody may have names behind last().
+  /// True if a target may have names after last().
   [[nodiscard]] bool more() const { return bound_.has_value(); }
-  /// Also names behind last(), of which others may have said nothing yet.
+  /// Also names after last(), of which some targets may have said nothing yet.
   [[nodiscard]] const std::map<std::string, Copies>& names() const { return names_; }
   /// True if placement uses zones.
   [[nodiscard]] bool has_zones() const { return !zones_.empty(); }

@@ -69,7 +69,7 @@ Task<Status> copy_by_names(const Services& services, http::Request& request,
   co_return co_await act_on_objects(services, request, from, std::move(all), deletes);
 }
 
-/// What says which target holds an object, for as long as targets only go down and come back.
+/// Text of all that placement goes by: it stays the same while targets only go down and come back.
 std::string placement(const cluster::ClusterState& state) {
   std::string out;
   for (const auto& member : state.ownership->map->members)
@@ -88,7 +88,7 @@ Task<Result<std::shared_ptr<const cluster::ClusterState>>> newest_state(const Se
   }
 }
 
-/// What keeps a job of `kind` from and to these buckets from starting beside one that runs.
+/// Keeps a job of `kind` from and to these buckets from starting beside one that runs.
 Jobs::Refusal refusal(std::string kind, api::Bucket from, api::Bucket to) {
   return [=](const Job& job) -> std::string {
     if (job.kind != kCopy) return "";
@@ -277,7 +277,8 @@ Task<Status> drive_bucket_rename(const Services& services, Job job) {
   const api::Bucket to = job.to.value();
   const json order = json::parse(job.order);
   const BucketId id{order.at("bucket").get<std::uint64_t>()};
-  // Who heard no answer may have renamed it by another call, and back: this one is of the past.
+  // A client without an answer may have renamed it by another call, and back: this one is of the
+  // past.
   std::optional<std::string> given_by;
   if (order.contains("given_by")) given_by = order.at("given_by").get<std::string>();
   bool done = false;

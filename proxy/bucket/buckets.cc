@@ -143,7 +143,7 @@ Task<Status> change_props(const Services& services, http::Exchange& exchange, ap
   bool other_coding = false;
   const auto change = [&](const cluster::BucketProps& props) {
     auto next = wanted(props);
-    // A first attempt may have been done although nobody could tell.
+    // A first attempt may have been committed although its answer was lost.
     other_copies = other_copies || (next && copies_in(props) != copies_in(*next));
     other_coding = other_coding || (next && api::coding_of(props) != api::coding_of(*next));
     return next;
@@ -446,7 +446,7 @@ Task<Status> delete_bucket(const Services& services, http::Request& request, std
     const Status done = co_await act_on_inventory(services, request, name, action);
     co_return done;
   }
-  // Nobody shall destroy a bucket by a DELETE that forgot the object's name.
+  // A DELETE that forgot the object's name must not destroy a bucket.
   if (action.action.empty())
     co_return fail(Errc::invalid_argument,
                    "a DELETE of a bucket needs the body {{\"action\":\"destroy-bck\"}}");

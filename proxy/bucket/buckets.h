@@ -9,8 +9,8 @@
 
 namespace tarn::proxy {
 
-/// What AIStore's clients do with buckets: /v1/buckets and /v1/buckets/<name>, and the same below
-/// /ais. Each reads its JSON body, acts on the meta store and answers.
+/// Requests of AIStore's clients for buckets: /v1/buckets and /v1/buckets/<name>, and the same
+/// below /ais. Each reads its JSON body, acts on the meta store and answers.
 
 /// GET /v1/buckets: the buckets, as a JSON array; or a summary of all.
 Task<Status> list_buckets(const Services& services, http::Request& request);
@@ -26,10 +26,10 @@ Task<Status> head_below(const Services& services, http::Request& request, std::s
 Task<Status> post_bucket(const Services& services, http::Request& request, std::string bucket);
 /// DELETE /v1/buckets/B: destroy-bck. Answers when every live target knows that it is gone.
 Task<Status> delete_bucket(const Services& services, http::Request& request, std::string bucket);
-/// Goes on with what nobody does who was asked for it (cluster::destroy_bucket()). Runs until it is
-/// cancelled; `services` must outlive it.
+/// Finishes destroying buckets where the proxy that was asked did not (cluster::destroy_bucket()).
+/// Runs until it is cancelled; `services` must outlive it.
 Task<void> finish_destroying(const Services& services);
-/// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. Only HEAD may have something behind that slash:
+/// /v1/buckets/B/ is /v1/buckets/B, as for AIStore. Only HEAD may have something after that slash:
 /// a prefix.
 Task<Status> bucket_with_slash(const Services& services, http::Request& request, std::string bucket,
                                std::string rest);

@@ -8,7 +8,7 @@
 
 namespace tarn::proxy {
 
-/// Whether `action` is about many objects of a bucket: delete-, copy-, evict- and
+/// True if `action` is about many objects of a bucket: delete-, copy-, evict- and
 /// prefetch-listrange.
 [[nodiscard]] bool is_multi_object(const std::string& action);
 

@@ -12,7 +12,7 @@
 
 namespace tarn::proxy {
 
-/// How a proxy was told to run: the flags of its command line and the settings behind --set.
+/// Options of a proxy: the flags of its command line and the settings of --set.
 struct Options {
   std::filesystem::path dir;          ///< absolute; its state: identity, secret, embedded store
   cluster::EtcdOptions etcd;          ///< without endpoints: the embedded store

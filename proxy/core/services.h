@@ -21,8 +21,7 @@ namespace tarn::proxy {
 class Jobs;
 class Suspects;
 
-/// What the handlers of a proxy work with. All of it outlives the listeners, and all is
-/// thread-safe.
+/// Services that the handlers of a proxy use. All outlive the listeners, and all are thread-safe.
 struct Services {
   const Options& options;
   Clock& clock;
@@ -35,7 +34,7 @@ struct Services {
   const security::NodeAuth& auth;
   prometheus::Counter& redirects;
   Jobs& jobs;
-  http::TaskGroup& tasks;                   ///< what goes on behind answered requests
+  http::TaskGroup& tasks;                   ///< work that goes on after its request was answered
   const cluster::NodeContext& node;         ///< of this proxy
   std::string relay_url;                    ///< of this proxy, for lines that people read
   const std::atomic<unsigned>& put_status;  ///< of a redirected PUT: 307 or 302

@@ -27,7 +27,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::string_view kDownloadPath = "/v1/internal/download";
 /// Objects that are handed out at once.
 constexpr std::size_t kDownloadsMax = 16'384;
-/// Progress is noted no more often than this.
+/// Shortest time between two notes of progress.
 constexpr auto kShowEvery = 200ms;
 
 using Items = std::vector<api::DownloadItem>;

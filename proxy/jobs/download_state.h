@@ -33,7 +33,7 @@ struct DownloadState {
   std::uint64_t failed = 0;            ///< objects that could not be fetched
   std::uint64_t scheduled = 0;         ///< given to targets so far
   std::optional<std::uint64_t> total;  ///< nothing until a bucket has been listed
-  bool all_dispatched = false;         ///< no more will be scheduled
+  bool all_dispatched = false;         ///< nothing else will be scheduled
   std::vector<Object> current;
   std::deque<Object> ended;
   std::vector<std::pair<std::string, std::string>> errors;  ///< name and reason

@@ -106,7 +106,7 @@ void take_progress(Job& job, const std::string& target, const api::CopyProgress&
   part.objects = progress.objects;
   part.bytes = progress.bytes;
   part.ended_ns = ended_ns;
-  // What it said before is taken back: a target that begins again says less.
+  // Its earlier counts are taken back: a target that begins again reports less.
   for (const auto& [to, before] : part.sent) {
     JobPart& other = job.parts[to];
     other.in.objects -= before.objects;

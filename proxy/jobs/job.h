@@ -11,10 +11,10 @@
 #include "common/api/bucket_copy.h"
 #include "common/base/error.h"
 
-// What a job is and how it goes from state to state (docs/decisions/015). Pure.
+// A job and how it goes from state to state (docs/decisions/015). Pure.
 namespace tarn::proxy {
 
-/// What a job has done on one target so far.
+/// Work that a job has done on one target so far.
 struct JobPart {
   using Sent = api::CopyProgress::Sent;
   std::uint64_t objects = 0;
@@ -28,14 +28,14 @@ struct JobPart {
 
 /// One start of one proxy: who drives a job.
 struct JobDriver {
-  std::string proxy;              ///< empty: nobody
+  std::string proxy;              ///< empty: no proxy
   std::uint64_t incarnation = 0;  ///< Membership::incarnation()
   bool operator==(const JobDriver&) const = default;
 };
 
 enum class JobState : std::uint8_t {
-  pending,   ///< nobody has taken it yet
-  running,   ///< somebody drives it, or did: then another takes it
+  pending,   ///< no proxy has taken it yet
+  running,   ///< a proxy drives it, or did: then another takes it
   stopping,  ///< it is to end without its work done
   done,
   aborted,  ///< it was stopped, or something newer took its place
@@ -73,7 +73,7 @@ struct Job {
 
 // The changes of state. Each says whether it may be, and leaves the job alone when it may not.
 
-/// `driver` begins its work, or begins it again in the place of another: what its parts had done is
+/// `driver` begins its work, or begins it again after another driver: the work of its parts is
 /// counted anew.
 bool take(Job& job, const JobDriver& driver);
 /// A user wants it to end. False when it has ended or was asked to before.

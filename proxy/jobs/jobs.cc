@@ -36,7 +36,7 @@ void make_fit(Job& job) {
 
 }  // namespace
 
-/// Of a job that is driven here the store knows one thing better: that somebody wants it to end.
+/// The store knows one thing better of a job that is driven here: that a user wants it to end.
 void Jobs::install(const cluster::KeyValue& item) {
   if (item.key == cluster::keys::kLastJob) {
     last_start_ = std::max(last_start_, item.mod_revision);
@@ -183,7 +183,7 @@ Task<Result<std::string>> Jobs::begin(Job& job, Refusal refuse) {
       last = last_start_;
       Held& held = jobs_[job.id];
       held.job = job;
-      held.driven = true;  // before it is there: nobody else here shall take it for an orphan
+      held.driven = true;  // before it is there: no other task here may take it for an orphan
     }
     const auto done = co_await commit_new(job, refuse != nullptr, last);
     if (done && *done) co_return job.id;
@@ -239,7 +239,7 @@ void Jobs::release(const std::string& id) {
   if (found->second.revision == 0) jobs_.erase(found);
 }
 
-/// What it throws when it is cancelled is thrown on: the job goes on elsewhere, or here after a
+/// Rethrows the exception of a job that is cancelled: the job goes on elsewhere, or here after a
 /// restart.
 Task<Status> Jobs::work(Job job) {
   const std::string id = job.id;
@@ -263,7 +263,8 @@ Task<void> Jobs::run(Job job) {
   const std::string id = job.id;
   const std::string kind = job.kind;
   Status result = co_await work(std::move(job));
-  // A proxy that ends cancels its jobs. What they return then says nothing: others go on with them.
+  // A proxy that ends cancels its jobs. Their results say nothing then: other proxies go on with
+  // them.
   const auto state = co_await asio::this_coro::cancellation_state;
   if (state.cancelled() != asio::cancellation_type::none) {
     release(id);

@@ -17,8 +17,8 @@
 
 namespace tarn::proxy {
 
-/// What Jobs needs of its proxy. All of it must outlive the Jobs; the functions are called from any
-/// thread.
+/// Parts of its proxy that Jobs needs. All of them must outlive the Jobs; the functions are called
+/// from any thread.
 struct JobsNode {
   cluster::MetaStore& store;
   Clock& clock;
@@ -39,9 +39,9 @@ Task<void> pause_until(std::chrono::steady_clock::time_point deadline);
 /// begins its work again. Thread-safe.
 class Jobs {
  public:
-  /// That this proxy drives.
+  /// Most jobs that this proxy drives at a time.
   static constexpr std::size_t kRunningMax = 100;
-  /// Progress comes to the store no more often than this.
+  /// Shortest time between two writes of progress to the store.
   static constexpr std::chrono::seconds kWriteEvery{5};
   static constexpr std::size_t kRecordBytesMax = 1U << 20U;
 
@@ -68,8 +68,8 @@ class Jobs {
   /// there is, or was, a job of that id.
   Task<Result<bool>> add_pending(Job job);
 
-  /// For who drives a job: shows it to `change`, under the lock. What it changes is written soon.
-  /// Does nothing when the job is not driven here any more.
+  /// Shows a job to `change`, under the lock; for its driver. Changes are written soon. Does
+  /// nothing when the job is no longer driven here.
   void update(const std::string& id, const std::function<void(Job&)>& change);
   [[nodiscard]] bool should_stop(const std::string& id) const;
   /// True if this proxy still drives the job. If false, nothing may be begun for it any more:
@@ -77,7 +77,8 @@ class Jobs {
   /// away.
   Task<bool> is_ours(std::string id);
 
-  /// Asks a job that runs to stop, whoever drives it. Ok when it has ended. not_found, unavailable.
+  /// Asks a job that runs to stop, whichever proxy drives it. Ok when it has ended. not_found,
+  /// unavailable.
   Task<Status> ask_to_stop(std::string id);
   /// Waits until a job has ended that was told to stop. unavailable when it has not at `deadline`.
   Task<Status> wait_ended(std::string id, std::chrono::steady_clock::time_point deadline);
@@ -99,7 +100,7 @@ class Jobs {
 
   /// Follows the store. Runs until it is cancelled, as tend().
   Task<void> follow();
-  /// Takes over what nobody drives, writes progress, forgets what ended long ago.
+  /// Takes over jobs that no proxy drives, writes progress, forgets jobs that ended long ago.
   Task<void> tend();
 
  private:

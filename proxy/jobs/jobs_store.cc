@@ -129,7 +129,7 @@ Task<Result<Job>> Jobs::change(std::string id, Edit edit) {
     if (!edit(base->job)) co_return base->job;
     const auto done = co_await write(base->job, base->revision);
     if (done && *done) co_return base->job;
-    // Lost to somebody, or an outcome that is not known: what is there now?
+    // Lost to another writer, or the outcome is unknown: what is there now?
     CO_TRY_OK(co_await fetch(id));
   }
   co_return fail(Errc::unavailable, "job {} is being changed by others all the time", id);

@@ -1,5 +1,5 @@
-// What Jobs does all the time: following the store, taking over what nobody drives, writing
-// progress, forgetting what ended long ago.
+// Work that Jobs does all the time: following the store, taking over jobs that no proxy drives,
+// writing progress, forgetting jobs that ended long ago.
 
 #include <algorithm>
 #include <utility>

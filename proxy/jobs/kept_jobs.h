@@ -15,7 +15,7 @@ struct KeptJobs {
   std::size_t bytes = 32U << 20U;
   std::chrono::hours age{24 * 7};
 };
-/// What is known of a job that has ended, to decide whether it is kept.
+/// Facts about a job that has ended, to decide whether it is kept.
 struct EndedJob {
   std::string id;
   std::string kind;

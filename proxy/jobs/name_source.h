@@ -28,9 +28,8 @@ class NameSource {
   /// Leaves out the names that `other` gives; both must list the same prefix.
   void leave_out(NameSource other) { others_ = std::make_unique<NameSource>(std::move(other)); }
 
-  /// Some more names, at most `limit`; none when there are no more. Behind an error it may be asked
-  /// again, for the same names. Errors: as list_entries(); bucket_not_found when the bucket is
-  /// gone.
+  /// Some more names, at most `limit`; none at the end. After an error it may be asked again, for
+  /// the same names. Errors: as list_entries(); bucket_not_found when the bucket is gone.
   Task<Result<std::vector<std::string>>> next(std::size_t limit);
   /// How many names there are in all: nothing before the last page of a list has come.
   [[nodiscard]] std::optional<std::uint64_t> total() const;
@@ -48,7 +47,7 @@ class NameSource {
   std::uint64_t next_ = 0;   // of a list or of a template's names
   std::uint64_t given_ = 0;  // of the pages so far
   std::string after_;        // the last name of the pages so far
-  bool listed_ = false;      // there are no more pages
+  bool listed_ = false;      // the last page has come
 
   std::unique_ptr<NameSource> others_;
   std::vector<std::string> other_names_;  // read from `others_`, not yet passed

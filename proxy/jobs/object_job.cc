@@ -31,7 +31,7 @@ constexpr std::size_t kLookIdLength = 10;
 /// How long a copy that is done shows as idle.
 constexpr auto kIdle = 10s;
 
-/// What such a job is about.
+/// Such a job, as its record has it.
 struct ObjectJob {
   std::string id;
   std::string kind;
@@ -40,7 +40,7 @@ struct ObjectJob {
   api::MultiObject what;
   bool again = false;     ///< some of it may have been done before
   bool upstream = false;  ///< concerns all that upstream has, not only what the cluster has
-  /// Of the deletes behind a copy, which are not counted: names that this bucket has are left.
+  /// Bucket whose names the deletes after a copy leave; those deletes are not counted.
   BucketId unless_in{};
 };
 
@@ -102,10 +102,10 @@ class ObjectRun {
  private:
   struct Item {
     std::string name;
-    bool again = false;   ///< it was sent before, and nobody knows what became of it
+    bool again = false;   ///< it was sent before, and the outcome is unknown
     bool unsure = false;  ///< it was sent before, and its target does not know: not counted yet
   };
-  /// What one target is to do.
+  /// Items that one target is to do.
   struct Share {
     const cluster::Node* target = nullptr;
     std::vector<Item> items;
@@ -211,7 +211,7 @@ Task<Status> ObjectRun::work_off(std::vector<Item> items) {
   co_return Status();
 }
 
-/// Who owns which, at most a batch for each; the others are left.
+/// Items by their owner, at most a batch for each; the others go to left_.
 std::vector<ObjectRun::Share> ObjectRun::share_out(const cluster::ClusterState& state,
                                                    std::vector<Item> items) {
   const auto* bucket = state.bmd.find(job_.bucket);
@@ -272,7 +272,7 @@ Task<Status> ObjectRun::send(std::shared_ptr<const cluster::ClusterState> state,
     co_return settled;
   }
   const Errc code = done.error().code;
-  // It has not noticed yet that nobody hears the last batch any more.
+  // The target has not noticed yet that its last batch is no longer followed.
   const bool runs_another = api::http_status(code) == 409;
   if (!JobPatience::may_pass(code) && !runs_another)
     co_return fail(code, "target t[{}]: {}", target.id, done.error().message);

@@ -17,9 +17,9 @@ namespace tarn::proxy {
 [[nodiscard]] std::string order_of_objects(const nlohmann::json& value, BucketId bucket,
                                            BucketId to, bool synchronize);
 /// Its work (Jobs::Drive, docs/decisions/016): sends each name, in batches, to the target that owns
-/// it, and again, to whoever owns it then, what could not be done. It waits for targets that are
-/// away as long as something goes on, and for half a minute when nothing does. A copy stays idle
-/// for a while before it ends, as AIStore's clients expect.
+/// it. Names that could not be done are sent again, to their owner then. It waits for targets that
+/// are away as long as something goes on, and for half a minute when nothing does. A copy stays
+/// idle for a while before it ends, as AIStore's clients expect.
 Task<Status> drive_object_job(const Services& services, Job job);
 
 /// False if the cluster has the object, of a bucket with an upstream; true also while that cannot

@@ -47,8 +47,8 @@ Task<Status> tell(const Services& services, http::Request& request) {
   co_return sent;
 }
 
-/// What other proxies know better of the jobs that they drive. One that is not among them has just
-/// ended: the store tells how.
+/// Updates `jobs` from the other proxies that drive them. A job that its driver does not have has
+/// just ended: the store tells how.
 Task<void> ask_drivers(const Services& services, std::vector<Job>& jobs) {
   const auto state = services.view.state();
   std::set<std::string> drivers;

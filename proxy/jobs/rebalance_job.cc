@@ -33,7 +33,7 @@ constexpr const char* kRebalanceJobKind = "rebalance";
 constexpr auto kRebalanceJobLookEvery = 500ms;
 constexpr http::CallLimits kRebalanceJobLimits{.total = 2s};
 
-/// What a target says of the names that it brings home.
+/// Report of a target about the names that it brings home.
 struct Report {
   bool known = false;
   std::uint64_t map_version = 0;
@@ -60,7 +60,7 @@ Task<Report> rebalance_job_ask(const Services& services, const cluster::Node& ta
   co_return out;
 }
 
-/// What one target did in all its walks for this rebalance.
+/// Progress of one target in all its walks for this rebalance.
 struct Walks {
   std::int64_t started_ns = 0;  // of the one that `now` is about
   api::CopyProgress before;     // those that ended
@@ -93,7 +93,7 @@ class RebalanceJobWatched {
   RebalanceJobWatched(const Services& services, Job job, std::uint64_t version)
       : services_(services), job_(std::move(job)), version_(version) {}
 
-  /// Whether it has ended, as far as it does not depend on what the targets say.
+  /// True if it has ended, as far as that does not depend on what the targets say.
   using End = std::function<Result<bool>(const cluster::ClusterState& state)>;
   /// Until all names are at home as far as the targets say, and `end` says so, too.
   Task<Status> follow(End end);

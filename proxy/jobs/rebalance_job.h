@@ -8,12 +8,12 @@
 #include "proxy/core/services.h"
 #include "proxy/jobs/job.h"
 
-// What targets move by themselves when the map changes, shown as a job of kind "rebalance"
+// Moves that targets make by themselves when the map changes, shown as a job of kind "rebalance"
 // (docs/decisions/015). Its id is "g" and the version of the map that began it.
 namespace tarn::proxy {
 
-/// Who owns names by this map, in a few characters: equal when the same targets, weighted as they
-/// and in the zones that they are, do. Pure.
+/// A hash of the owners by this map: equal for the same targets with the same weights and zones.
+/// Pure.
 [[nodiscard]] std::string owners_mark(const cluster::Ownership& map);
 
 /// Writes the record of the rebalance that `state`'s map begins, if there is none, and returns its
@@ -26,13 +26,13 @@ Task<std::string> note_rebalance(const Services& services,
 /// and none of the same owners runs. Until it is cancelled.
 Task<void> note_rebalances(const Services& services);
 
-/// Watches the targets until all names are at home: done; or until other targets own them, or
-/// nobody wants them moved: aborted. It moves nothing itself (Jobs::Drive).
+/// Watches the targets until all names are at home: done; or until other targets own them, or moves
+/// are stopped: aborted. It moves nothing itself (Jobs::Drive).
 Task<Status> drive_rebalance(const Services& services, Job job);
 
 /// Watches the targets until all names are at home by the number of copies on nodes that the bucket
 /// has since map version `since`: done, but for targets that are out; or until it has another
-/// number, or nobody wants names moved: aborted. It moves nothing itself.
+/// number, or moves are stopped: aborted. It moves nothing itself.
 Task<Status> watch_copies_on_nodes(const Services& services, Job job, BucketId bucket,
                                    std::uint64_t since);
 

@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr const char* kRebuildJobKind = "rebuild";
 constexpr const char* kRebuildJobPath = "/v1/internal/rebuild";
-/// Who was told to stop stays so: what a target says of itself takes back no order of an operator.
+/// A target that was told to stop stays so: its own report takes back no order of an operator.
 constexpr const char* kPathUnlessStopped = "/v1/internal/rebuild?unless=stopped";
 /// Job::order of a job that a target wants to be shown.
 constexpr const char* kByItself = R"({"by_itself":true})";
@@ -141,7 +141,7 @@ class RebuildJobWatched {
   json reports_ = json::object();  // the last of each target that answered the present look
 };
 
-/// Whether the target is done.
+/// True if the target is done.
 Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
   RebuildJobPart& part = parts_[target.id];
   try {
@@ -173,7 +173,7 @@ Task<bool> RebuildJobWatched::look_at(const cluster::Node& target) {
   co_return part.done;
 }
 
-/// Whether all targets that own names are done. Those that are down, and not out, may have work to
+/// True if all targets that own names are done. Those that are down, and not out, may have work to
 /// do: they are waited for.
 Task<bool> RebuildJobWatched::look() {
   const auto state = services_.view.state();

@@ -8,7 +8,7 @@
 
 namespace tarn::proxy {
 
-/// Begins a job that has all targets look for what is missing of the coded objects that they own,
+/// Begins a job that has all targets look for what is missing: of the coded objects that they own,
 /// and of copies that others lost with a drive. Ends when nothing is missing that can be made; its
 /// id. conflict while one runs.
 Task<Result<std::string>> start_rebuild(const Services& services);
@@ -18,8 +18,9 @@ Task<Status> stop_rebuild(const Services& services);
 /// POST /v1/internal/rebuild?node=: that target makes objects whole, and a job shall show it. 409
 /// while one does.
 Task<Status> note_rebuild(const Services& services, http::Request& request);
-/// Its work (Jobs::Drive): what targets find is on their drives, so whoever begins it again asks
-/// them to look once more, and so does a target that was started again. Stopped, it stops them.
+/// Its work (Jobs::Drive): targets find what there is to do on their drives, so a driver that
+/// begins it again asks them to look once more. A target that was started again is asked so, too.
+/// Stopped, it stops them.
 Task<Status> drive_rebuild(const Services& services, Job job);
 
 /// GET /v1/cluster?what=rebuild, Tarn's own: {"targets":{"ID":{..} or {"error":".."}},

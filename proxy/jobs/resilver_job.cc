@@ -17,7 +17,7 @@ Job resilver_of(const std::string& node) {
   return job;
 }
 
-/// Whether `job` walks over the drives of the target: one at a time does.
+/// True if `job` walks over the drives of the target: one at a time does.
 bool is_at(const Job& job, const std::string& node) {
   return job.kind == "resilver" && job.parts.contains(node);
 }

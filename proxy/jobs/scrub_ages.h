@@ -12,12 +12,12 @@ namespace tarn::proxy {
 // Since when everything has been read and compared, by what targets say of their scrubs:
 // {"ID":{"drives":{"PATH":{..}}} or {"error":".."}}. Times are Unix, in ns. Pure.
 
-/// What was stored before this time has been read since, on all drives. Nothing when one has never
-/// been read whole, or a target does not answer. `now_ns` where there is no drive.
+/// Returns a time: all that was stored before it has been read since, on all drives. Nothing when
+/// one has never been read whole, or a target does not answer. `now_ns` where there is no drive.
 [[nodiscard]] std::optional<std::int64_t> oldest_verified(const nlohmann::json& targets,
                                                           std::int64_t now_ns);
 /// The same of one bucket. Drives are read bucket by bucket, in the order of their ids: those that
-/// the present pass has behind it have been read since it began.
+/// the present pass is done with have been read since it began.
 [[nodiscard]] std::optional<std::int64_t> oldest_verified(const nlohmann::json& targets,
                                                           BucketId bucket, std::int64_t now_ns);
 /// The same, but of a drive on which all of the bucket has not been read once yet when its first

@@ -17,7 +17,7 @@ Task<Result<std::string>> start_scrub(const Services& services, std::string node
 /// was.
 Task<Status> drive_scrub(const Services& services, Job job);
 
-/// What each target says of the scrubs of its drives, for scrub_ages.h.
+/// Reports of all targets about the scrubs of their drives, for scrub_ages.h.
 Task<nlohmann::json> scrubs_told(const Services& services);
 
 /// GET /v1/cluster?what=scrub, Tarn's own: {"oldest_verified_ns","bad","open","targets":{"ID":

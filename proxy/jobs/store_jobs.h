@@ -8,11 +8,11 @@
 #include "proxy/jobs/job.h"
 #include "proxy/jobs/job_query.h"
 
-// AIStore's jobs on what lies on drives: lru, cleanup-store, load-lom-cache. Whoever is away has no
-// part in them: a start of a target cleans its drives, and it begins with an empty memory.
+// AIStore's jobs on what lies on drives: lru, cleanup-store, load-lom-cache. Targets that are away
+// have no part in them: a start of a target cleans its drives, and it begins with an empty memory.
 namespace tarn::proxy {
 
-/// Whether {"action":"start"} of this kind is for start_store_job().
+/// True if {"action":"start"} of this kind is for start_store_job().
 [[nodiscard]] bool is_store_job(const std::string& kind);
 
 /// Begins one on the buckets of `query`, or on all when it names none, on its node or on all
@@ -20,10 +20,10 @@ namespace tarn::proxy {
 /// that is no target; bucket_not_found; unavailable when that node is away.
 Task<Result<std::string>> start_store_job(const Services& services, JobQuery query);
 
-/// lru: evicts from drives down to their low watermark. What goes can be read again from upstream:
-/// of a bucket without one nothing ever does.
+/// lru: evicts from drives down to their low watermark. Only objects go that can be read again from
+/// upstream: of a bucket without one nothing ever does.
 Task<Status> drive_eviction(const Services& services, Job job);
-/// cleanup-store: files that are nobody's.
+/// cleanup-store: removes files that no record needs.
 Task<Status> drive_clean_up(const Services& services, Job job);
 /// load-lom-cache: a bucket's records into the memory of the indexes.
 Task<Status> drive_load_index(const Services& services, Job job);

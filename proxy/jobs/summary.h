@@ -17,9 +17,9 @@ namespace tarn::proxy {
 /// counts come from the targets' indexes, and those of upstream from its lists; a target that does
 /// not answer fails the job.
 
-/// GET /v1/buckets[/B] {"action":"summary-bck"}: 202 and the id of a new job, or for a job that
-/// there is 202 with no bucket done, 206 with some, 200 with all. `bucket` is empty for all
-/// buckets of the query's provider.
+/// GET /v1/buckets[/B] {"action":"summary-bck"}: 202 and the id of a new job. For a job that
+/// exists: 202 with no bucket done, 206 with some, 200 with all. `bucket` is empty for all buckets
+/// of the query's provider.
 Task<Status> summarize(const Services& services, http::Request& request, std::string bucket,
                        const nlohmann::json& message);
 

@@ -63,7 +63,7 @@ Task<Status> follow_lines(const Services& services, const cluster::Node& target,
     }
     if (told || !should_stop()) continue;
     told = true;
-    // What another driver of the job has begun there since is not ours to stop.
+    // Work that another driver of the job has begun there since is not ours to stop.
     const bool ours = co_await services.jobs.is_ours(job.id);
     if (!ours) co_return fail(Errc::cancelled, "another proxy drives the job now");
     const std::string path = job.path + "?job=" + job.id;

@@ -21,7 +21,7 @@ constexpr http::CallLimits kTargetWorkLimits{.stall = 20s};
 constexpr std::size_t kTargetWorkLineBytesMax = 1U << 20U;
 constexpr auto kAgainAfter = 500ms;
 
-/// What is shared by those that follow the targets of one job; they run on one loop.
+/// State that all parts of one job share; they run on one loop.
 struct Watch {
   const std::string job;
   const TargetWork work;
@@ -126,8 +126,8 @@ Task<Result<http::ClientStream>> TargetWorkPart::begin(const cluster::Node& node
   co_return stream;
 }
 
-/// An answer that is no stream of lines. A part of this job that still runs there is that of an
-/// attempt that nobody follows any more: it has to end first.
+/// An answer that is no stream of lines. A part of this job that still runs there is of an attempt
+/// that is no longer followed: it has to end first.
 Task<Result<bool>> TargetWorkPart::not_begun(const cluster::Node& node, unsigned status,
                                              http::ClientStream& stream) {
   std::string text;
@@ -170,7 +170,7 @@ Task<Result<bool>> TargetWorkPart::read_lines(const cluster::Node& node,
   }
 }
 
-/// True behind its last line; `problem_` says then whether it has to be asked again.
+/// True after its last line; `problem_` says then whether it has to be asked again.
 Result<bool> TargetWorkPart::take_line(const std::string& line) {
   api::CopyProgress progress;
   try {
@@ -199,8 +199,8 @@ Task<void> TargetWorkPart::stop(const cluster::Node& node) {
                            answer.error().message);
 }
 
-/// A job that was asked to stop before anybody here began it: what its last driver left goes on at
-/// targets that have not noticed that it is gone.
+/// Stops a job that was asked to stop before this proxy began it: work of its last driver goes on
+/// at targets that have not noticed that it is gone.
 Task<void> stop_all(const Services& services, std::string job, TargetWork work) {
   const auto state = services.view.state();
   std::vector<Task<Result<http::ClientResponse>>> calls;
@@ -230,7 +230,7 @@ Task<Status> work_on_targets(const Services& services, const Job& job, TargetWor
   follows.reserve(parts.size());
   for (TargetWorkPart& part : parts) follows.push_back(part.follow());
   const auto ends = co_await gather(std::move(follows));
-  // That some were told to stop is no reason when another one has failed.
+  // The failure of one is the reason, not that others were told to stop.
   Status out;
   for (const Status& end : ends)
     if (!end && (out || out.error().code == Errc::cancelled)) out = end;

@@ -12,7 +12,7 @@
 
 namespace tarn::proxy {
 
-/// What each of some targets has to do for a job.
+/// Work that each of some targets has to do for a job.
 struct TargetWork {
   /// On the internal listener: POST begins a part and answers with lines of CopyProgress until it
   /// has ended (target/node/job_stream.h), DELETE ?job=ID stops it.

@@ -56,7 +56,7 @@ bool lists_upstream(const cluster::BucketRecord& bucket, const ListRequest& requ
   return api::has_upstream(bucket.name) && !request.cached && request.target.empty();
 }
 
-/// While no name moves: each target's objects are its own. conflict when somebody acts on a newer
+/// While no name moves: each target's objects are its own. conflict when a target acts on a newer
 /// map.
 Task<Result<api::MergedPage>> list_at_rest(const Services& services, const KnownBucket& bucket,
                                            const ListRequest& request, ListSources& sources) {
@@ -156,7 +156,7 @@ Result<std::vector<const cluster::Node*>> targets_for_list(const cluster::Cluste
     return true;
   });
   const cluster::Pieces pieces = bucket.pieces();
-  // Who is no member any more is not waited for: what only it held is given up.
+  // Targets that are no longer members are not waited for: what only they held is given up.
   const auto has_enough = [&](const cluster::NodeSet& nodes, const std::vector<std::string>& lost,
                               std::uint64_t version) {
     std::size_t silent = 0;
@@ -226,7 +226,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
                                            const ListRequest& request) {
   const BucketId id = bucket.record->id;
   const api::Bucket name = bucket.record->name;
-  std::optional<Error> incomplete;  // what somebody said who cannot tell all that it has
+  std::optional<Error> incomplete;  // from a target that cannot tell all that it has
   ListSources sources;
   for (int attempt = 0; attempt < kListAttemptsMax; ++attempt) {
     const auto answering = services.suspects.answering();
@@ -258,7 +258,7 @@ Task<Result<api::MergedPage>> list_entries(const Services& services, KnownBucket
     bucket.state = std::move(*now);
     bucket.record = bucket.state->bmd.find(id);
     if (bucket.record == nullptr) co_return fail(bucket_not_found(name));
-    // Who died just now, or left, is not asked again.
+    // Targets that died just now, or left, are not asked again.
     const bool others_answer = services.suspects.answering()->suspects != answering->suspects;
     const bool is_news = others_answer || bucket.state->map.version != known->map.version;
     if (code == Errc::bucket_not_found || (code == Errc::unavailable && !is_news))

@@ -44,14 +44,15 @@ Task<Result<UpstreamCount>> count_upstream(const Services& services, KnownBucket
                                     const std::string& after, std::size_t limit);
 /// Whom a list is asked of.
 struct ListSources {
-  Answering answering;           ///< `suspects`: who is not asked
-  std::set<std::string> unable;  ///< who was, and cannot tell all that it has
+  Answering answering;           ///< `suspects`: targets that are not asked
+  std::set<std::string> unable;  ///< those that were, and cannot tell all that they have
 };
-/// Calls one target. conflict when it acts on a newer map. Who cannot tell is noted in `sources`.
+/// Calls one target. conflict when it acts on a newer map. A target that cannot tell is noted in
+/// `sources`.
 Task<Result<std::string>> ask_for_list(const Services& services, const cluster::Node& target,
                                        std::string path, ListSources& sources);
 /// list_entries() while names move between targets, or some of these cannot be asked
-/// (list_moving.cc). conflict when somebody acts on a newer map.
+/// (list_moving.cc). conflict when a target acts on a newer map.
 Task<Result<api::MergedPage>> list_while_moving(const Services& services, const KnownBucket& bucket,
                                                 const ListRequest& request, ListSources& sources);
 

@@ -23,10 +23,10 @@ struct Row {
   std::string entry;  ///< packed; empty: deleted
 };
 
-/// What has been heard so far of the names behind one name.
+/// Answers so far about the names after one name.
 struct Rows {
   std::map<std::string, Row> rows;
-  std::optional<std::string> bound;  ///< behind it somebody has not said all
+  std::optional<std::string> bound;  ///< after it a target has not said all
 };
 
 void take(const json& record, Rows& into) {
@@ -147,7 +147,7 @@ Task<Result<api::MergedPage>> MovingList::page() {
     CO_TRY_OK(co_await round(owners, true, heard));
     if (fill(heard) || !heard.bound) co_return std::move(page_);
     after_ = *heard.bound;
-    // 0xFF is in no UTF-8 name: behind everything in the directory.
+    // 0xFF is in no UTF-8 name: after everything in the directory.
     if (!directory_.empty() && after_.starts_with(directory_)) after_ = directory_ + '\xFF';
   }
 }

@@ -30,9 +30,9 @@ struct ListRequest {
   static constexpr std::size_t kLimitMax = 10'000;
 };
 
-/// Reads the value of action "list"; null stands for all defaults. What this version cannot answer
-/// is refused and not left out: unsupported for flags of later work, invalid_argument, naming the
-/// key, for everything malformed.
+/// Reads the value of action "list"; null stands for all defaults. Requests that this version
+/// cannot answer in full are refused: unsupported for flags of later work, invalid_argument, naming
+/// the key, for everything malformed.
 [[nodiscard]] Result<ListRequest> parse_list_request(const nlohmann::json& value);
 
 }  // namespace tarn::proxy

@@ -19,7 +19,7 @@ constexpr std::int64_t kRedirectLifeSeconds = 300;
 constexpr std::int64_t kClockSkewSeconds = 60;
 constexpr std::size_t kUrlBytes = 512;  // most have 300
 
-/// What the target shall expect as the length of the body.
+/// Length of the body that the target shall expect.
 std::string announced_length(const http::RequestHead& head, Passage passage) {
   if (head.chunked)
     return std::string(passage == Passage::relayed ? security::kRelayedLength
@@ -36,7 +36,7 @@ bool wants_whole_for_ranges(const http::Request& request) {
          !request.target.path.starts_with("/v1/");
 }
 
-/// Another home of an object, which answers in the place of its owner; `owner` when there is none.
+/// Another replica of an object, which answers instead of its owner; `owner` when there is none.
 const cluster::Node* next_home(const cluster::ClusterState& state, const Answering& answering,
                                const cluster::BucketRecord& bucket, std::string_view object,
                                const cluster::Node* owner) {
@@ -51,7 +51,7 @@ const cluster::Node* next_home(const cluster::ClusterState& state, const Answeri
   return owner;
 }
 
-/// Whether a home need not ask anybody before it vouches for what it has.
+/// True if a replica vouches for what it has without asking others.
 bool answers_alone(const cluster::ClusterState& state, const std::string& id, std::uint64_t digest,
                    const cluster::Pieces& pieces) {
   const cluster::Ownership& map = *state.ownership->map;

@@ -52,7 +52,7 @@ Status check_body_framing(const http::RequestHead& head);
 /// for `100 Continue`, it may send only the rest of its generator: relay it.
 [[nodiscard]] bool is_safe_to_redirect(const http::RequestHead& head);
 
-/// What a request for an object names. `object` is text of whoever asked for it.
+/// The object that a request names. `object` is text of the caller.
 struct Wanted {
   api::Bucket bucket;
   std::string_view object;
@@ -65,7 +65,7 @@ struct Wanted {
 [[nodiscard]] Result<Wanted> wanted_by(const http::Request& request, std::string_view bucket,
                                        std::string_view object);
 
-/// Who serves a request for an object, and with which words to ask there.
+/// Target that serves a request for an object, and the URL to ask there.
 struct Assignment {
   std::shared_ptr<const cluster::ClusterState> state;
   const cluster::Node* target = nullptr;  ///< within `state`

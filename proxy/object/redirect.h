@@ -10,9 +10,9 @@
 
 namespace tarn::proxy {
 
-/// What happens on a request for an object at the redirecting listener: it is sent to the target
-/// that owns the name, with a signed URL. GET and HEAD by 302, everything else by 307, decided from
-/// the request's head alone: no byte of a body is read, and no `100 Continue` sent.
+/// Answers a request for an object at the redirecting listener: it is sent to the target that owns
+/// the name, with a signed URL. GET and HEAD by 302, everything else by 307, decided from the
+/// request's head alone: no byte of a body is read, and no `100 Continue` sent.
 Task<Status> redirect_object(const Services& services, http::Request& request, std::string bucket,
                              std::string object);
 

@@ -17,7 +17,7 @@
 namespace tarn::proxy {
 namespace {
 
-/// What of a client's head reaches a target. Everything else (Host, framing, Connection,
+/// Fields of a client's head that reach a target. Everything else (Host, framing, Connection,
 /// credentials, what calls itself internal) is the proxy's own or left out.
 constexpr std::array<std::string_view, 16> kRequestFields{"Range",
                                                           "If-Match",
@@ -77,7 +77,7 @@ constexpr http::CallLimits kRelayLimits{.stall = std::chrono::seconds(60)};
 constexpr http::CallLimits kCopyLimits{.stall = std::chrono::minutes(10)};
 
 /// Least rate at which a target reads a body that came without a length, and writes it as slices,
-/// behind its end.
+/// after its end.
 constexpr std::uint64_t kEncodedBytesPerSecond = 8U << 20U;
 
 /// Time that the answer to such a body of so many bytes may take.
@@ -125,8 +125,8 @@ http::Response answer_to_client(const http::ClientResponse& head) {
   return out;
 }
 
-/// What a client hears when its target could not be asked, or went away before it answered. Whether
-/// a write was done is then not known; doing it again is safe. `owner`: "target t[id], which owns
+/// Error for a client whose target could not be asked, or went away before it answered. The outcome
+/// of a write is unknown then; doing it again is safe. `owner`: "target t[id], which owns
 /// ais://B/O".
 Error target_lost(const std::string& owner, const Error& cause) {
   return {Errc::unavailable, fmt::format("{}, did not answer: {}", owner, cause.message)};
@@ -236,7 +236,7 @@ std::optional<Rest> rest_of(const http::ClientResponse& head, std::optional<std:
   return rest;
 }
 
-/// A GET of the rest at whoever serves the object now, which must be the same version.
+/// A GET of the rest at the target that serves the object now, which must be the same version.
 Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& request,
                                  const Wanted& wanted, const Rest& rest) {
   CO_TRY(const Assignment assignment, co_await assign(services, request, wanted, Passage::relayed));
@@ -256,7 +256,8 @@ Task<Result<Asked>> ask_for_rest(const Services& services, http::Request& reques
   co_return std::move(asked);
 }
 
-/// What a reader has not been sent yet, all of it without `rest`, at whoever serves the object now.
+/// Asks the target that serves the object now for what a reader has not been sent yet: `rest`, or
+/// all of it.
 Task<Result<Asked>> ask_again(const Services& services, http::Request& request,
                               const Wanted& wanted, const Rest* rest) {
   if (rest != nullptr) co_return co_await ask_for_rest(services, request, wanted, *rest);

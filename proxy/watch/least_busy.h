@@ -15,12 +15,12 @@ namespace tarn::proxy {
 // Which home of a name with copies on nodes a reader is sent to (docs/decisions/014). Proxies do
 // not talk about it: each goes by what targets say of their drives once a second.
 
-/// What a target said last of its drives. Thread-safe.
+/// Last report of a target about its drives. Thread-safe.
 class LoadReport {
  public:
   struct OfDrive {
     std::uint64_t digest = 0;  ///< placement_digest of its path
-    /// Readers, and work that waits; nothing: nobody is served from there now.
+    /// Readers, and work that waits; nothing: no reader is served from there now.
     std::optional<std::uint32_t> work;
     double weight = 1.0;  ///< its share of the names (cluster::Candidate)
   };

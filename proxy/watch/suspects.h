@@ -46,10 +46,10 @@ struct Answering {
 /// (LoadReport).
 ///
 /// A target is suspect from the moment that stream ends or is refused (a killed process: at once),
-/// when no line came for `suspect.after` (a stopped process, a cut network), while it says that it
-/// is not ready, and, if it was in the map when we started, before its first line. One that joins
-/// later was ready when it joined. It is trusted again with the next line that says ready.
-/// Thread-safe between start() and stop().
+/// and when no line came for `suspect.after` (a stopped process, a cut network). It is also suspect
+/// while it reports not ready, and before its first line if it was in the map when we started. One
+/// that joins later was ready when it joined. It is trusted again with the next line that says
+/// ready. Thread-safe between start() and stop().
 class Suspects {
  public:
   Suspects(cluster::ClusterView& view, http::Client& client, const security::NodeAuth& auth,

@@ -1,5 +1,5 @@
 // The end of a coded write: the slices that have come to their homes become durable there. The
-// record that names them is made by whoever commits (incoming.cc).
+// caller that commits makes the record that names them (incoming.cc).
 
 #include <algorithm>
 
@@ -44,7 +44,7 @@ Task<Result<io::Coding>> CodedWrite::seal(const io::ObjectAttribute& object) {
   co_return coding(object.record.generation, sealed_, whole_sealed_);
 }
 
-/// All at the same time; who fails is not asked again.
+/// Seals all at the same time; a home that fails is not asked again.
 Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
   std::vector<std::size_t> slices;
   std::vector<Task<Status>> seals;
@@ -71,7 +71,8 @@ Task<void> CodedWrite::seal_lanes(const io::ObjectAttribute& object) {
   }
 }
 
-/// What no home has is made out of what is sealed, for others, until nobody is left who takes it.
+/// Makes the slices that no home has out of those that are sealed, for other targets, until no
+/// target is left that takes one.
 Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
   while (true) {
     for (std::size_t i = 0; i < lanes_.size(); ++i)
@@ -101,7 +102,7 @@ Task<void> CodedWrite::replace(const io::ObjectAttribute& object) {
   }
 }
 
-/// Nobody was given a record that names any of it, nor will be.
+/// No replica has, or will get, a record that names any of it.
 Task<void> CodedWrite::take_back(Generation up_to) {
   const auto executor = co_await asio::this_coro::executor;
   for (std::size_t i = 0; i < sealed_.size(); ++i)

@@ -1,5 +1,5 @@
-// What happens to the bytes of a coded object: they are encoded as they come, and each slice goes
-// to its home by a lane of its own. What follows when all is written: coded_seal.cc.
+// Encodes the bytes of a coded object as they come, and sends each slice to its home by a lane of
+// its own. The end of the write is in coded_seal.cc.
 
 #include "target/coded/coded_write.h"
 
@@ -81,7 +81,7 @@ Task<void> CodedWrite::open_whole(std::optional<std::uint64_t> length) {
     last_ = opened.error();
 }
 
-/// Until each slice has a home, or nobody is left who takes one.
+/// Opens lanes until each slice has a home, or no target is left that takes one.
 Task<Status> CodedWrite::open_lanes(std::optional<std::uint64_t> length) {
   std::optional<std::uint64_t> bytes;
   if (length) {
@@ -149,8 +149,8 @@ Status CodedWrite::enough() const {
               there, wanted(), name_.object, needed(), last_.message);
 }
 
-/// What is missing is made out of the others at the end, if there are enough of them, and targets
-/// that take it.
+/// Missing slices are made out of the others at the end, if there are enough of them, and targets
+/// that take them.
 Status CodedWrite::can_go_on() {
   const Status now = enough();
   if (now || terms_.owner_only || good().size() < terms_.geometry.k) return now;

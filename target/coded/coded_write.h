@@ -38,8 +38,8 @@ class CodedWrite {
 
   /// Where the next bytes belong: never empty.
   [[nodiscard]] std::span<std::byte> room() { return encoder_.room(); }
-  /// The first `bytes` of room() are there. Waits for homes that are behind; one that fails is left
-  /// out, and replaced by seal(). unavailable when fewer than k are left, or when it is clear that
+  /// The first `bytes` of room() are there. Waits for homes that lag; one that fails is left out,
+  /// and replaced by seal(). unavailable when fewer than k are left, or when it is clear that
   /// seal() will not find k + 1.
   Task<Status> filled(std::size_t bytes);
   /// The object ends here. Errors as filled().
@@ -51,18 +51,18 @@ class CodedWrite {
   /// The coding that seal() will give, when all goes well, for a record of this generation.
   [[nodiscard]] io::Coding planned(const Generation& written) const;
   /// Makes pieces of what was written, durably, for the version that `object` is: its generation,
-  /// size, checksum and time. What no home has is made anew at others, out of the rest. The coding
-  /// that names all that is sealed. Under the name's lock. After an error nothing may name any of
-  /// it, and it goes.
+  /// size, checksum and time. Slices that no home has are made again at others, out of the rest.
+  /// Returns the coding that names all that is sealed. Under the name's lock. After an error
+  /// nothing may name any of it, and it goes.
   Task<Result<io::Coding>> seal(const io::ObjectAttribute& object);
   /// Homes that failed while they sealed a slice may have it all the same, and no record names it
   /// there: it goes. When the record of generation `up_to` is complete, or there will be none.
   void drop_unsure(const asio::any_io_executor& executor, Generation up_to);
-  /// After seal(): whether repair has something to add.
+  /// True, after seal(), if repair has something to add.
   [[nodiscard]] bool incomplete() const {
     return degraded_ || terms_.owner_only || !refused_.empty();
   }
-  /// After seal(): whether losses that the code could bear otherwise may be too many.
+  /// True, after seal(), if losses that the code could survive otherwise may be too many.
   [[nodiscard]] bool degraded() const { return degraded_; }
 
  private:
@@ -94,21 +94,21 @@ class CodedWrite {
   const Terms terms_;
   const ec::SetId set_;
   ec::Encoder encoder_;
-  std::vector<std::shared_ptr<PieceLane>> lanes_;             // by index; null: nobody takes it
+  std::vector<std::shared_ptr<PieceLane>> lanes_;             // by index; null: no target takes it
   std::vector<std::string> sealed_;                           // by index: where; empty: nowhere
   std::shared_ptr<PieceLane> whole_;                          // null: there is none, or it failed
   std::vector<std::pair<std::string, std::uint8_t>> unsure_;  // home and index
   std::string whole_sealed_;                                  // where; empty: nowhere
-  std::set<std::string> refused_;  // targets that failed, or took no more
-  Error last_;                     // why the last of them did
-  bool degraded_ = false;          // as the last plan would have it
+  std::set<std::string> refused_;                             // targets that failed, or refused
+  Error last_;                                                // why the last of them did
+  bool degraded_ = false;                                     // as the last plan would have it
 };
 
 /// CodedWrite::begin() as the bucket of `wanted`, which is coded, wants it.
 Task<Result<std::unique_ptr<CodedWrite>>> begin_coded(TargetNode& node, const ObjectRequest& wanted,
                                                       std::optional<std::uint64_t> length);
-/// The same with all that a work file, which nobody has published, holds. corrupt when its drive
-/// gives back something else than was written.
+/// The same with all that an unpublished work file holds. corrupt when its drive gives back
+/// something else than was written.
 Task<Result<std::unique_ptr<CodedWrite>>> encode_file(TargetNode& node, const ObjectRequest& wanted,
                                                       WorkFile& file, std::uint64_t size,
                                                       std::uint64_t xxh64);

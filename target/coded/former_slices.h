@@ -7,14 +7,14 @@
 
 namespace tarn::target {
 
-/// Tells the homes of what a record named before that nobody needs it up to `now.generation`:
-/// `now` is complete, and what it names itself stays (docs/decisions/019, rule D). In the
+/// Tells the homes of pieces of a former record that these are not needed up to `now.generation`:
+/// `now` is complete, and pieces that it names itself stay (docs/decisions/019, rule D). In the
 /// background, as drop_there().
 void drop_former(TargetNode& node, const asio::any_io_executor& executor, const ObjectName& name,
                  const io::Coding& former, const io::ObjectRecord& now);
 
-/// Tells `home`, which may be this target or nobody (empty), that it may drop a piece. Tries for a
-/// minute, in the background on `executor`: who does not hear it asks, but not soon.
+/// Tells `home`, which may be this target or none (empty), that it may drop a piece. Tries for a
+/// minute, in the background on `executor`: a home that does not hear it asks, but not soon.
 void drop_there(TargetNode& node, const asio::any_io_executor& executor, std::string home,
                 PieceDrop order);
 

@@ -12,9 +12,9 @@
 
 namespace tarn::target {
 
-/// An object's bytes from the first to the last, for those who copy it, whether it lies here or is
-/// coded and comes from its slices, or from its whole as long as there are too few of these. For
-/// one coroutine, which must not be ended while next() runs.
+/// An object's bytes from the first to the last, for callers that copy it. A coded object comes
+/// from its slices, or from its whole as long as there are too few of these. For one coroutine,
+/// which must not be ended while next() runs.
 class ObjectBytes {
  public:
   /// `object`, which must be held by a shared_ptr, is what `name` has here.

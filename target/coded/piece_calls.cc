@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kPieceCallsAnswerBytes = 4096;
-/// Who does not even connect in this time is passed over: there are other slices.
+/// A target that does not even connect in this time is passed over: there are other slices.
 constexpr auto kConnectLimit = 300ms;
 constexpr auto kStallLimit = 5s;
 constexpr auto kLiveLookEvery = 1s;
@@ -81,7 +81,7 @@ Task<Result<PieceUpload>> PieceUpload::open(TargetNode& node, std::string home,
   std::string target = with(kPieceWritePath, to_query(write, piece_calls_present(node)));
   CO_TRY(auto stream, co_await open_stream(node, home, http::Method::put, std::move(target),
                                            {{"Expect", "100-continue"}}, write.bytes));
-  // Whether it has a drive for the piece is known before its first byte.
+  // It reports before the first byte if it has a drive for the piece.
   const auto answer = co_await stream.read_head();
   if (!answer) co_return fail(no_answer(home, answer.error()));
   if (answer->status == 100) co_return PieceUpload(std::move(home), std::move(stream));

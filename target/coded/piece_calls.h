@@ -68,7 +68,8 @@ Task<Status> tell_bad(TargetNode& node, std::string owner, PieceKey key);
 /// them.
 Task<std::vector<PieceSeen>> states_at(TargetNode& node, std::string home,
                                        std::vector<PieceKey> keys);
-/// What the owner says of pieces that this target has; wait for all when it does not answer.
+/// Returns the owner's verdicts on pieces that this target has; `wait` for all when it does not
+/// answer.
 Task<std::vector<PieceVerdict>> ask_owner(TargetNode& node, std::string owner,
                                           std::vector<HeldPiece> pieces);
 

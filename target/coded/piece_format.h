@@ -18,7 +18,7 @@
 
 namespace tarn::target {
 
-// What targets say to each other of the pieces of coded objects, on the internal listener
+// Messages between targets about the pieces of coded objects, on the internal listener
 // (docs/decisions/019-coded-objects.md; piece_calls.h calls, piece_requests.cc answers):
 //
 //   PUT  /v1/internal/pieces/write?token&...    body: the blocks of a slice, or the bytes of a
@@ -45,7 +45,7 @@ inline constexpr const char* kPieceBadPath = "/v1/internal/pieces/bad";
 
 [[nodiscard]] PieceToken new_piece_token();
 
-/// By which state of the cluster the caller acts: who is behind it fetches that first.
+/// State of the cluster by which the caller acts: a receiver with an older one fetches it first.
 struct AsOf {
   std::uint64_t map_version = 0;
   std::uint64_t bmd_version = 0;
@@ -64,7 +64,7 @@ struct PieceWrite {
 /// invalid_argument, with what is missing or no number.
 [[nodiscard]] Result<PieceWrite> piece_write_of(const api::Query& query);
 
-/// What makes a piece of what was written.
+/// Order to make a piece of what was written.
 struct PieceSeal {
   PieceToken token{};
   bool anew = false;  ///< also in place of one that is as new
@@ -99,10 +99,10 @@ inline constexpr std::size_t kPiecesAtOnce = 1000;
 /// Of a body, question or answer, that is about so many.
 inline constexpr std::size_t kPiecesBytesMax = 4U << 20U;
 
-/// Whether a piece is where a record names it.
+/// State of a piece where a record names it.
 enum class PieceState : std::uint8_t {
   good,
-  waiting,  ///< it is not, and may be back without anybody's doing
+  waiting,  ///< it is not there, and may come back by itself
   missing
 };
 /// A piece where it is, and the generation that it has there.
@@ -112,7 +112,7 @@ struct HeldPiece {
   std::uint8_t k = 1;       ///< so many slices make the object
   std::uint64_t bytes = 0;  ///< of its file; not in any message
 };
-/// What the owner of an object says of a piece at some target.
+/// Verdict of an object's owner on a piece at some target.
 struct PieceVerdict {
   enum class Kind : std::uint8_t {
     keep,  ///< the newest record names it there

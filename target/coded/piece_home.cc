@@ -120,7 +120,8 @@ Task<Result<std::unique_ptr<NewPiece>>> begin_piece(TargetNode& node, const Piec
   CO_TRY(auto piece,
          co_await create_with_room(node, name_in(bucket, write.key.name), write.key, wish));
   if (write.purpose == TurnFor::background) piece->file().write_in_background();
-  // Who looked whether there are any since it leaves has seen this one, or this sees that.
+  // A look for pieces since this target leaves has seen this one, or this check sees that it
+  // leaves.
   CO_TRY_OK(check_stays(node));
   co_return piece;
 }

@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-// What a home of pieces does, asked by another target (piece_requests.cc) or by itself as the owner
+// Work of a home of pieces, asked by another target (piece_requests.cc) or by itself as the owner
 // of the object.
 
 /// A file for the piece. bucket_not_found when the bucket is not there (any more), unavailable when
@@ -27,15 +27,15 @@ Task<Status> seal_piece(TargetNode& node, PieceSeal seal);
 /// The piece is not needed up to this generation: it goes a while later (PieceDrops).
 void drop_piece_later(TargetNode& node, PieceDrop drop);
 
-/// What a reader met of a piece here: one that is not what was stored, or cannot be read, counts as
-/// missing from then on, and its owner hears of it.
+/// Notes an error that a reader met at a piece here: a piece that is not what was stored, or cannot
+/// be read, counts as missing from then on, and its owner hears of it.
 void note_if_bad(TargetNode& node, const PieceKey& key, const Error& met);
 /// Tells the owners of bad pieces here of them.
 Task<void> tell_of_bad_pieces(TargetNode& node);
-/// Whether each of them is here, and not known to be bad, and on which drive.
+/// Returns for each piece if it is here, and not known to be bad, and on which drive.
 Task<std::vector<PieceSeen>> states_here(TargetNode& node, std::vector<PieceKey> keys);
-/// Whether this target, which is put aside or leaves, has pieces yet: until others have them it is
-/// needed. A leaver that has none will have none (begin_piece()).
+/// True if this target, which is put aside or leaves, still has pieces: it is needed until other
+/// targets have them. A leaver that has none will have none (begin_piece()).
 Task<Result<bool>> is_needed_for_pieces(TargetNode& node);
 
 /// Removes at once what drop_piece_later() was told, for room on a drive: a reader by an older

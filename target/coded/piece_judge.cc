@@ -22,7 +22,7 @@ bool piece_judge_names(const io::ObjectRecord& record, const PieceKey& key,
   return key.index < record.coding->homes.size() && record.coding->homes[key.index] == home;
 }
 
-/// Asks everybody. When it is so, they may be all that is left of a version whose record is lost.
+/// Asks all targets. True if the pieces may be all that is left of a version whose record is lost.
 Task<bool> may_be_the_last(TargetNode& node, const PieceKey& key, std::size_t k) {
   std::vector<PieceKey> keys(ec::kPiecesMax, key);
   for (std::size_t i = 0; i < keys.size(); ++i) keys[i].index = static_cast<std::uint8_t>(i);
@@ -48,7 +48,7 @@ Task<Result<Generation>> note_absence(TargetNode& node, const ObjectRequest& wan
   co_return found.front().record.generation;
 }
 
-/// Behind the name's lock nothing of it is on its way.
+/// Judges under the name's lock, where nothing of the name is on its way.
 Task<Result<Verdict>> judge_with_all(TargetNode& node, const ObjectRequest& wanted,
                                      const std::string& home, const HeldPiece& piece) {
   CO_TRY(const OwnedNames::Write write, co_await begin_write(node, wanted.name.uname));

@@ -10,13 +10,13 @@
 
 namespace tarn::target {
 
-/// What is left of the pieces of one set, wherever. Pure.
+/// Pieces that are left of one set, at all targets. Pure.
 class LeftOfSet {
  public:
   /// Piece `index` is in this state at some target.
   void add(std::size_t index, PieceState state);
-  /// Whether the object could be read from what is left, or that cannot be told yet: a whole is the
-  /// object, and so are k slices; what waits may be either.
+  /// True if the object could be read from what is left, or that cannot be told yet: a whole is the
+  /// object, and so are k slices; a piece that waits may be either.
   [[nodiscard]] bool may_be_the_object(std::size_t k) const;
 
  private:
@@ -25,11 +25,11 @@ class LeftOfSet {
   bool waits_ = false;
 };
 
-/// What this target, as the owner of the objects, says of pieces that `home` has: whether the
-/// newest version names them there, and if not, up to which generation nobody needs them. For one
-/// that is above all versions, a write that never was named or a version before that, the newest is
-/// committed once more first, so that the answer holds for ever (docs/decisions/019, rule D). What
-/// cannot be told now, and pieces that may be all that is left of an object, wait.
+/// Returns this target's verdicts, as the owner of the objects, on pieces that `home` has: if the
+/// newest version names them there, and if not, up to which generation they are not needed. A piece
+/// may be above all versions: of a write that never was named, or a version before that. Then the
+/// newest is first committed once more, so that the answer holds for ever (docs/decisions/019, rule
+/// D). Pieces that cannot be judged now, or may be all that is left of an object, wait.
 Task<std::vector<PieceVerdict>> judge(TargetNode& node, std::string home,
                                       std::vector<HeldPiece> pieces);
 

@@ -79,7 +79,7 @@ Task<Status> PieceLane::push(std::shared_ptr<const void> holder, std::span<const
   co_return Status();
 }
 
-/// The next bytes that are to go there; nothing: there are no more.
+/// The next bytes that are to go there; nothing: all have gone.
 Task<Result<std::optional<PieceLane::Bytes>>> PieceLane::next() {
   while (queue_.empty() && !ended_ && status_)
     static_cast<void>(co_await wait(std::chrono::steady_clock::time_point::max()));

@@ -18,9 +18,8 @@
 namespace tarn::target {
 
 /// A piece on its way to its home, another target or this one, while its bytes are being made: a
-/// queue and somebody who takes them there. A home that is slow holds up nobody before the queue is
-/// full. For one event loop; what is under way keeps itself alive and is of
-/// TargetNode::aside.
+/// queue and a task that sends them. A slow home does not hold up the writer before the queue is
+/// full. For one event loop; what is under way keeps itself alive and is of TargetNode::aside.
 class PieceLane : public std::enable_shared_from_this<PieceLane> {
  public:
   /// Stripes that wait for one home, of each what it shall have.
@@ -42,7 +41,7 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
   /// Sends `bytes`, which `holder` keeps, there after those before them: a block of a slice, or the
   /// next bytes of a whole. timeout, and whatever ended it: then it has failed for good.
   Task<Status> push(std::shared_ptr<const void> holder, std::span<const std::byte> bytes);
-  /// Whether push() would not wait.
+  /// True if push() would not wait.
   [[nodiscard]] bool has_room() const { return queue_.size() < queued_max_; }
   /// Ok: all of it is there, to be sealed under token().
   Task<Status> finish();
@@ -51,7 +50,7 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
   /// seal_piece(); then it has failed.
   Task<Status> seal(const io::ObjectAttribute& object, Generation written, Generation named_by,
                     bool anew);
-  /// What is there goes, as far as it is not sealed. Does not wait.
+  /// Has the home remove what is not sealed. Does not wait.
   void give_up();
 
  private:
@@ -78,8 +77,8 @@ class PieceLane : public std::enable_shared_from_this<PieceLane> {
   asio::steady_timer changed_;  // never runs out: cancelled when one of those below changes
   std::deque<Bytes> queue_;
   const std::size_t queued_max_;
-  bool ended_ = false;  // no more bytes will come
-  bool done_ = false;   // nobody carries any more
+  bool ended_ = false;  // no further bytes will come
+  bool done_ = false;   // the task that sends has ended
   Status status_;
 };
 

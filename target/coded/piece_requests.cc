@@ -15,7 +15,7 @@
 namespace tarn::target {
 namespace {
 
-/// What the caller acts by is known here as well from now on.
+/// Waits until this target knows the state of the cluster by which the caller acts.
 Task<Status> piece_requests_catch_up(TargetNode& node, const http::Request& request) {
   CO_TRY(const AsOf when, as_of(request.query()));
   CO_TRY(const auto state, co_await node.view.at_least(when.map_version, when.bmd_version));

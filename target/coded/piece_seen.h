@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// What a target says of a piece.
+/// Report of a target on a piece.
 struct PieceSeen {
   PieceState state = PieceState::missing;
   /// A number of the drive that has a good one, of no other drive of the cluster: pieces with the

@@ -5,7 +5,7 @@
 namespace tarn::target {
 namespace {
 
-/// Whatever ends it, who waits hears of it.
+/// Wakes the waiting caller, whatever ends the call.
 struct Ring {
   SliceCall& call;
   asio::steady_timer& bell;

@@ -14,9 +14,9 @@
 
 namespace tarn::target {
 
-/// The next blocks of one slice on their way. Who waits for them may stop to: what is under way
-/// then goes on by itself, since a drive that hangs cannot be interrupted, and ends with its drive
-/// or its connection. For one event loop.
+/// The next blocks of one slice on their way. The caller may stop waiting: the call then goes on by
+/// itself, since a drive that hangs cannot be interrupted, and ends with its drive or its
+/// connection. For one event loop.
 struct SliceCall {
   std::string home;
   PieceKey key;
@@ -25,7 +25,7 @@ struct SliceCall {
   ec::Stripes missing;  ///< that are asked for now
   TurnFor purpose;
   bool unless_slow;  ///< timeout when the slice is on a slow drive
-  /// Null: it is to be opened first. The caller's again behind a good result.
+  /// Null: it is to be opened first. The caller's again after a good result.
   std::unique_ptr<SliceSource> source;
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration took{};
@@ -36,7 +36,7 @@ struct SliceCall {
 void start(TargetNode& node, std::shared_ptr<SliceCall> call,
            std::shared_ptr<asio::steady_timer> bell);
 
-/// After what time a slice is late, so that another one is asked for in its place
+/// Returns the time after which a slice is late, so that another one is asked for instead
 /// (docs/reliability.md C11): 4 times what half of the others took, and no less than kLateAtLeast;
 /// kLateAlone while fewer than half of all `asked` have come. `took` is put in order. Pure.
 [[nodiscard]] std::chrono::steady_clock::duration late_after(

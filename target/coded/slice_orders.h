@@ -8,7 +8,7 @@
 
 namespace tarn::target {
 
-// What a piece says of itself. Pure.
+// Attribute and label of a piece. Pure.
 
 /// The order to seal slice `slice` (io::kWhole: the whole) of the version that `object` says, whose
 /// set was written under `written`, for a record of generation `named_by`. invalid_argument when

@@ -155,7 +155,7 @@ Task<Result<Lanes>> remake_slices(TargetNode& node, ObjectName name,
   CO_TRY(const auto layout, ec::Layout::of(geometry_of(coding), version.size));
   Lanes lanes =
       co_await open_lanes(node, name, coding, goals, layout.blocks_bytes(), purpose, refused);
-  // What is there of it is not read.
+  // Slices that are made again are not read, even if they are there.
   for (const SliceGoal& goal : goals) coding.homes[goal.index].clear();
   const Lanes to = of_use(lanes);
   if (to.empty()) co_return lanes;
@@ -205,7 +205,7 @@ Task<Status> cut(WholeSource& from, ec::Encoder encoder, std::uint64_t xxh64, co
   co_return fail(Errc::checksum_mismatch, "the whole is not what came here");
 }
 
-/// Memory of one part of an object, copied from a reader who needs his own again.
+/// Memory of one part of an object, copied from a reader that needs its own again.
 std::shared_ptr<const std::vector<std::byte>> copy_of(std::span<const std::byte> part) {
   return std::make_shared<const std::vector<std::byte>>(part.begin(), part.end());
 }

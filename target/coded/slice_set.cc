@@ -10,7 +10,7 @@
 namespace tarn::target {
 namespace {
 
-/// The slices that somebody who answers may have.
+/// Slices whose homes are this target or have a lease.
 ec::PieceSet slices_of_the_living(const TargetNode& node, const io::Coding& coding) {
   const auto state = node.view.state();
   ec::PieceSet out;
@@ -99,7 +99,7 @@ void SliceSet::next_batch(std::uint64_t stripe) {
   for (std::size_t slice = 0; slice < sources_.size(); ++slice) {
     if (chosen_.contains(slice)) continue;
     calls_[slice].reset();
-    // Who is passed over would give blocks of before when it is chosen again.
+    // A slice that is passed over would return old blocks when it is chosen again.
     if (!fetched_.contains(slice)) sources_[slice].reset();
   }
 }
@@ -146,7 +146,7 @@ bool SliceSet::collect() {
   return good;
 }
 
-/// Of those that are waited for, whom to pass over: as long as there are enough without them.
+/// Returns those of `waiting` that are to be passed over, as long as there are enough without them.
 ec::PieceSet SliceSet::late(ec::PieceSet waiting) {
   const auto after = late_after(took_, chosen_.size());
   const auto now = std::chrono::steady_clock::now();

@@ -19,7 +19,8 @@ namespace tarn::target {
 /// `node` must outlive it.
 class SliceSet {
  public:
-  /// `coding`: who has them. `wanted`: if all of these are there they are enough (ec/code.h).
+  /// `coding`: the targets that have them. `wanted`: if all of these are there they are enough
+  /// (ec/code.h).
   SliceSet(TargetNode& node, ObjectName name, io::Coding coding, const ec::Layout& layout,
            ec::Stripes stripes, ec::PieceSet wanted, TurnFor purpose = TurnFor::client)
       : node_(node),
@@ -35,10 +36,10 @@ class SliceSet {
   /// left.
   Task<Status> fill(ec::StripeReader& into);
   /// After an error of fill(): the same slices as a newer record has them. Those that have other
-  /// homes there are tried again, there; whether there are any.
+  /// homes there are tried again, there; true if there are any.
   bool move_to(io::Coding coding);
-  /// Whether fewer than k would be left even if all homes that are away came back: the others said
-  /// that they do not have theirs, or have something else, or are no members any more.
+  /// True if fewer than k would be left even if all homes that are away came back: the others
+  /// reported that they do not have theirs, or have something else, or are no longer members.
   [[nodiscard]] bool lost() const;
   /// Which slices gave something else than was stored.
   [[nodiscard]] ec::PieceSet bad() const { return bad_; }
@@ -57,7 +58,7 @@ class SliceSet {
   const ObjectName name_;
   io::Coding coding_;
   const ec::Layout layout_;
-  const std::uint64_t end_;  // behind the last stripe
+  const std::uint64_t end_;  // after the last stripe
   const ec::PieceSet wanted_;
   const TurnFor purpose_;
   std::array<std::unique_ptr<SliceSource>, ec::kPiecesMax> sources_;

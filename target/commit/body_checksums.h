@@ -18,7 +18,7 @@ namespace tarn::target {
 class BodyChecksums {
  public:
   BodyChecksums();  ///< of a body for which none was sent
-  /// invalid_argument for a type that nobody knows or a value of the wrong form.
+  /// invalid_argument for an unknown type or a value of the wrong form.
   [[nodiscard]] static Result<BodyChecksums> from(const http::RequestHead& head);
   ~BodyChecksums();
   BodyChecksums(BodyChecksums&&) noexcept;

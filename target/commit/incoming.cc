@@ -147,7 +147,7 @@ Task<Result<io::ObjectRecord>> commit_file(TargetNode& node, const ObjectRequest
   CO_TRY(const Sliced sliced, co_await slice_file(node, wanted, bytes));
   // Without the lock, which that needs.
   CO_TRY_OK(co_await settle_copies(node, wanted.name));
-  // What others hold unsettled is given to this node as well.
+  // Pending versions of other replicas are sent to this node as well.
   if (!sees_all(node, wanted.name)) CO_TRY_OK(co_await find_settled(node, wanted));
   const auto held = co_await node.store.locks().acquire(wanted.name.key());
   WorkFile& file = bytes.file;
@@ -166,7 +166,7 @@ namespace {
 Task<Status> seal_slices(TargetNode& node, const ObjectName& name, const OwnedNames::Write& write,
                          const NewBytes& bytes, const std::optional<io::ObjectRecord>& last,
                          io::ObjectAttribute& attribute) {
-  // Before anybody is given the record (docs/decisions/019, rule N); what the one before names
+  // Before any replica gets the record (docs/decisions/019, rule N); what the one before names
   // stays until this one is complete (rule D).
   if (!SAFETY("safety.seal_first")) {
     const Outbound outbound{attribute, &bytes.file, &bytes.blocks, nullptr};

@@ -16,25 +16,26 @@ namespace tarn::target {
 
 class CodedWrite;
 
-// What PUT, append, copy and rename have in common: bytes come in, a new version is committed.
+// Common part of PUT, append, copy and rename: bytes come in, a new version is committed.
 
-/// What the redirect said about the body must be what is sent: clients lose bodies in redirects.
+/// Checks that the body has the length that the redirect announced: clients lose bodies in
+/// redirects.
 Status check_announced_length(const http::RequestHead& head, const security::RedirectClaim& claim);
 
-/// Streams the body into `file` behind what is there (`digests.size()`). While the drive writes one
+/// Streams the body into `file` after what is there (`digests.size()`). While the drive writes one
 /// piece, the next is received. `announced` and, unless null, `part` see the bytes of this body
 /// only. `written`, unless null, hears how many bytes are in the file.
 Task<Status> receive_body(http::Exchange& exchange, WorkFile& file, Digests& digests,
                           BodyChecksums& announced, Xxh64Stream* part = nullptr,
                           const std::function<void(std::uint64_t)>& written = nullptr);
 
-/// Copies an object's verified bytes behind what is in `file`: of a coded one they are decoded.
-/// `from`, what `name` has here, must be held by a shared_ptr. cancelled when `stop` says so.
-/// `also`, unless null, sees the bytes, too.
+/// Appends an object's verified bytes to `file`: those of a coded one are decoded. `from`, what
+/// `name` has here, must be held by a shared_ptr. cancelled when `stop` says so. `also`, unless
+/// null, sees the bytes, too.
 Task<Status> copy_bytes(TargetNode& node, const ObjectName& name, OpenObject& from, WorkFile& file,
                         Digests& digests, std::stop_token stop = {}, BodyChecksums* also = nullptr);
 
-/// What is to become a new version.
+/// Bytes that are to become a new version.
 struct NewBytes {
   WorkFile& file;  ///< complete; of a coded version an empty one
   std::uint64_t size = 0;

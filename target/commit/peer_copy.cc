@@ -166,7 +166,7 @@ Task<Result<Newest>> newest_here(TargetNode& node, const ObjectRequest& wanted) 
   co_return found;
 }
 
-/// What another target, its owner, says of an object; nothing when there is none.
+/// Answer of another target, the object's owner, to a HEAD; nothing when there is no object.
 Task<Result<std::optional<http::ClientResponse>>> head_of(TargetNode& node,
                                                           const std::string& request_id,
                                                           const Destination& object) {

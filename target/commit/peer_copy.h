@@ -17,7 +17,7 @@ struct Destination {
 /// target owns the name.
 Task<Result<Destination>> find_destination(TargetNode& node, api::ObjectAddress address);
 
-/// What else holds for a copy.
+/// Further terms of a copy.
 struct CopyTerms {
   /// The request whose If-Match and If-None-Match must hold for the destination, or null.
   const http::RequestHead* conditions = nullptr;
@@ -44,7 +44,7 @@ Task<Status> copy_to(TargetNode& node, const std::string& request_id, const Obje
 /// the bucket is gone.
 Task<Result<bool>> is_there(TargetNode& node, const std::string& request_id,
                             const Destination& object);
-/// Whether `to` is the same as `from` by size, checksum and custom metadata: copying it would
+/// True if `to` is the same as `from` by size, checksum and custom metadata: copying it would
 /// change nothing but its time. Errors as is_there().
 Task<Result<bool>> is_copied(TargetNode& node, const std::string& request_id,
                              const OpenObject& from, const Destination& to);

@@ -68,7 +68,7 @@ Task<Result<io::ObjectRecord>> store_plain(TargetNode& node, const ObjectRequest
   co_return co_await commit_file(node, wanted, write, std::move(bytes), {}, nullptr);
 }
 
-/// Nobody is in a hurry: all slices, where they belong, or another time.
+/// No client waits: all slices, where they belong, or another time.
 ObjectRequest patient(ObjectRequest wanted) {
   const auto coding = api::coding_of(wanted.bucket.props);
   wanted.bucket.props.durability = coding ? cluster::Durability::strict : cluster::Durability::full;
@@ -90,8 +90,8 @@ Task<Result<bool>> recode(TargetNode& node, ObjectName name) {
   const auto alone = co_await node.store.locks().acquire("recode/" + name.key());
   CO_TRY(ObjectRequest request, request_of(node, name));
   const ObjectRequest wanted = patient(std::move(request));
-  // Of the name of another target nothing is read. What is written begins when all is copied: a
-  // hand-over of the name waits for it.
+  // Of the name of another target nothing is read. The write begins when all is copied: a handoff
+  // of the name waits for it.
   CO_TRY_OK(co_await begin_write(node, name.uname));
   CO_TRY(const auto from, co_await open_newest(node, wanted));
   if (!from || !is_kept_otherwise(wanted.bucket.props, from->record())) co_return true;

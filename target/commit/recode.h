@@ -8,7 +8,7 @@ namespace tarn::target {
 // Objects that are not kept as their bucket wants it by now: coded ones of another code, those that
 // are to be cut, and those that are to be whole again (docs/decisions/019, "Changes of coding").
 
-/// Whether `record` is such a one. Pure.
+/// True if `record` is such a one. Pure.
 [[nodiscard]] bool is_kept_otherwise(const api::BucketProps& props, const io::ObjectRecord& record);
 
 /// Stores an object of ours once more, as its bucket wants it: the same bytes, version, time and

@@ -16,7 +16,8 @@ namespace tarn::target {
 /// Puts the next piece of the bytes into a buffer of kBlockBytes; its length, 0 at the end.
 using NextPiece = std::function<Task<Result<std::size_t>>(std::span<std::byte>)>;
 /// Writes pieces into `file` from `at` on: while the drive writes one, the next is fetched. Returns
-/// the offset after the last. However it ends, by a cancellation too, the drive writes no more.
+/// the offset after the last. The drive writes nothing after this has ended, even by a
+/// cancellation.
 Task<Result<std::uint64_t>> write_from(WorkFile& file, std::uint64_t at, NextPiece next);
 /// Appends pieces to `file`, and adds them to its digests.
 Task<Status> write_pieces(WorkFile& file, Digests& digests, NextPiece next);

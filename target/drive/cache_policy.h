@@ -7,9 +7,9 @@ namespace tarn::target {
 
 /// Decides whether what was read from the drives stays in the page cache. A data set larger than
 /// memory, read epoch after epoch, would only push out what other programs use: by the time a shard
-/// comes round again it has been evicted. So a file's pages are dropped behind its reader, unless
-/// everything stored fits, or the file was read so recently that it would still have been there.
-/// One for all drives of a target. Thread-safe.
+/// comes round again it has been evicted. So a file's pages are dropped once they have been read.
+/// They stay when everything stored fits, or when the file was read so recently that it would still
+/// have been there. One for all drives of a target. Thread-safe.
 class CachePolicy {
  public:
   /// `memory`: bytes that the target may fill, page cache included (memory_limit()).

@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// What is computed over an object's bytes while they are in the cache, on their way to the drive.
+/// Checksums of an object's bytes, computed while they are in the cache on their way to the drive.
 class Digests {
  public:
   void update(std::span<const std::byte> bytes) {

@@ -102,8 +102,8 @@ Result<std::unique_ptr<Drive>> Drive::open(Options options, const IndexMemory& m
     report = take_stock();
   }
   if (!report) return fail(report.error());
-  // What was found tells. The flag is for what cannot be placed: a bucket that the cluster does not
-  // know may come back with its meta store.
+  // The records found decide. The flag is for those that cannot be placed: a bucket that the
+  // cluster does not know may come back with its meta store.
   const bool may_hold_foreign =
       options.may_hold_foreign || report->foreign > 0 || (foreign == "1" && report->unplaced > 0);
   std::unique_ptr<Drive> drive(
@@ -151,15 +151,15 @@ Task<Status> Drive::probe() {
       take_out(mounted.error().message, mounted.error().code != Errc::io);
     TRY_OK(refresh_space());
     if (suspect()) {
-      // New files go elsewhere, so nobody else would find out whether it takes any: a file system
+      // New files go elsewhere, so no writer would find out whether it takes any: a file system
       // that the kernel has made read-only is out after three of these.
       static_cast<void>(files_->remove(kProbeFile));
       const auto made = files_->create(kProbeFile);
       if (!made) note_write_error(made.error());
       static_cast<void>(files_->remove(kProbeFile));
     }
-    // Whoever reads and writes finds out for himself: this is for a drive that nobody wants
-    // anything of. One bad answer is not enough.
+    // Readers and writers find out by themselves: this is for a drive without any. One bad answer
+    // is not enough.
     if (is_time_to_read() && !read_from_medium(*files_))
       if (const Status again = read_from_medium(*files_); !again) take_out(again.error().message);
     if (const Status broken = index_->background_error(); !broken) {
@@ -189,7 +189,7 @@ void Drive::expect_foreign() {
       [](const Error&) {});
 }
 
-/// Nothing that may not be refused comes any more when nobody has a file of the drive open.
+/// Work that may not be refused no longer comes once no file of the drive is open.
 Status Drive::close(double seconds) {
   if (uploads() != 0 || open_objects() != 0)
     return fail(Errc::timeout, "drive {} is in use still: {} uploads, {} open objects",

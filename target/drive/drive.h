@@ -96,17 +96,18 @@ class Drive {
   [[nodiscard]] const RecoveryReport& recovery() const { return recovery_; }
   /// Where the drive lay when it was opened; empty where that could not be found out.
   [[nodiscard]] const io::MountInfo& mount() const { return mount_; }
-  /// Whether records may lie here whose home is another drive (an overflow, or a changed drive
+  /// True if records may lie here whose home is another drive (an overflow, or a changed drive
   /// set).
   [[nodiscard]] bool may_hold_foreign() const { return overflow_.is_set(); }
   /// Sets may_hold_foreign(), and keeps it set as long as what is returned lives.
   [[nodiscard]] std::unique_ptr<OverflowMark::Coming> foreign_comes() {
     return std::make_unique<OverflowMark::Coming>(overflow_);
   }
-  /// Whether a record belongs on this drive; false also when nobody can say.
+  /// True if a record belongs on this drive; false also when that is not known.
   using Belongs = std::function<bool(BucketId bucket, std::string_view name)>;
   /// Looks at every record, tombstones too. When all belong here, and none that does not came
-  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Whether it is.
+  /// meanwhile, may_hold_foreign() is false from then on, also after a restart. Returns true if it
+  /// is false.
   Task<Result<bool>> clear_overflow_mark(Belongs belongs);
 
   /// The worst that is true of the drive now.
@@ -117,29 +118,29 @@ class Drive {
   /// unavailable when work has waited for the drive's threads for more than two seconds: who asks
   /// for something new comes again later, so that what waits is still wanted when it is done.
   [[nodiscard]] Status not_overloaded() const;
-  /// Takes the drive out: no further write, no further read. `vanished`: its path leads to it no
-  /// more, and nothing else is wrong.
+  /// Takes the drive out: no further write, no further read. `vanished`: its path no longer leads
+  /// to it, and nothing else is wrong.
   void take_out(const std::string& why, bool vanished = false);
   /// `event` rings at each change of usable().
   void ring_on_health(std::shared_ptr<Event> event);
-  /// Whether it is out, which a drive that merely hangs is not.
+  /// True if it is out, which a drive that merely hangs is not.
   [[nodiscard]] bool is_lost() const { return !not_taken_out(); }
-  /// Whether it is out because its path leads to it no more.
+  /// True if it is out because its path no longer leads to it.
   [[nodiscard]] bool vanished() const;
   /// Of its file system, whatever its path leads to by now. Blocks for a moment, not on the drive.
   [[nodiscard]] Result<io::MountWatch> watch_mount() const {
     return io::MountWatch::of(files_->pinned_root());
   }
-  /// Whether an operator has put the drive out of service: what lies here is kept and its index
+  /// True if an operator has put the drive out of service: what lies here is kept and its index
   /// answers, but it takes no new files and ObjectStore reads none.
   [[nodiscard]] bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
   void set_disabled(bool disabled) { disabled_ = disabled; }
-  /// Whether new files may come. create() asks again when an upload has been counted (uploads()):
-  /// then either it sees that the drive closes, or who closes it sees the upload.
+  /// True if new files may come. create() asks again when an upload has been counted (uploads()):
+  /// then either it sees that the drive closes, or the caller that closes it sees the upload.
   [[nodiscard]] bool takes_files() const {
     return !closing_.load() && rules_of(state()).takes_files;
   }
-  /// Whether all that lies here is to move to the other drives: it serves what it has still, takes
+  /// True if all that lies here is to move to the other drives: it still serves what it has, takes
   /// no new files, and is no home (ObjectStore::set_vacating).
   [[nodiscard]] bool vacating() const { return vacating_.load(std::memory_order_relaxed); }
   void set_vacating(bool vacating) { vacating_ = vacating; }
@@ -158,22 +159,22 @@ class Drive {
   };
   /// The set of drives has changed: from now on records may lie here whose home is another one.
   void expect_foreign();
-  /// Unpublished files that somebody writes, and objects that somebody has open.
+  /// Unpublished files that are being written, and objects that are open.
   [[nodiscard]] std::size_t uploads() const { return uploads_.load(); }
   [[nodiscard]] std::size_t open_objects() const { return open_objects_.load(); }
   /// For good, when there is neither: index and file system are closed, so that it can be
   /// unmounted, and whatever is asked of it later is unavailable. timeout when it has not come to
   /// rest after `seconds`; then the same may be tried again. Blocks; not from an event loop.
   Status close(double seconds);
-  /// Whether a write failed here within the last minute: new files go to the next drive, if there
+  /// True if a write failed here within the last minute: new files go to the next drive, if there
   /// is one. The third such failure within a minute takes the drive out.
   [[nodiscard]] bool suspect() const;
   /// Looks whether the drive is still there and answers. On the drive's threads; once a second.
   Task<Status> probe();
   /// Looks, without waiting for the drive, whether it hangs: it has done nothing for ten seconds
-  /// while work was waiting for it. Then it is out, and what waits in its queue is refused, until
-  /// all that it was asked to do has ended and a file can be written and synced again. Once a
-  /// second, from one event loop.
+  /// while work was waiting for it. Then it is out, and work that waits in its queue is refused. It
+  /// is in again once all its work has ended and a file can be written and synced. Once a second,
+  /// from one event loop.
   void watch();
   [[nodiscard]] bool hangs() const;
   /// True if it is slow (DriveState::slow): readers take what they need from elsewhere, where that
@@ -204,7 +205,7 @@ class Drive {
   Task<Status> room(WorkFile& file);
   /// Brings part of a file from memory to the drive. Blocking, on the drive's threads.
   Status write_back(int fd, std::uint64_t offset, std::uint64_t bytes);
-  /// What makes a work file an object.
+  /// Data with which publish() makes a work file an object.
   struct Publication {
     io::ObjectAttribute attribute;
     std::vector<std::uint32_t> checksums;  ///< CRC32C of every MiB
@@ -217,14 +218,14 @@ class Drive {
   Task<Status> publish(WorkFile& file, Publication publication);
   // The same in two steps, for a version that shall lie on several drives (docs/decisions/013).
 
-  /// All of it but the record: durable, seen by nobody, and adopted by a start. When it fails
+  /// All of it but the record: durable, seen by no reader, and adopted by a start. When it fails
   /// nothing is left but what a start removes.
   Task<Status> prepare(WorkFile& file, const Publication& publication);
   /// The record of a prepared file.
   Task<Status> commit_prepared(WorkFile& file, const Publication& publication);
   /// Takes a prepared file back.
   Task<void> drop_prepared(WorkFile& file);
-  /// What an object's file says of itself.
+  /// Attribute of an object's file.
   Task<Result<io::ObjectAttribute>> attribute_of(std::shared_ptr<OpenObject> object);
   /// Writes .tarn/mirror.json and, unless empty, the same into a directory that is no drive.
   Task<Status> save_mirror_ledger(std::string json, std::string also);
@@ -252,13 +253,14 @@ class Drive {
   /// Cuts an unfinished file back to `size` bytes.
   Task<Status> truncate(WorkFile& file, std::uint64_t size);
 
-  // Pieces of objects whose records may lie elsewhere (drive_pieces.cc; docs/decisions/019). Nobody
-  // but who holds the piece's lock (PiecesHere) seals, raises or drops it.
+  // Pieces of objects whose records may lie elsewhere (drive_pieces.cc; docs/decisions/019). Only a
+  // caller that holds the piece's lock (PiecesHere) seals, raises or drops it.
 
-  /// What makes a work file, which holds the blocks of a slice or the bytes of a whole, a piece.
+  /// Data with which seal() makes a work file a piece. The file holds the blocks of a slice or the
+  /// bytes of a whole.
   struct SealOrder {
     io::ObjectAttribute attribute;         ///< of kind slice; seal() says which file it is
-    std::string label;                     ///< what comes behind the blocks (ec/); none of a whole
+    std::string label;                     ///< what comes after the blocks (ec/); none of a whole
     std::vector<std::uint32_t> checksums;  ///< of a whole: CRC32C of every MiB
     bool anew = false;                     ///< also in place of one that is as new
   };
@@ -281,8 +283,8 @@ class Drive {
   /// A piece, opened for reading; null when it is not here. Of a whole it has the record of a plain
   /// object. corrupt when its file has another length than its entry says.
   Task<Result<std::shared_ptr<OpenObject>>> open_piece(PieceKey key);
-  /// What stands behind a slice's blocks, byte for byte. object_not_found, and corrupt when it is
-  /// not this slice's label.
+  /// Bytes that follow a slice's blocks, unchanged. object_not_found, and corrupt when it is not
+  /// this slice's label.
   Task<Result<std::string>> piece_label(PieceKey key);
   /// Takes a piece away, durably, when its generation is not above `up_to`. False: nothing is here
   /// that is so old.
@@ -290,7 +292,7 @@ class Drive {
   /// Shows `visit` what Index::list_pieces() does, on one of the drive's threads.
   Task<Status> walk_pieces(BucketId bucket, std::optional<PieceKey> after,
                            Index::PieceVisitor visit);
-  /// Whether there is any, of whatever bucket.
+  /// True if there is any, of whatever bucket.
   Task<Result<bool>> has_pieces();
 
   /// rewrite_identity() on this drive, whatever else changes its file. Blocking.
@@ -312,13 +314,13 @@ class Drive {
   /// Reads an adopted file whole, in a turn: afterwards it has block checksums. corrupt when it is
   /// not what was stored.
   Task<Status> adopt(OpenObject& object);
-  /// Whose turn it is to read.
+  /// Turns of readers and writers at the drive.
   [[nodiscard]] HeadTurns& turns() { return *turns_; }
   [[nodiscard]] const HeadTurns& turns() const { return *turns_; }
   [[nodiscard]] io::DriveKind kind() const { return kind_; }
   /// Counts what readers were sent, for the cache policy.
   void note_sent(std::uint64_t bytes) { cache_policy_->note_read(bytes); }
-  /// Runs `work` on the drive's threads; nobody waits for it, and it is never refused.
+  /// Runs `work` on the drive's threads; the caller does not wait for it, and it is never refused.
   /// With `refused` it may be refused while the drive hangs: that is called instead.
   void post(std::function<void()> work, std::function<void(Error)> refused = nullptr) {
     threads_->post(std::move(work), std::move(refused));
@@ -330,18 +332,18 @@ class Drive {
 
   // Beside all that goes on (drive_clean.cc).
 
-  /// What a clean-up begins with.
+  /// Files and directories with which a clean-up begins.
   Task<Result<KnownFiles>> known_files(const std::set<BucketId>& dead);
-  /// Removes what is nobody's from a directory of data files. The arguments must stay until then.
+  /// Removes leftovers from a directory of data files. The arguments must stay until then.
   Task<Result<Cleaned>> clean(std::uint32_t directory, const KnownFiles& known,
                               const CleanOrder& order);
-  /// Brings a bucket's next records behind `after`, with their block checksums, into the memory of
+  /// Brings a bucket's next records after `after`, with their block checksums, into the memory of
   /// the index.
   Task<Result<Loaded>> load_index(BucketId bucket, std::string after);
 
-  // What the drive keeps for others, in its index: lost with that.
+  // Notes that the drive keeps for its callers, in its index: lost with that.
 
-  /// What was kept under `key`; empty: nothing.
+  /// Note that was kept under `key`; empty: none.
   Task<Result<std::string>> note(std::string key);
   /// Without a sync: a crash of the process loses nothing, one of the machine the last seconds.
   Task<Status> keep_note(std::string key, std::string value);
@@ -381,7 +383,7 @@ class Drive {
   [[nodiscard]] const io::IoCounters& io_counters() const { return files_->counters(); }
   /// Blocks until nothing runs or waits on the drive, at most `seconds`. True when it is so.
   bool run_idle(double seconds) { return threads_->drain(seconds); }
-  /// Ends the threads: waits at most `seconds` for what runs, then leaves them behind.
+  /// Ends the threads: waits at most `seconds` for what runs, then abandons them.
   void stop(double seconds);
 
  private:
@@ -536,7 +538,7 @@ class Drive {
   std::unique_ptr<io::DriveThreads> threads_;  // last: joined before anything above goes
 
   SpaceLimits space_limits_;  // guarded by mutex_
-  // What the threads count down while they end: these need no destructor.
+  // Values that the threads still change while they end: these need no destructor.
   std::atomic<bool> disabled_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> vacating_{false};

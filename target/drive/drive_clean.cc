@@ -1,5 +1,5 @@
-// What a start does to a drive, as far as it can be done while the drive is in use: removing files
-// that are nobody's; and bringing records into memory.
+// Work of a start that can be done while the drive is in use: removes leftover files, and brings
+// records into memory.
 
 #include <algorithm>
 
@@ -49,8 +49,8 @@ Task<Result<KnownFiles>> Drive::known_files(const std::set<BucketId>& dead) {
   co_return co_await threads_->run(work);
 }
 
-/// What `file`, which no record named a moment ago, is left over of; nothing when somebody may need
-/// it. The rule is that of a start (recovery.cc), but a file that a start would take for an object
+/// Returns the leftover that `file` is; nothing when it may be needed. No record named it a moment
+/// ago. The rule is that of a start (recovery.cc), but a file that a start would take for an object
 /// stays. The order of the looks is what makes it safe: a work file is one until the index knows
 /// it, and a file that is synced later has its attribute before its note goes.
 Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const CleanOrder& order) {
@@ -82,8 +82,8 @@ Result<std::optional<Leftover>> Drive::judge(const io::FileName& file, const Cle
   const bool newer =
       present && present->file != file && present->generation > attribute->record.generation;
   if (!newer) return needed;
-  // What was acknowledged before its sync may be torn by a power cut: then the version before it,
-  // which this may be, comes back.
+  // A version that was acknowledged before its sync may be torn by a power cut: then the one before
+  // it, which this may be, comes back.
   TRY(const bool newer_unsynced, index_->is_unsynced(present->file));
   return newer_unsynced ? needed : std::optional(leftover);
 }

@@ -8,10 +8,10 @@
 #include "common/base/ids.h"
 #include "common/io/object_attribute.h"
 
-// What Drive's clean-up and its loading of an index speak of (drive_clean.cc).
+// Types of Drive's clean-up and of its loading of an index (drive_clean.cc).
 namespace tarn::target {
 
-/// What a drive's index said is there, at one moment.
+/// Files and buckets that a drive's index named, at one moment.
 struct KnownFiles {
   std::vector<io::FileName> named;  ///< by records and pieces; sorted
   std::set<BucketId> dead;          ///< destroyed buckets that there are records or pieces of
@@ -30,7 +30,7 @@ struct Cleaned {
   std::uint64_t bytes = 0;
 };
 
-/// A file that is nobody's, and what it said of itself.
+/// A file that no record needs, and what it said of itself.
 struct Leftover {
   std::uint64_t size = 0;
   BucketId bucket{};

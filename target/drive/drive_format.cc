@@ -1,5 +1,5 @@
-// What drive.json says of the drive's format: who does not know of coded objects and pieces must
-// not take them for damage, so the file is raised before there is the first of either.
+// Format of the drive in drive.json. A release that does not know coded objects and pieces must not
+// take them for damage. So the format is raised before there is the first of either.
 
 #include <algorithm>
 

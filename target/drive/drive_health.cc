@@ -18,7 +18,8 @@ spdlog::logger& health_log() { return obs::log("drive"); }
 
 }  // namespace
 
-/// Whether it is in or merely hangs: what is known to be unfinished is finished when it goes on.
+/// Returns ok if it is in or merely hangs: what is known to be unfinished is finished when it goes
+/// on.
 Status Drive::not_taken_out() const {
   const std::lock_guard lock(mutex_);
   if (out_.empty()) return {};
@@ -115,15 +116,15 @@ void Drive::hang() {
   ++counters_.hangs;
   health_log().error("drive hangs, out until it answers drive={} running={}", options_.path,
                      threads_->queued());
-  // Turns first: who is refused a thread gives its turn back, and would hand it to the next one
-  // who waits, to be refused within that call, and so on.
+  // Turns first: work that is refused a thread returns its turn. The turn would go to the next
+  // waiter, which would be refused within that call, and so on.
   turns_->refuse(why);
   threads_->refuse(why);
 }
 
-/// On the drive's threads, after all that hung. What was begun has ended as if the drive had been
-/// slow: it was committed whole or not at all, under its name's lock, and no other drive could take
-/// over its name meanwhile.
+/// On the drive's threads, after all that hung. Work that was begun has ended as if the drive had
+/// been slow: it was committed whole or not at all, under its name's lock, and no other drive could
+/// take over its name meanwhile.
 void Drive::try_again() {
   const auto answers = [this]() -> Status {
     TRY_OK(files_->check_mounted());

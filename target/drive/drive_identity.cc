@@ -11,7 +11,7 @@
 namespace tarn::target {
 namespace {
 
-/// The drive set that the identities remember, by uuid. What a drive says of itself counts most.
+/// The drive set that the identities remember, by uuid. A drive's entry for itself counts most.
 std::map<std::string, DrivePlace> remembered(const std::vector<FoundDrive>& found) {
   std::map<std::string, DrivePlace> all;
   for (const FoundDrive& drive : found)
@@ -130,7 +130,8 @@ Result<DrivePlan> plan_drives(const std::vector<FoundDrive>& found, const std::s
   const bool new_target = plan.node.empty();
   if (new_target) plan.node = new_node_id;
 
-  // What the target had before: a drive that is not among those given is missing, unless given up.
+  // Drives that the target had before: one that is not among those given is missing, unless given
+  // up.
   auto siblings = remembered(found);
   bool changed = new_target;
   for (auto at = siblings.begin(); at != siblings.end();) {

@@ -44,7 +44,7 @@ Status write_identity(io::FileSystem& files, const DriveIdentity& identity);
 /// with the higher of the two formats.
 Status rewrite_identity(io::FileSystem& files, DriveIdentity identity);
 
-/// What a target finds on its drives before it opens them.
+/// A drive as the target finds it before it opens it.
 struct FoundDrive {
   std::string path;
   std::optional<DriveIdentity> identity;
@@ -53,7 +53,7 @@ struct FoundDrive {
   std::string unreadable{};  ///< why it cannot be opened; empty: it can
 };
 
-/// What to do with the drives: decided from what was found alone.
+/// Plan for the drives: decided from what was found alone.
 struct DrivePlan {
   struct Use {
     std::string path;

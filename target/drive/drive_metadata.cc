@@ -23,7 +23,7 @@ Status Drive::note_patched(std::uint32_t directory) {
   return {};
 }
 
-/// Gives a published file another attribute, durably. What a crash leaves after each step:
+/// Gives a published file another attribute, durably. State that a crash leaves after each step:
 Status Drive::patch_file(int fd, const io::ObjectAttribute& attribute) {
   TRY_OK(note_patched(attribute.record.file.directory));
   // The old metadata, and a note that makes the next start look.

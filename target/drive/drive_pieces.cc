@@ -50,9 +50,9 @@ Result<std::uint64_t> body_bytes(const Drive::SealOrder& order) {
 
 }  // namespace
 
-/// The order is that of publish.cc; the label is the last of the bytes. What a crash leaves of it:
-/// before the attribute is set a file that the next start removes, from then on one that it takes
-/// for the piece.
+/// The order is that of publish.cc; the label is the last of the bytes. A crash leaves a file:
+/// before the attribute is set one that the next start removes, from then on one that it takes for
+/// the piece.
 Result<Drive::Sealed> Drive::seal_now(WorkFile& file, SealOrder& order) {
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());
@@ -245,7 +245,7 @@ Task<Result<std::string>> Drive::piece_label(PieceKey key) {
   co_return co_await run_in_turn(*turns_, *threads_, work);
 }
 
-/// What a crash leaves after each step:
+/// State that a crash leaves after each step:
 Result<bool> Drive::drop_piece_now(const PieceKey& key, const Generation& up_to) {
   TRY_OK(usable());
   TRY_OK(files_->check_mounted());

@@ -16,14 +16,14 @@ struct DrivePlace {
   auto operator<=>(const DrivePlace&) const = default;
 };
 
-/// What cluster::placement_order wants, in the order of `places`. A drive gets names by its size
+/// Input of cluster::placement_order, in the order of `places`. A drive gets names by its size
 /// beside the smallest, in steps of a quarter: drives of about one size weigh the same, and so they
 /// do where a size is not known. Pure.
 [[nodiscard]] std::vector<cluster::Candidate> drive_candidates(
     const std::vector<DrivePlace>& places);
 
-/// The size by which a drive is placed that is now `found` bytes large and was `known` when that
-/// was last written down (0 of either: not known). Small changes move no names.
+/// Size by which a drive is placed. `found`: its bytes now; `known`: those last written down; 0 of
+/// either: not known. Small changes move no names.
 [[nodiscard]] std::uint64_t placed_size(std::uint64_t known, std::uint64_t found);
 
 }  // namespace tarn::target

@@ -7,8 +7,8 @@
 
 namespace tarn::target {
 
-/// The state of a drive: the worst that is true of it. Each state allows no more than the one
-/// before it (rules_of).
+/// The state of a drive: the worst that is true of it. Each state allows at most what the one
+/// before it does (rules_of).
 enum class DriveState : std::uint8_t {
   up,
   slow,      ///< its disk needs several times as long as those of its siblings (SlowDrives)
@@ -17,7 +17,7 @@ enum class DriveState : std::uint8_t {
   disabled,  ///< put out of service by an operator
   hung,      ///< it does not answer (HangWatch)
   out,       ///< taken out after errors
-  missing    ///< its path leads to it no more
+  missing    ///< its path no longer leads to it
 };
 
 /// Use of a drive in one state.

@@ -6,8 +6,8 @@
 
 namespace tarn::target {
 
-/// What stands in the name of a directory of data files, 8 hex digits, and in that of a file in it,
-/// 16; nothing when the name is not one of ours.
+/// Number in the name of a directory of data files, 8 hex digits, or of a file in it, 16; nothing
+/// when the name is not one of ours.
 [[nodiscard]] std::optional<std::uint32_t> directory_in(std::string_view name);
 [[nodiscard]] std::optional<std::uint64_t> file_id_in(std::string_view name);
 

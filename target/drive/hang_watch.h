@@ -20,16 +20,16 @@ class HangWatch {
   struct Progress {
     double longest_run = 0;       ///< seconds that the oldest work has been running
     std::uint64_t completed = 0;  ///< work that has ended
-    /// What the disk below has done since the machine started, and whether it has something to do.
-    /// Where the kernel counts that it decides: a call may take long while the disk works, and
-    /// what is in memory is served while it does not.
+    /// Operations of the disk below since the machine started, and those in flight. Where the
+    /// kernel counts them they decide: a call may take long while the disk works, and what is in
+    /// memory is served while it does not.
     struct Disk {
       std::uint64_t operations = 0;
       std::uint64_t in_flight = 0;
     };
     std::optional<Disk> disk;
   };
-  /// Whether the drive hangs.
+  /// True if the drive hangs.
   bool look(const Progress& progress);
   [[nodiscard]] std::chrono::seconds hang_after() const { return hang_after_; }
 

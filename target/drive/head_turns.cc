@@ -131,7 +131,7 @@ void HeadTurns::stream_ends() {
 std::uint64_t HeadTurns::window(TurnFor purpose) const {
   if (purpose == TurnFor::background && clients_wait()) return limits_.window_beside_clients;
   const std::lock_guard lock(mutex_);
-  // Each stream has one window on its way to the client and one ready behind it.
+  // Each stream has one window on its way to the client and the next one ready.
   const std::uint64_t share = limits_.budget / (2 * std::max<std::size_t>(streams_, 1));
   return std::clamp(share, limits_.window_min, limits_.window_max);
 }

@@ -14,11 +14,11 @@ namespace tarn::target {
 /// Purpose of a turn: a request of a client, or a move, a repair, or the upkeep of an index.
 enum class TurnFor : std::uint8_t { client, background };
 
-/// Who may move the head of a drive now (docs/architecture.md). Many streams read one drive, and
-/// uploads write to it; each waits here before it reads or writes its next window, first come first
-/// served, so that the head stays on one file for a whole window. Windows that were read and not
-/// yet sent share a budget: they are page cache, and more of them than fit would be evicted before
-/// they are sent.
+/// Turns at moving the head of a drive (docs/architecture.md). Many streams read one drive, and
+/// uploads write to it. Each waits here before it reads or writes its next window, first come first
+/// served. So the head stays on one file for a whole window. Windows that were read and not yet
+/// sent share a budget: they are page cache, and more of them than fit would be evicted before they
+/// are sent.
 ///
 /// Knows nothing of files and threads, and never blocks. Thread-safe.
 class HeadTurns {
@@ -52,8 +52,8 @@ class HeadTurns {
   void run(const std::function<void()>& work);
   /// `bytes` that were granted at `age` have been sent, or are given up. May start others.
   void release(Age age, std::uint64_t bytes);
-  /// The drive does not answer. Until accept(): who waits, and whoever comes, is refused with `why`
-  /// at once, but for those who cannot be (run()).
+  /// The drive does not answer. Until accept(), waiting and new work is refused with `why` at once,
+  /// except work that cannot be refused (run()).
   void refuse(const Error& why);
   void accept();
   /// Once a second. When readers wait for the budget only, and have done so since the last call, it
@@ -63,8 +63,8 @@ class HeadTurns {
 
   void stream_begins();
   void stream_ends();
-  /// Bytes of the next window: shorter when many streams share the budget, and of the background
-  /// while clients_wait(), who then wait for no more than that.
+  /// Bytes of the next window: shorter when many streams share the budget, and for the background
+  /// while clients_wait(), so that they wait for at most that.
   [[nodiscard]] std::uint64_t window(TurnFor purpose = TurnFor::client) const;
   [[nodiscard]] std::size_t streams() const;
   [[nodiscard]] std::size_t waiting() const;

@@ -66,7 +66,7 @@ std::string replaced_key(BucketId bucket, std::string_view name, const io::FileN
   append_be64(key, file.id);
   return key;
 }
-// Behind the name: NUL, set and index.
+// After the name: NUL, set and index.
 constexpr std::size_t kPieceTail = 1 + 8 + 1;
 /// Names have no NUL here either.
 std::string pieces_prefix(BucketId bucket, std::string_view name, std::uint64_t set) {
@@ -98,8 +98,8 @@ Status to_status(const rocksdb::Status& status, std::string_view what, std::stri
   return fail(code, "index of drive {}: {}: {}", drive, what, status.ToString());
 }
 
-/// Objects and tombstones lie apart from pieces: whoever finds one among the others was given a key
-/// that is not the record's.
+/// Objects and tombstones lie apart from pieces: one among the others was found by a key that is
+/// not the record's.
 Result<io::ObjectRecord> decode_named(std::string_view value) {
   TRY(auto record, io::decode_record(value));
   if (record.kind == io::ObjectRecord::Kind::slice)
@@ -382,7 +382,7 @@ Result<std::optional<std::vector<std::uint32_t>>> Index::block_checksums(const i
 Result<std::vector<io::FileName>> Index::replaced(BucketId bucket, std::string_view name) {
   std::vector<io::FileName> files;
   const std::string prefix = replaced_prefix(bucket, name);
-  // Without an end the search goes on behind the prefix, over all that was erased there.
+  // Without an end the search goes on after the prefix, over all that was erased there.
   const std::string end = after_prefix(prefix);
   const rocksdb::Slice bound(end);
   rocksdb::ReadOptions options;

@@ -62,7 +62,8 @@ class IndexBatch {
   /// Notes that `file` was replaced and may still have to be unlinked.
   void put_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
   void erase_replaced(BucketId bucket, std::string_view name, const io::FileName& file);
-  /// Notes that `file` was acknowledged before it was synced. `attribute`: what it will bear.
+  /// Notes that `file` was acknowledged before it was synced. `attribute`: the one that it will
+  /// have.
   void put_unsynced(const io::FileName& file, std::string_view attribute);
   void erase_unsynced(const io::FileName& file);
   void put_flag(std::string_view key, std::string_view value);
@@ -104,7 +105,7 @@ class Index {
   [[nodiscard]] Result<std::optional<std::vector<std::uint32_t>>> block_checksums(
       const io::FileName& file);
   [[nodiscard]] Result<std::vector<io::FileName>> replaced(BucketId bucket, std::string_view name);
-  /// Whether there is a note that `file` was acknowledged before it was synced.
+  /// True if there is a note that `file` was acknowledged before it was synced.
   [[nodiscard]] Result<bool> is_unsynced(const io::FileName& file);
   [[nodiscard]] Result<std::string> flag(std::string_view key);
 
@@ -113,7 +114,7 @@ class Index {
   /// Without a sync: for clean-up that a restart would do again.
   Status commit_lazily(IndexBatch batch);
 
-  /// What a visitor of list() wants after a record.
+  /// Answer of a visitor of list() to a record.
   struct Step {
     bool stop = false;
     std::string skip_to;  ///< when not empty: goes on with the least name that is not below this
@@ -132,7 +133,7 @@ class Index {
       const std::function<void(BucketId, std::string_view name, const io::ObjectRecord&)>& visit);
   /// False: stop.
   using PieceVisitor = std::function<bool(const PieceKey& key, const io::ObjectRecord& record)>;
-  /// Pieces of a bucket behind `after`, by name, set and index, until `visit` stops.
+  /// Pieces of a bucket after `after`, by name, set and index, until `visit` stops.
   Status list_pieces(BucketId bucket, const std::optional<PieceKey>& after,
                      const PieceVisitor& visit);
   /// Every piece of the index, by bucket and the same, until `visit` stops. Errors as scan().
@@ -140,7 +141,7 @@ class Index {
   /// Every note of a replaced file.
   Status scan_replaced(
       const std::function<void(BucketId, std::string_view name, const io::FileName&)>& visit);
-  /// Every note of a file that was not synced, with the attribute that it was to bear.
+  /// Every note of a file that was not synced, with the attribute that it was to have.
   Status scan_unsynced(
       const std::function<void(const io::FileName& file, std::string_view attribute)>& visit);
   /// Removes all records of a bucket, and all of its pieces.

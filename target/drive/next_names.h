@@ -15,11 +15,11 @@ using NameFilter = std::function<bool(std::string_view name, const io::ObjectRec
 /// A part of the names of a bucket on a drive.
 struct NamePage {
   std::vector<std::string> names;  ///< those that are wanted
-  std::string last;                ///< the name behind which the next page begins
+  std::string last;                ///< the name after which the next page begins
   bool more = false;
 };
 
-/// The next page of a bucket's names on a drive: of records behind `after`, in byte order, those
+/// The next page of a bucket's names on a drive: of records after `after`, in byte order, those
 /// that `wanted` is true of. A page ends after 1,000 names or 50,000 records; others have their
 /// turns between pages. Errors: of Drive::walk.
 Task<Result<NamePage>> next_names(Drive& drive, BucketId bucket, std::string after,

@@ -14,7 +14,7 @@
 namespace tarn::target {
 namespace {
 
-/// What is read at once: stays in the processor's cache until its checksum has been taken.
+/// Bytes that are read at once: stay in the processor's cache until their checksum has been taken.
 constexpr std::uint64_t kPieceBytes = PooledBuffer::kSmallBytes;
 
 }  // namespace
@@ -59,7 +59,7 @@ bool OpenObject::may_send(std::uint64_t offset, std::uint64_t bytes) const {
   for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
     if (!verified_->get(block)) return false;
   if (io::is_resident(fd_.get(), offset, bytes)) return true;
-  // What the drive brings next time is to be looked at anew.
+  // Bytes that the drive brings next time are to be verified again.
   for (std::uint64_t block = offset / kBlockBytes; block <= last; ++block)
     verified_->set(block, false);
   return false;
@@ -155,8 +155,8 @@ Task<Result<std::size_t>> OpenObject::read_block(std::uint64_t block, std::span<
 }
 
 void OpenObject::will_need(std::uint64_t offset, std::uint64_t bytes) {
-  // What was compared and has left memory since is about to come anew, and nobody may send it
-  // before it has been compared again.
+  // Blocks that were verified and have left memory since are about to come anew. They may not be
+  // sent before they are verified again.
   for (std::uint64_t at = offset / kBlockBytes * kBlockBytes; at < offset + bytes;
        at += kBlockBytes) {
     const std::uint64_t block = at / kBlockBytes;
@@ -166,8 +166,8 @@ void OpenObject::will_need(std::uint64_t offset, std::uint64_t bytes) {
   drive_.files_->start_readahead(fd_.get(), offset, bytes);
 }
 
-/// Reads a block and shows it to `sink` piece by piece, with where each begins. The pages it came
-/// through stay behind: they are what the event loop sends.
+/// Reads a block and shows it to `sink` piece by piece, with where each begins. The pages that it
+/// came through stay: the event loop sends them.
 template <class Sink>
 Status OpenObject::read_pieces(std::uint64_t block, const Sink& sink) {
   const PooledBuffer buffer(kPieceBytes);

@@ -27,9 +27,8 @@ inline constexpr std::uint64_t kBlockBytes = 1U << 20U;
   return (size + kBlockBytes - 1) / kBlockBytes;
 }
 
-/// What is remembered of a file while and after it is read: which blocks have been compared with
-/// their checksums since their pages came in, and when it was read. Shared by its readers.
-/// Thread-safe.
+/// State of a file while and after it is read: which blocks have been compared with their checksums
+/// since their pages came in, and when it was read. Shared by its readers. Thread-safe.
 class VerifiedBlocks {
  public:
   explicit VerifiedBlocks(std::size_t count) : blocks_(count) {}
@@ -81,7 +80,7 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] Drive& drive() const { return drive_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
   /// Of the file, and so what the blocks are of: not the object's size when that is coded. Of a
-  /// slice without the label behind its blocks.
+  /// slice without the label after its blocks.
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
   [[nodiscard]] bool has_checksums() const { return known_.load() == blocks_of(file_bytes_); }
   [[nodiscard]] bool has_checksum(std::uint64_t block) const { return block < known_.load(); }
@@ -89,11 +88,11 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   [[nodiscard]] std::uint32_t checksum(std::uint64_t block) const { return checksums_[block]; }
   /// The header lines of an answer that tell of the object (record_fields.h), as they go out.
   [[nodiscard]] const std::string& field_lines() const { return field_lines_; }
-  /// Notes that the file is being read from now on, until end_reading(). Whether its pages should
-  /// stay in the cache.
+  /// Notes that the file is being read from now on, until end_reading(). Returns true if its pages
+  /// should stay in the cache.
   [[nodiscard]] bool begin_reading();
   void end_reading();
-  /// Whether these bytes may be sent by the event loop: in memory, and verified since they came
+  /// True if these bytes may be sent by the event loop: in memory, and verified since they came
   /// there.
   [[nodiscard]] bool may_send(std::uint64_t offset, std::uint64_t bytes) const;
   /// A block of these bytes that a reader could not have, for others to try before they begin.
@@ -116,17 +115,17 @@ class OpenObject : public std::enable_shared_from_this<OpenObject> {
   Status adopt_block(std::uint64_t block);
   /// Adopts the whole file.
   Status adopt();
-  /// Drops the pages of bytes that were sent, unless somebody else reads the file, too.
+  /// Drops the pages of bytes that were sent, unless the file has another reader.
   void drop_behind(std::uint64_t offset, std::uint64_t bytes);
 
   /// Reads one block into `into` (which has room for it) and compares it with its checksum. Returns
   /// its length. Adopts the file first when that has not been done. Hops to the drive's threads and
   /// back. Errors as verify_block.
   Task<Result<std::size_t>> read_block(std::uint64_t block, std::span<std::byte> into);
-  /// Compares `count` blocks from `first` on with their checksums, in a turn of the drive: as the
-  /// drive gives them now, unless somebody else reads the file, and leaves no pages behind. Of a
-  /// file without checksums the first call reads and compares all. Hops to the drive's threads and
-  /// back. Errors as verify_block.
+  /// Compares `count` blocks from `first` on with their checksums, in a turn of the drive. Unless
+  /// the file has another reader, they come from the drive anew and leave no pages in the cache. Of
+  /// a file without checksums the first call reads and compares all. Hops to the drive's threads
+  /// and back. Errors as verify_block.
   Task<Status> read_anew(std::uint64_t first, std::uint64_t count);
 
  private:

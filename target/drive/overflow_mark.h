@@ -9,10 +9,10 @@
 
 namespace tarn::target {
 
-/// Whether a drive may hold records whose home is another drive: then every look-up of a name that
-/// is not at home visits it, too. Set before such a record is on its way to the drive; cleared by
-/// who has looked through the whole drive and found none, if none was on its way meanwhile.
-/// Thread-safe.
+/// Mark of a drive that may hold records whose home is another drive: then every look-up of a name
+/// that is not at home visits it, too. Set before such a record is on its way to the drive; cleared
+/// by the caller that has looked through the whole drive and found none, if none was on its way
+/// meanwhile. Thread-safe.
 class OverflowMark {
  public:
   [[nodiscard]] bool is_set() const { return set_.load(); }
@@ -45,7 +45,7 @@ class OverflowMark {
     return came_;
   }
   /// Clears the mark when no record was on its way since `before`: `commit` makes that durable.
-  /// Whether it is clear now.
+  /// Returns true if it is clear now.
   template <class Commit>
   [[nodiscard]] Result<bool> clear(std::uint64_t before, const Commit& commit) {
     // Held meanwhile: the note of a record that comes must not be overtaken by ours.

@@ -9,7 +9,7 @@
 namespace tarn::target {
 
 // Records keep plain numbers of slices (common/io does not know ec/): here they become what ec/
-// calls them, and back. Pure. What a record says was checked when it was read.
+// calls them, and back. Pure. Records were checked when they were read.
 
 template <class CodingOrPiece>
 [[nodiscard]] ec::Geometry geometry_of(const CodingOrPiece& from) {

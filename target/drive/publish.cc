@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kUnsyncedBytesMax = 1U << 30U;
 constexpr std::size_t kUnsyncedFilesMax = 256;
 constexpr std::size_t kSyncingMax = 2;  // threads; the others go on serving
-// What is synced together shares the journal's commits, the directory's and the index's.
+// Files that are synced together share the journal's commits, the directory's and the index's.
 constexpr std::size_t kTogetherFilesMax = 32;
 constexpr std::uint64_t kTogetherBytesMax = 64U << 20U;
 
@@ -29,7 +29,7 @@ bool replaces(const Drive::Publication& publication) {
 
 }  // namespace
 
-/// The files' part of their publication. What a crash leaves of each after each step:
+/// The files' part of their publication. State of each that a crash leaves after each step:
 Status Drive::write_durably(const std::vector<Written>& files) {
   const auto sync_all = [&]() -> Status {
     for (const Written& file : files)
@@ -47,7 +47,7 @@ Status Drive::write_durably(const std::vector<Written>& files) {
       return set;
     }
   }
-  // A complete file, maybe with its attribute, that nobody was told about: removed or adopted.
+  // A complete file, maybe with its attribute, that was not acknowledged: removed or adopted.
   FAIL_POINT("put.before_fsync");
   TRY_OK(sync_all());
   FAIL_POINT("put.before_dir_fsync");
@@ -75,7 +75,7 @@ std::unique_ptr<OverflowMark::Coming> Drive::coming(const Publication& publicati
   return publication.foreign ? std::make_unique<OverflowMark::Coming>(overflow_) : nullptr;
 }
 
-/// Nobody may find the file later: it could come back over what is acknowledged after it.
+/// No later start may find the file: it could come back over what is acknowledged after it.
 Status Drive::take_back(WorkFile& file, const Status& why) {
   static_cast<void>(files_->remove(file.name_.path()));
   if (not_taken_out()) static_cast<void>(sync_directory(file.name_.directory_path()));
@@ -84,8 +84,8 @@ Status Drive::take_back(WorkFile& file, const Status& why) {
   return why;
 }
 
-/// Its bucket was there when the write began. What its removal did not see when it looked, it may
-/// have erased from the index nevertheless: the file is ours to remove.
+/// Its bucket was there when the write began. The bucket's removal may have erased the record
+/// without having seen it: the file is ours to remove.
 void Drive::remove_if_forgotten(const io::FileName& file, BucketId bucket) {
   if (!is_forgotten(bucket)) return;
   static_cast<void>(files_->remove(file.path()));

@@ -137,7 +137,7 @@ bool ReadAhead::wanted(std::uint64_t epoch) {
   return !closed_ && epoch == epoch_;
 }
 
-/// Whether to go on.
+/// True if the reading is to go on.
 bool ReadAhead::report(std::uint64_t epoch, std::uint64_t ready, Status result) {
   std::unique_lock lock(mutex_);
   if (closed_ || epoch != epoch_) return false;

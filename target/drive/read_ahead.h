@@ -15,9 +15,9 @@
 namespace tarn::target {
 
 /// One reader's way through a range of an object (docs/architecture.md): brings the file into the
-/// page cache window by window, in the drive's turns, each block compared with its checksum before
-/// it is reported as ready, and the next window asked for when the reader enters the last one. What
-/// is in memory and verified needs no turn.
+/// page cache window by window, in the drive's turns. Each block is compared with its checksum
+/// before it is reported as ready. The next window is asked for when the reader enters the last
+/// one. Bytes in memory that are verified need no turn.
 ///
 /// ready(), passed(), lost() and close() are for one event loop; the drive's threads report to it.
 /// Keeps itself and the object alive while a window is asked for or read.
@@ -44,10 +44,10 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   Task<Result<std::uint64_t>> ready(std::uint64_t at);
   /// Everything before `at` has been sent.
   void passed(std::uint64_t at);
-  /// The pages at `at` have left the memory before they were sent: they are read again. What was
-  /// held of the budget for them is given back.
+  /// The pages at `at` have left the memory before they were sent: they are read again. Their part
+  /// of the budget is returned.
   void lost(std::uint64_t at);
-  /// The reader wants no more.
+  /// The reader has ended.
   void close();
 
  private:
@@ -57,7 +57,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
     std::uint64_t passed;  // sent up to here
     HeadTurns::Age age;
   };
-  /// What ready() finds: the answer, or that it has to wait.
+  /// Answer of ready(); nothing while it has to wait.
   std::optional<Result<std::uint64_t>> look(std::uint64_t at);
   void ask(std::uint64_t begin);
   void start(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end, HeadTurns::Age age);
@@ -80,7 +80,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   std::mutex mutex_;  // guards what follows
   std::uint64_t ready_;
   std::uint64_t asked_;      // all before it is ready, or being read
-  std::uint64_t epoch_ = 0;  // windows asked for before the last lost() report to nobody
+  std::uint64_t epoch_ = 0;  // reports of windows asked for before the last lost() are ignored
   bool in_flight_ = false;   // a window is asked for or read; never two
   bool closed_ = false;
   bool stream_ = false;   // counted as a stream of the drive

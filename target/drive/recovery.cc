@@ -314,7 +314,7 @@ class Reconciliation {
     return files_.remove(file.path());
   }
 
-  /// What the index says of a name, or will say once write_adopted() has run.
+  /// Record of a name in the index, also one that is there only once write_adopted() has run.
   Result<std::optional<ObjectRecord>> record_of(BucketId bucket, const std::string& name) {
     if (const auto fresh = adopted_.find({bucket, name}); fresh != adopted_.end())
       return std::optional(fresh->second);

@@ -16,7 +16,7 @@
 namespace tarn::target {
 
 /// The directories of data files (8 hex digits) in which attributes were changed after publication:
-/// an empty file each, durable before the first such change. In them the index may be behind.
+/// an empty file each, durable before the first such change. In them the index may be out of date.
 inline constexpr const char* kPatchedDirectory = ".tarn/patched";
 
 /// Buckets of which what a drive holds was evicted while the drive was away (docs/decisions/025):
@@ -27,11 +27,11 @@ using EvictedBuckets = std::map<BucketId, Generation>;
 struct Homes {
   std::map<BucketId, api::Bucket> buckets;  ///< those that live, as they are placed
   std::set<BucketId> spread;                ///< of these: their objects may lie on any drive
-  /// Whether a uname lives on this drive by placement; null: nobody knows.
+  /// True if a uname lives on this drive by placement; null: not known.
   std::function<bool(const std::string& uname)> is_home;
 };
 
-/// What a start found and did.
+/// Report of what a start found and did.
 struct RecoveryReport {
   std::uint64_t records = 0;  ///< live objects in the index afterwards
   std::uint64_t bytes = 0;    ///< of the files of these objects
@@ -52,17 +52,17 @@ struct RecoveryReport {
   std::uint32_t files_in_last_directory = 0;
 };
 
-/// Makes index and files agree, whatever a crash or a lost index left behind
-/// (docs/architecture.md): a file without `user.tarn` is nothing and goes; one with it is adopted
-/// when its generation is higher than the record's and any tombstone's, and goes otherwise; a
-/// record whose file is gone goes. A file that was acknowledged before it was synced (`durability:
-/// nosync`) is read, and finished when it is whole; otherwise it is nothing. Pieces are judged by
-/// pieces alone, never by records of objects: of two of one key the higher generation counts, and
-/// whether anybody wants one is asked elsewhere. Every start reads every directory
-/// (docs/decisions/003): 10^6 names take an estimated second. The attribute is written after the
-/// file's bytes are durable, so what has one is complete. Where attributes were changed later
-/// (kPatchedDirectory) the one with the higher generation counts, attribute or record. Objects of
-/// `evicted` go. What is done is durable when this returns. Blocking.
+/// Makes index and files agree, whatever a crash or a lost index left (docs/architecture.md): a
+/// file without `user.tarn` is nothing and goes; one with it is adopted when its generation is
+/// higher than the record's and any tombstone's, and goes otherwise; a record whose file is gone
+/// goes. A file that was acknowledged before it was synced (`durability: nosync`) is read, and
+/// finished when it is whole; otherwise it is nothing. Pieces are judged by pieces alone, never by
+/// records of objects: of two of one key the higher generation counts, and other code decides
+/// whether one is needed. Every start reads every directory (docs/decisions/003): 10^6 names take
+/// an estimated second. The attribute is written after the file's bytes are durable, so what has
+/// one is complete. Where attributes were changed later (kPatchedDirectory) the one with the higher
+/// generation counts, attribute or record. Objects of `evicted` go. All changes are durable when
+/// this returns. Blocking.
 [[nodiscard]] Result<RecoveryReport> reconcile(io::FileSystem& files, Index& index,
                                                const std::set<BucketId>& dead_buckets,
                                                const EvictedBuckets& evicted,

@@ -6,11 +6,11 @@
 
 namespace tarn::target {
 
-/// Whether a drive with this space takes `length` more bytes when at most `used_percent` of it may
+/// True if a drive with this space takes `length` more bytes when at most `used_percent` of it may
 /// be used. Pure.
 [[nodiscard]] bool has_room(const io::Space& now, const SpaceLimits& limits, std::uint64_t length,
                             double used_percent);
-/// What is never touched by data, in bytes.
+/// Bytes that data never touches.
 [[nodiscard]] double reserve_of(const io::Space& now, const SpaceLimits& limits);
 
 }  // namespace tarn::target

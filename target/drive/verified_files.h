@@ -11,11 +11,11 @@
 
 namespace tarn::target {
 
-/// What a drive remembers of the files that were read last: their verified blocks. Bounded; the
-/// file that was not asked for the longest is forgotten first. Thread-safe.
+/// Verified blocks of the files of a drive that were read last. Bounded; the file that was not
+/// asked for the longest is forgotten first. Thread-safe.
 class VerifiedFiles {
  public:
-  /// What is known of `file`, which has `size` bytes.
+  /// Verified blocks of `file`, which has `size` bytes.
   [[nodiscard]] std::shared_ptr<VerifiedBlocks> of(const io::FileName& file, std::uint64_t size);
 
  private:

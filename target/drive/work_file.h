@@ -11,7 +11,7 @@ namespace tarn::target {
 
 class Drive;
 
-/// A data file that nobody sees yet. Dies with its bytes unless published: the file is then
+/// A data file that no reader sees yet. Dies with its bytes unless published: the file is then
 /// unlinked on the drive's threads. Made by Drive::create; not shared between threads, but its last
 /// write may still run on the drive's.
 class WorkFile {
@@ -28,7 +28,7 @@ class WorkFile {
   void write_in_background() {
     if (write_behind_) write_behind_->for_background();
   }
-  /// Whether fewer copies of it were made than its bucket asks for.
+  /// True if fewer copies of it were made than its bucket asks for.
   [[nodiscard]] bool degraded() const { return degraded_; }
   void set_degraded() { degraded_ = true; }
   /// False once it has been published, or failed to be and is gone.

@@ -32,8 +32,8 @@ void WriteBehind::written(int fd, std::uint64_t end) {
   if (window) send(*window);
 }
 
-/// What goes next, if that is at least `least` bytes and nothing else is on its way. Under the
-/// mutex.
+/// Window that goes next, if that has at least `least` bytes and nothing else is on its way. Under
+/// the mutex.
 std::optional<WriteBehind::Window> WriteBehind::next(int fd, std::uint64_t least) {
   if (on_its_way_ || error_ || end_ - sent_ < least) return std::nullopt;
   if (!fd_.valid()) fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));

@@ -33,7 +33,7 @@ Error no_such(const std::string& path) {
   return {Errc::not_found, fmt::format("mountpath {} does not exist", path)};
 }
 
-/// Whether a drive that was just opened came with anything.
+/// True if a drive that was just opened came with anything.
 bool holds_some(const Drive& drive) {
   return drive.recovery().records > 0 || drive.recovery().tombstones > 0;
 }
@@ -186,7 +186,7 @@ std::int64_t DriveAdmin::oldest_tombstone() const {
   return seconds_of(clock_.wall_time() - opener_.options.tombstone_keep);
 }
 
-/// As a target that was away for that long: nobody may remember what was deleted meanwhile.
+/// As a target that was away for that long: what was deleted meanwhile may no longer be known.
 Status DriveAdmin::check_not_fenced(const FoundDrive& found) const {
   const std::lock_guard lock(mutex_);
   if (!found.identity || !list_.is_fenced(found.identity->drive, oldest_tombstone())) return {};
@@ -210,7 +210,7 @@ Result<DriveAdmin::Opened> DriveAdmin::open_now(const std::string& path,
     const std::lock_guard lock(mutex_);
     identities_.erase(path);  // of one that came in vain
     for (const auto& [known, identity] : identities_) all.push_back({known, identity, true});
-    // What it remembers of the others is of the time when it went.
+    // Its knowledge of the others is of the time when it went.
     if (found.identity) {
       found.identity->siblings = siblings_;
       found.identity->siblings[found.identity->drive] = {path, 0};
@@ -276,7 +276,7 @@ Task<Status> DriveAdmin::attach(std::string path, std::string label, bool moves)
 Task<Status> DriveAdmin::enters(std::shared_ptr<Drive> drive, const cluster::ClusterState& seen) {
   store_.attach(drive);
   hooks_.in_service(drive);
-  // What the cluster did while it was opened.
+  // Buckets that were destroyed while it was opened.
   const auto now = view_.state();
   for (const BucketId bucket : now->bmd.dead)
     if (!seen.bmd.dead.contains(bucket)) drive->forget_bucket(bucket);
@@ -353,9 +353,9 @@ Task<Status> DriveAdmin::take_out(std::string path, std::shared_ptr<Drive> drive
     write_identities(siblings);
     return {};
   }));
-  // At once, one behind the other. From the first on no answer vouches for names that may have gone
-  // with the drive. Others that give them again, as soon as they know, must not hear that they are
-  // here still.
+  // At once, one after the other. From the first on no answer vouches for names that may have gone
+  // with the drive. Targets that send them again, as soon as they know, must not be told that they
+  // are here still.
   hooks_.other_set(drive_set);
   if (drive != nullptr)
     store_.detach(*drive);
@@ -387,7 +387,7 @@ Task<Status> DriveAdmin::disable(std::string path, bool force) {
   co_return co_await put_out(*drive, force, false);
 }
 
-/// `emptied`: it was to leave, and nobody's home it stays.
+/// `emptied`: it was to leave, and stays no name's home.
 Task<Status> DriveAdmin::put_out(Drive& drive, bool holds_some, bool emptied) {
   DriveList next = list();
   next.disabled.insert(drive.path());

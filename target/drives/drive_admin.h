@@ -47,14 +47,14 @@ class DriveAdmin {
 
   /// Takes a drive into service: an empty one, or one that was a drive of this target. Its checks
   /// are those of the start. not_found when there is no such directory, invalid_argument when it is
-  /// in use, conflict for what it may not be, as for one that was away for too long. `label`: what
-  /// the operator calls it from now on, or empty; it is forgotten with a detach. Of one that is to
-  /// leave: it stays. `moves`, here and for enable(): a resilver is wished for.
+  /// in use. conflict for a drive that may not be attached, as for one that was away for too long.
+  /// `label`: what the operator calls it from now on, or empty; it is forgotten with a detach. Of
+  /// one that is to leave: it stays. `moves`, here and for enable(): a resilver is wished for.
   Task<Status> attach(std::string path, std::string label, bool moves);
   /// Takes it out of the set. Objects on it that no other drive in service has move to the others
   /// first: then it answers at once, and the drive goes when it is empty (tend_leaving()). With
-  /// `give_up` they exist for the cluster no more until it is attached again. conflict for the last
-  /// drive, one that is away or disabled and holds objects; no_space when the others have too
+  /// `give_up` they no longer exist for the cluster until it is attached again. conflict for the
+  /// last drive, one that is away or disabled and holds objects; no_space when the others have too
   /// little. A drive that goes at once is seen by no new request when this answers; it is closed
   /// when the last reader is done.
   Task<Status> detach(std::string path, bool give_up);
@@ -65,7 +65,7 @@ class DriveAdmin {
   /// Looks whether the drive is there and answers. invalid_argument for a path that is no drive.
   Task<Status> examine(std::string path);
 
-  /// Paths that were detached and are not closed yet: somebody reads there. Thread-safe.
+  /// Paths that were detached and are not closed yet: requests still read there. Thread-safe.
   [[nodiscard]] std::set<std::string> leaving() const;
   /// By path, of drives that have one. Thread-safe.
   [[nodiscard]] std::map<std::string, std::string> labels() const;

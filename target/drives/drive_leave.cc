@@ -91,7 +91,7 @@ Task<Result<DriveAdmin::Held>> DriveAdmin::count(Drive& drive) {
   co_return held;
 }
 
-/// Whether drives other than the one at `path` are in service and stay.
+/// True if drives other than the one at `path` are in service and stay.
 bool DriveAdmin::others_serve(const std::string& path) const {
   const auto drives = store_.drives();
   return std::any_of(drives.begin(), drives.end(), [&](const auto& each) {

@@ -11,8 +11,8 @@
 
 namespace tarn::target {
 
-/// What operators have said about the drives of a target while it ran, beside --drive: paths. Kept
-/// in `drives.json` of the target's directory:
+/// Orders of operators about the drives of a target while it ran, beside --drive: paths. Kept in
+/// `drives.json` of the target's directory:
 ///
 ///   {"attached":[..],"detached":[..],"disabled":[..],"labels":{PATH:LABEL},
 ///    "leaving":{PATH:"detach" or "disable"},"gone":{UUID:{"path":..,"since":SECONDS}}}
@@ -34,16 +34,16 @@ struct DriveList {
     auto operator<=>(const Gone&) const = default;
   };
   std::map<std::string, Gone> gone;  ///< by uuid
-  /// Another random number each time drives went or came in a way that may have cost this target
-  /// what it had, or bring back what is no more (cluster::TargetWord). 0: none was chosen yet.
+  /// Random number, a new one each time drives went or came in a way that may lose objects, or
+  /// bring deleted ones back (cluster::TargetWord). 0: none was chosen yet.
   std::uint64_t drive_set = 0;
 
   bool operator==(const DriveList&) const = default;
 
   /// The drives to open, where `flags` are those of --drive.
   [[nodiscard]] std::vector<std::string> apply_to(const std::vector<std::string>& flags) const;
-  /// Nobody remembers any more what was deleted before `oldest` (seconds since 1970). Whether the
-  /// drive `uuid` went before that: it may come back only empty.
+  /// True if the drive `uuid` went before `oldest` (seconds since 1970): it may come back only
+  /// empty. Deletes before `oldest` are no longer known.
   [[nodiscard]] bool is_fenced(const std::string& uuid, std::int64_t oldest) const;
   /// No drive that may come back as it is is out of service.
   [[nodiscard]] bool all_in_service(std::int64_t oldest) const;

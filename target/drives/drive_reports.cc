@@ -116,7 +116,7 @@ struct AllMetrics {
   std::map<std::shared_ptr<Drive>, std::unique_ptr<DriveMetrics>> by_drive;
 };
 
-/// What went wrong on a drive, by kind.
+/// Errors of a drive, by kind.
 std::map<std::string, std::uint64_t> errors_of(const Drive& drive) {
   const Drive::Counters& counters = drive.counters();
   std::map<std::string, std::uint64_t> out{{"read", counters.read_errors.load()},
@@ -128,7 +128,7 @@ std::map<std::string, std::uint64_t> errors_of(const Drive& drive) {
   return out;
 }
 
-/// What an operator should know of a drive that is in the set.
+/// Note for operators on a drive that is in the set.
 std::string note_of(const Drive& drive) {
   switch (drive.state()) {
     case DriveState::up:
@@ -149,7 +149,7 @@ std::string note_of(const Drive& drive) {
 void export_drives(obs::Metrics& metrics, const ObjectStore& store) {
   const auto refresh = [&metrics, &store, all = std::make_shared<AllMetrics>()] {
     const std::lock_guard lock(all->mutex);
-    // First those that are in use no more: another may be in their place, and has the last word.
+    // First those that are no longer in use: another one at the same path has the last word.
     for (const auto& [drive, its] : all->by_drive) {
       its->refresh(*drive);
       its->gone();

@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// What /metrics says of every drive of `store` (docs/metrics.md), read at each scrape. All
+/// Exports the metrics of every drive of `store` (docs/metrics.md), read at each scrape. All
 /// arguments must outlive the last scrape.
 void export_drives(obs::Metrics& metrics, const ObjectStore& store);
 

@@ -17,7 +17,7 @@ using By = ResilverWish::By;
 
 spdlog::logger& drive_return_log() { return obs::log("target"); }
 
-/// Whether the drive with this id lies at `path`. Blocks.
+/// True if the drive with this id lies at `path`. Blocks.
 Result<bool> lies_at(const std::string& path, const std::string& id) {
   const auto files = io::FileSystem::open(path);
   if (!files) return false;

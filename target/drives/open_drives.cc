@@ -88,13 +88,13 @@ Result<std::unique_ptr<Drive>> DriveOpener::open(std::unique_ptr<io::FileSystem>
 
 namespace {
 
-/// Whether other targets have what lies here.
+/// True if other targets have what lies here.
 bool any_elsewhere(const cluster::ClusterState& state) {
   return std::any_of(state.bmd.buckets.begin(), state.bmd.buckets.end(),
                      [](const auto& each) { return each.second.pieces().many(); });
 }
 
-/// Whether a drive that was one of these is given up for what is in its place now.
+/// True if a drive that was one of these is given up for the one at its path now.
 bool gives_up(const std::vector<FoundDrive>& found, const std::vector<std::string>& replace) {
   std::set<std::string> there;
   for (const FoundDrive& drive : found)
@@ -142,7 +142,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   if (own) opened.ledger = *own;
   for (const auto& [path, drive] : files) TRY_OK(read_ledger(*drive, opened.ledger));
   if (own) opened.ledger.evicted = own->evicted;
-  // What lay on a drive that is given up has copies less.
+  // Objects of a drive that is given up have fewer copies.
   if (!options.replace_drives.empty()) opened.ledger.complete.clear();
   for (const DrivePlan::Use& use : plan.use)
     for (const auto& [uuid, place] : use.identity.siblings) opened.missing_ids[place.path] = uuid;
@@ -166,7 +166,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
     opened.ledger.evicted.erase(id);
     (*drive)->set_disabled(is_disabled);
     if (list.leaving.contains(use.path)) {
-      // What lies there counted as at home when it was opened.
+      // Objects there counted as at home when it was opened.
       (*drive)->set_vacating(true);
       (*drive)->expect_foreign();
     }
@@ -179,7 +179,7 @@ Result<OpenedDrives> DriveOpener::open_all(const DriveList& list,
   // One that was emptied before it was disabled is no name's home, there or not.
   for (const auto& [path, then] : list.leaving)
     if (list.disabled.contains(path)) opened.missing.erase(path);
-  // What drives say of others that are missing may be over: these are evicted anew.
+  // Notes of drives on others that are missing may be outdated: these are evicted anew.
   if (!own) opened.ledger.evicted.clear();
   if (own) TRY_OK(forget_evicted(options.dir, *own, opened.ledger.evicted));
   for (const auto& [path, id] : opened.missing_ids)

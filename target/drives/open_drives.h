@@ -28,13 +28,13 @@ struct OpenedDrives {
   std::uint64_t drive_set = 0;                     ///< DriveList::drive_set, as it is from now on
 };
 
-/// What the directory of a node remembers; nothing when it has no such file.
+/// Ledger in the directory of a node; nothing when it has no such file.
 [[nodiscard]] Result<std::optional<MirrorLedger>> node_ledger(const std::string& directory);
 /// Brings that together with what a drive remembers; one without such a file has no say.
 Status read_ledger(io::FileSystem& files, MirrorLedger& ledger);
 inline constexpr const char* kLedgerOfDrive = ".tarn/mirror.json";
 
-/// What all drives of a target share while they are opened.
+/// Options and memory that all drives of a target share while they are opened.
 struct DriveOpener {
   const Options& options;
   const IndexMemory& memory;

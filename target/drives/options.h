@@ -17,7 +17,7 @@
 
 namespace tarn::target {
 
-/// How a target was told to run: the flags of its command line and the settings behind --set.
+/// Options of a target: the flags of its command line and the settings of --set.
 struct Options {
   std::filesystem::path dir;                ///< absolute; node.json
   std::vector<std::string> drives;          ///< absolute, without a trailing slash
@@ -66,7 +66,7 @@ struct Options {
   void bind(Settings& settings);
   /// How full a drive may get, as the settings say.
   [[nodiscard]] SpaceLimits limits() const;
-  /// What the setting drive.kind says; nothing for auto.
+  /// Value of the setting drive.kind; nothing for auto.
   [[nodiscard]] std::optional<io::DriveKind> kind() const;
 };
 

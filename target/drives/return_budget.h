@@ -15,7 +15,7 @@ namespace tarn::target {
 class ReturnBudget {
  public:
   static constexpr std::size_t kPerDay = 5;
-  /// Whether the drive `id` may come back now.
+  /// True if the drive `id` may come back now.
   [[nodiscard]] bool allows(const std::string& id, BootTime now);
   void note(const std::string& id, BootTime now) { returns_[id].push_back(now); }
 

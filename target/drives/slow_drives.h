@@ -12,7 +12,7 @@ namespace tarn::target {
 /// does not count is never marked. For one thread.
 class SlowDrives {
  public:
-  /// Once a second, of all drives that the target has. Waits for no drive. What changes is logged.
+  /// Once a second, of all drives that the target has. Waits for no drive. Changes are logged.
   void look(const std::vector<std::shared_ptr<Drive>>& drives);
 
  private:

@@ -28,8 +28,8 @@ double median_of(const Values& values) {
 
 }  // namespace
 
-/// Whether there was enough for one. Time is kept until there is: a request that takes seconds ends
-/// in another look than those in which the disk was busy with it.
+/// True if there was enough for a sample. Time is kept until there is: a request that takes seconds
+/// ends in another look than those in which the disk was busy with it.
 bool SlowWatch::take_sample(Drive& drive, const Seen& now, bool well) {
   const Seen& last = drive.last;
   if (now.requests < last.requests || now.bytes < last.bytes || now.busy_ms < last.busy_ms ||

@@ -13,12 +13,13 @@
 namespace tarn::target {
 
 /// Tells a drive that takes several times as long as it should from those that merely have much to
-/// do. Shown once a second what the disks below have done. What counts is the time that a disk was
-/// busy for each piece of work, a request or as many bytes as take as long as one: a queue in front
-/// of it does not change that. Pure; for one thread.
+/// do. Shown once a second what the disks below have done. Its measure is the time that a disk was
+/// busy for each piece of work: a queue in front of it does not change that. A piece of work is a
+/// request, or as many bytes as take as long as one. Pure; for one thread.
 class SlowWatch {
  public:
-  /// That much longer than usual and a drive is slow; below kWell times as long it is well again.
+  /// A drive that takes kTimes as long as usual is slow; below kWell times as long it is well
+  /// again.
   static constexpr double kTimes = 5;
   static constexpr double kWell = 2.5;
   /// Requests that make a sample, and samples whose median counts.
@@ -41,7 +42,7 @@ class SlowWatch {
     double usual = 0;  ///< that it takes elsewhere, or took before
   };
   /// `seen` by path: all drives whose disks are known. Which of them became slow, or well again;
-  /// one that is in `seen` no more is forgotten.
+  /// one that is no longer in `seen` is forgotten.
   std::vector<Change> look(const std::map<std::string, Seen>& seen);
   [[nodiscard]] const std::set<std::string>& slow() const { return slow_; }
 

@@ -1,8 +1,8 @@
 // One target's part of a bucket copy: it walks its own indexes page by page and copies each object
-// to the owner of the new name, several at a time, as a PUT with object_to= does. The proxy that
-// runs the job reads a line of progress several times a second; when it goes away, or says so, the
-// copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was copied is
-// found to be there.
+// to the owner of the new name. Several at a time, each as a PUT with object_to= does. The proxy
+// that runs the job reads a line of progress several times a second; when it goes away, or says so,
+// the copy stops. Nothing of it outlives the process: a proxy asks for it again, and what was
+// copied is found to be there.
 
 #include "target/job/bucket_copy.h"
 
@@ -33,7 +33,7 @@ constexpr std::size_t kBucketCopyOrderBytesMax = 1U << 20U;
 constexpr std::size_t kBucketCopyWorkersOfSolidDrive = 4;
 constexpr std::size_t kWorkersMax = 32;
 
-/// What the proxy asks for.
+/// Order of the proxy.
 struct CopyOrder {
   std::string job;
   BucketId from{};
@@ -59,7 +59,7 @@ Result<CopyOrder> bucket_copy_parse_order(const std::string& body) {
   }
 }
 
-/// Whether a copy that ended with such an error may do better when it is asked for again.
+/// True if a copy that ended with such an error may do better when it is asked for again.
 bool bucket_copy_may_pass(Errc code) {
   return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
          code == Errc::cancelled;

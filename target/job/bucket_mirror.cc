@@ -44,7 +44,7 @@ struct NamePage {
   bool more = false;
   bool complete = true;  ///< every drive that can be used has been asked
   std::string next;      ///< where the following page goes on
-  /// What the newest record of a name says that any drive has shown.
+  /// Generation and size in the newest record of a name that any drive has shown.
   struct Size {
     Generation of;
     std::uint64_t bytes = 0;
@@ -246,7 +246,7 @@ Task<Passed> bucket_mirror_pass(TargetNode& node) {
   co_return passed;
 }
 
-/// Whether some drive has begun to hang so lately that it may well come back.
+/// Patience with drives that hang: one that began lately may well come back.
 class HangPatience {
  public:
   bool waits(const ObjectStore& store, std::chrono::steady_clock::time_point now) {
@@ -276,7 +276,7 @@ bool all_in_use(const ObjectStore& store) {
          });
 }
 
-/// From here on the copy of a name on this drive counts no more, until it is another file. False:
+/// Notes that the copy of a name on this drive no longer counts, until it is another file. False:
 /// it has none.
 Task<bool> note_bad_on(TargetNode& node, Drive& drive, const ObjectName& name) {
   if (!drive.in_service()) co_return false;
@@ -435,7 +435,7 @@ Task<void> keep_mirrors(TargetNode& node) {
     not_before = then + (done.good ? 10 * (then - now) : kBucketMirrorTryAgainAfter);
     if (!done.good) continue;
     passed = due;
-    // With a drive away nobody knows of names that lie there alone.
+    // With a drive away, names that lie there alone are not known.
     if (all_there && all_in_use(node.store))
       static_cast<void>(co_await mirror.complete(std::move(done.complete), due));
     if (behind.empty()) continue;

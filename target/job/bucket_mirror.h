@@ -9,7 +9,7 @@
 
 namespace tarn::target {
 
-/// What a pass over the names of a mirrored bucket has seen and done on this target.
+/// Progress of a pass over the names of a mirrored bucket on this target.
 struct MirrorProgress {
   std::uint64_t objects = 0;  ///< looked at
   std::uint64_t changed = 0;  ///< of these, with copies that were made or taken away
@@ -20,9 +20,9 @@ struct MirrorProgress {
   std::string first_error;
 };
 
-/// Gives every object of `bucket` on this target as many copies as the bucket wants now, brings old
-/// ones up to date, and takes away what is too much. Several objects at a time. cancelled when it
-/// was told to stop; objects that fail are counted. `progress` must outlive it.
+/// Gives every object of `bucket` on this target as many copies as the bucket wants now. Brings old
+/// ones up to date, and removes those that are too many. Several objects at a time. cancelled when
+/// it was told to stop; objects that fail are counted. `progress` must outlive it.
 Task<Status> mirror_names(TargetNode& node, cluster::BucketRecord bucket, std::stop_token stop,
                           MirrorProgress& progress);
 
@@ -34,9 +34,9 @@ Task<Status> count_copies(TargetNode& node, http::Request& request);
 /// second.
 Task<Status> mirror_bucket(TargetNode& node, http::Request& request);
 
-/// Once a second: makes copies anew that readers found bad, and goes through all mirrored buckets
-/// at the start, when a drive went or came, and when a write had to do with fewer copies. Runs
-/// until it is cancelled.
+/// Once a second: makes copies anew that readers found bad. Goes through all mirrored buckets at
+/// the start, when a drive went or came, and when a write had to do with fewer copies. Runs until
+/// it is cancelled.
 Task<void> keep_mirrors(TargetNode& node);
 
 }  // namespace tarn::target

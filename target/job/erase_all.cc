@@ -27,7 +27,7 @@ Task<Result<std::vector<std::string>>> names_on(Drive& drive, BucketId bucket) {
 Task<Status> erase_name(TargetNode& node, ObjectName name) {
   const auto held = co_await node.store.locks().acquire(name.key());
   CO_TRY(auto present, co_await node.store.find_all(name));
-  // Looked at behind the records: whoever joins meanwhile has found them and was refused.
+  // Checked after the records: a node that joins meanwhile has found them and was refused.
   if (!node.membership.is_outside())
     co_return fail(Errc::conflict, "node {} is in the cluster again", node.id);
   CO_TRY_OK(co_await node.store.forget(name, std::move(present)));

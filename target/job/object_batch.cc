@@ -1,7 +1,7 @@
 // A target's part in a job on many objects: the names of one batch, which the proxy that runs the
 // job took for ours (docs/decisions/016). Each is deleted as a DELETE does or copied as a copy of a
-// bucket does. What cannot be done now, such as a name that has got another owner, goes back to the
-// proxy, which sends it again, to whom it belongs then.
+// bucket does. Names that cannot be done now, such as one that has got another owner, go back to
+// the proxy. It sends them again, to the owners that they have then.
 
 #include "target/job/object_batch.h"
 
@@ -30,9 +30,9 @@ using nlohmann::json;
 /// Names, and what JSON puts around and into them.
 constexpr std::size_t kObjectBatchOrderBytesMax = 8U << 20U;
 
-/// A proxy takes a target that says nothing for 20 s for gone. What it deletes then belongs to
-/// nobody: so nothing is begun that long after the batch came, by a clock that also counts while
-/// the process stands still.
+/// A proxy takes a target that says nothing for 20 s for gone. Its deletes then belong to no job:
+/// so nothing is begun that long after the batch came, by a clock that also counts while the
+/// process stands still.
 constexpr std::chrono::seconds kBeginDeletesFor{10};
 
 /// How many objects of one drive are worked on at a time. Deletes of several names share the syncs
@@ -213,7 +213,7 @@ Task<Status> BatchRun::fetch(const std::string& name) {
   co_return Status();
 }
 
-/// What a DELETE does (delete.cc).
+/// Deletes as a DELETE does (delete.cc).
 Task<Status> BatchRun::erase(std::uint32_t index) {
   CO_TRY(const ObjectRequest wanted,
          co_await find_own(node_, BucketId(batch_.bucket), batch_.names[index]));

@@ -9,7 +9,7 @@ namespace tarn::target {
 // (target/node/job_stream.h). Drives that are out of service are left out.
 
 /// Removes, beside all that goes on, files of destroyed buckets, versions that were replaced or
-/// deleted, and uploads that nobody goes on with: what removing them at the time failed for. With
+/// deleted, and uploads that were given up: all that could not be removed at the time. With
 /// buckets, only what is of these. Counts files and their bytes.
 Task<Status> start_clean_up(TargetNode& node, http::Request& request);
 

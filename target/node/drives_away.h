@@ -25,7 +25,7 @@ class DrivesAway {
     std::erase_if(since_, [&](const auto& each) { return !paths.contains(each.first); });
     for (const std::string& path : paths) since_.try_emplace(path, now);
   }
-  /// Names those that are away for so long that nobody waits for them; 0: none is.
+  /// Hash of the paths of drives that are believed lost (kBelievedLost); 0: none is.
   [[nodiscard]] std::uint64_t believed_lost(BootTime now) const {
     const std::lock_guard lock(mutex_);
     std::string paths;
@@ -33,7 +33,7 @@ class DrivesAway {
       if (now - since >= kBelievedLost) paths += path + '\n';
     return paths.empty() ? 0 : xxh64(std::string_view(paths));
   }
-  /// Whether one may come back with what it has.
+  /// True if a drive that is away may come back with what it has.
   [[nodiscard]] bool any_expected(BootTime now) const {
     const std::lock_guard lock(mutex_);
     for (const auto& [path, since] : since_)

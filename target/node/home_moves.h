@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// What move_home() tells of itself, and the one setting that it obeys. Thread-safe.
+/// Progress of move_home(), and the one setting that it obeys. Thread-safe.
 class HomeMoves {
  public:
   /// Setting rebalance.enabled: whether names move without being asked for.

@@ -14,7 +14,7 @@
 
 namespace tarn::target {
 
-/// The id of a job in an order that says no more. invalid_argument for anything else.
+/// The id of a job in an order that has nothing else. invalid_argument for anything else.
 [[nodiscard]] inline Result<std::string> job_in(const std::string& body) {
   try {
     return nlohmann::json::parse(body).at("job").get<std::string>();
@@ -23,8 +23,8 @@ namespace tarn::target {
   }
 }
 
-/// What a job says to the node that began it: a line four times a second, until it has ended. The
-/// job is told to stop when nobody hears it any more. All on one loop.
+/// Progress of a job for the node that began it: a line four times a second, until it has ended.
+/// The job is told to stop when that node no longer reads. All on one loop.
 class JobLines {
  public:
   /// `line`: how far the job is, without line feed.

@@ -9,8 +9,8 @@
 
 namespace tarn::target {
 
-/// Who and what can be counted on to keep slices, as the cluster knows it at one time: what is not
-/// there any more is a loss. Pure.
+/// Targets and drives that are counted on to keep slices, as the cluster knows them at one time:
+/// one that is no longer there is a loss. Pure.
 struct KnownLosses {
   /// Targets between which slices are spread (standing_members()): those that are out, put aside,
   /// or leave, are none.
@@ -18,9 +18,10 @@ struct KnownLosses {
   /// Of each live target TargetWord::lost_drives; 0: it misses none.
   std::map<std::string, std::uint64_t> lost_drives;
 
-  /// Whether more is lost than was `before`: a target that stood does so no more, or one believes
-  /// that other drives of its are lost. Who comes, or is back, is none, nor is a new map by itself.
-  /// A drive that comes back while another one stays away counts as one: the word names no drives.
+  /// True if more is lost than was `before`: a target is no longer among `standing`, or one
+  /// believes that other drives of its are lost. A target that joins or is back is no loss, nor is
+  /// a new map by itself. A drive that comes back while another one stays away counts as one: the
+  /// word names no drives.
   [[nodiscard]] bool more_than(const KnownLosses& before) const;
   /// Of targets that say nothing now counts what they said `before`.
   void keep_words_of(const KnownLosses& before);

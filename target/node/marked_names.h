@@ -14,7 +14,7 @@
 namespace tarn::target {
 
 /// Names that were stored here marked as not known to be at all homes (node_copies.h), until that
-/// is known: so that what a writer left half done is settled although nobody asks for it.
+/// is known: so that what a writer left half done is settled although no reader asks for it.
 /// Thread-safe; bounded.
 class MarkedNames {
  public:
@@ -28,14 +28,14 @@ class MarkedNames {
 
   /// Its newest version here is marked since `now`.
   void add(BucketId bucket, const std::string& object, Time now);
-  /// It is so no more.
+  /// It is no longer marked.
   void settled(BucketId bucket, const std::string& object);
   /// Those that are marked since `until` or longer; from now on they count as marked since `now`.
   [[nodiscard]] std::vector<Name> due(Time until, Time now);
   /// One that was due is settled, unless it was added again since.
   void settled(const Name& due);
 
-  /// Whether all drives have been looked through for marks that are not known here: after a start,
+  /// True if all drives have been looked through for marks that are not known here: after a start,
   /// with a new map, and when there were too many names.
   void looked_through(bool all) { looked_through_ = all; }
   [[nodiscard]] bool looked_through() const { return looked_through_; }

@@ -68,7 +68,7 @@ class RateLimiter {
   BootTime last_{};
 };
 
-/// What an operator allows rebalance, resilver and rebuild to take. Thread-safe.
+/// Limits that an operator sets for rebalance, resilver and rebuild. Thread-safe.
 struct MoveLimits {
   static constexpr std::uint64_t kWorkersMax = 64;
   static constexpr std::uint64_t kRebuildMin = 8U << 20U;  ///< of a drive

@@ -14,7 +14,7 @@
 
 namespace tarn::target {
 
-/// What a walk obeys before each block that it moves. For the walk's loop.
+/// Limits and signals that a walk obeys before each block that it moves. For the walk's loop.
 struct Pace {
   MoveLimits& limits;
   const Moves::Walk& walk;

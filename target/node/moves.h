@@ -13,8 +13,8 @@
 
 namespace tarn::target {
 
-/// What a target knows and allows while objects move between nodes and between its drives: the
-/// newest ownership map, who may send it copies, which walk runs. Thread-safe.
+/// State of a target while objects move between nodes and between its drives: the newest ownership
+/// map, who may send it copies, which walk runs. Thread-safe.
 class Moves {
  public:
   explicit Moves(std::string self) : self_(std::move(self)) {}
@@ -26,9 +26,10 @@ class Moves {
   /// Null: none is known, and no copies are taken.
   [[nodiscard]] std::shared_ptr<const cluster::Ownership> map() const;
 
-  /// Whether a copy of a name with `pieces` homes would be taken from `sender` by the map that is
-  /// known now. conflict with the reason when it is not: it acts by an older map, is not in ours,
-  /// or the name belongs elsewhere; unavailable when it acts by a newer map, not known here yet.
+  /// Success if a copy of a name with `pieces` homes would be taken from `sender` by the map that
+  /// is known now. conflict with the reason when it is not: it acts by an older map, is not in
+  /// ours, or the name belongs elsewhere; unavailable when it acts by a newer map, not known here
+  /// yet.
   [[nodiscard]] Status accepts(const std::string& uname, const cluster::Pieces& pieces,
                                const cluster::CopySender& sender) const;
 

@@ -14,7 +14,7 @@
 
 namespace tarn::target {
 
-/// What an append handle says: opaque to clients, "<target>.<id>.<size>". The size makes every
+/// Contents of an append handle: opaque to clients, "<target>.<id>.<size>". The size makes every
 /// handle good for one next call: a client that did not hear the answer may send the last append
 /// again, and its bytes are not there twice.
 struct AppendHandle {
@@ -27,7 +27,7 @@ struct AppendHandle {
   [[nodiscard]] static Result<AppendHandle> parse(std::string_view text);
 };
 
-/// An object that grows by appends and that nobody sees until it is flushed.
+/// An object that grows by appends and that no reader sees until it is flushed.
 struct Append {
   std::string id;
   std::string key;

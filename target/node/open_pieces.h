@@ -30,7 +30,7 @@ struct WrittenPiece {
 /// them; their files then go with all other unfinished ones. Thread-safe.
 class OpenPieces {
  public:
-  /// Who wrote one seals it soon, or never will.
+  /// A writer seals its piece soon, or never will.
   static constexpr std::chrono::seconds kKept{60};
 
   /// Takes one in. False: there is one with that token, which stays.
@@ -75,9 +75,9 @@ struct PieceDrop {
   Generation up_to;
 };
 
-/// Pieces that nobody needs up to a generation, until that is done: a while later, so that those
-/// who read by an older record end well. Forgotten by a restart: then they are asked about again.
-/// Thread-safe.
+/// Pieces that are not needed up to a generation, until they are dropped: a while later, so that
+/// those who read by an older record end well. Forgotten by a restart: then they are asked about
+/// again. Thread-safe.
 class PieceDrops {
  public:
   static constexpr std::chrono::seconds kDelay{30};

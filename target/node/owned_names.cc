@@ -36,7 +36,7 @@ bool OwnedNames::at_rest(const std::string& uname) {
   return hand_over_.at_rest(uname);
 }
 
-/// A write's map version stays behind once its name has another owner.
+/// A write keeps its old map version once its name has another owner.
 bool OwnedNames::others_at_rest() {
   const std::lock_guard lock(mutex_);
   learn();

@@ -14,9 +14,9 @@
 
 namespace tarn::target {
 
-/// This target's part in the hand-over of ownership (docs/decisions/011): a cluster::HandOver
-/// behind one mutex, which learns the newest state of the cluster before it decides anything, and
-/// what the membership tells the cluster of it. Thread-safe; never waits for I/O. `view` and
+/// This target's part in the hand-over of ownership (docs/decisions/011): a cluster::HandOver under
+/// one mutex, and what the membership reports of it to the cluster. It learns the newest state of
+/// the cluster before it decides anything. Thread-safe; never waits for I/O. `view` and
 /// `membership` must outlive it, and it all of its Writes.
 class OwnedNames {
  public:
@@ -42,8 +42,8 @@ class OwnedNames {
     /// Right before its record goes to a drive: the map version of its generation. Nothing when it
     /// must not, because the lease under which it began has ended.
     [[nodiscard]] std::optional<std::uint64_t> commit() const;
-    /// What is in force here now; null when the name has had another owner since it began, even if
-    /// it is ours again.
+    /// The state in force here now; null when the name has had another owner since it began, even
+    /// if it is ours again.
     [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> tenure() const;
     /// Right before it is acknowledged.
     [[nodiscard]] bool may_acknowledge() const;
@@ -65,7 +65,7 @@ class OwnedNames {
   /// No record of a name that is another's is on its way to a drive.
   [[nodiscard]] bool others_at_rest();
   [[nodiscard]] bool idle();
-  /// What is in force here now: the newest of all that this node knows.
+  /// The state in force here now: the newest that this node knows.
   [[nodiscard]] std::shared_ptr<const cluster::OwnershipState> state();
 
   /// DriveList::drive_set, to be told to the cluster.
@@ -74,16 +74,17 @@ class OwnedNames {
   void take_lost_drives(std::uint64_t lost_drives);
   /// How many drives the target has, to be told to the cluster.
   void take_drives(std::uint32_t drives);
-  /// Whether the map knows of the newest one. Until then this node vouches for no name of which
+  /// True if the map has the newest drive set. Until then this node vouches for no name of which
   /// others have copies: it may have lost what it had.
   [[nodiscard]] bool drive_set_is_known() const;
 
-  /// What the cluster is told, to be given to the membership.
+  /// Status of this node for the cluster, to be given to the membership.
   [[nodiscard]] cluster::LiveRecord word();
-  /// Whether all writes that are under way are of names of ours.
+  /// True if all writes that are under way are of names of ours.
   [[nodiscard]] bool only_ours_under_way();
-  /// No drive holds a record of a name that is another's by this version of the map, which was in
-  /// force, with only_ours_under_way(), before the drives were looked through.
+  /// Notes that no drive holds a record of a name that is another's by this version of the map.
+  /// Precondition: the version was in force, with only_ours_under_way(), before the drives were
+  /// looked through.
   void holds_only_ours(std::uint64_t map_version);
 
  private:

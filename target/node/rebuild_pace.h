@@ -28,8 +28,8 @@ class ServingClient {
                                        const Drive* drive = nullptr);
 
 /// At the home of a piece, on `drive` (null: on any): returns when so many bytes may be read for a
-/// repair (rebuild_wait()), or after a second, since another target may make it, which has its own
-/// patience.
+/// repair (rebuild_wait()), or after a second. Another target may make the piece, and it has its
+/// own time limit.
 Task<Status> pass_read(TargetNode& node, const Drive* drive, std::uint64_t bytes);
 
 }  // namespace tarn::target

@@ -16,9 +16,9 @@
 
 namespace tarn::target {
 
-/// How far this target is with making whole what it owns (keep_coded.h), or with copies for others
-/// (lost_records.h), what others see of it, and what they want of it. All of it is memory: what is
-/// missing is found on the drives again after a restart. Thread-safe.
+/// Progress of this target with making whole what it owns (keep_coded.h), or with copies for others
+/// (lost_records.h). Has what other nodes see of that, and what they want. All of it is memory:
+/// what is missing is found on the drives again after a restart. Thread-safe.
 class RebuildWatch {
  public:
   enum class State : std::uint8_t {
@@ -29,7 +29,7 @@ class RebuildWatch {
     whole,    ///< nothing is missing that can be made
     stopped   ///< it was told to stop; it begins again when something more is lost, or is told to
   };
-  /// What a look found: objects by their number of missing slices (0: nothing is missing, but
+  /// Result of a look: objects by their number of missing slices (0: nothing is missing, but
   /// something lies at the wrong home).
   struct Todo {
     std::map<std::size_t, std::uint64_t, std::greater<>> objects;
@@ -92,14 +92,14 @@ class RebuildWatch {
   /// The same, but a stop() stays; then the number of the last look that ended.
   std::uint64_t ask_unless_stopped();
   [[nodiscard]] bool is_asked() const;
-  /// Ends what is under way. Holds until more is lost than `now`, whatever the looks of before have
-  /// seen of that, or somebody asks.
+  /// Ends what is under way. Holds until more is lost than `now`, whatever earlier looks have seen
+  /// of that, or until ask().
   void stop(KnownLosses now);
   /// One look at what is lost `now`. True: more is than when it was stopped, or has been since, and
   /// that has been taken back.
   bool heed(KnownLosses now);
   [[nodiscard]] bool is_stopped() const;
-  /// Whether a proxy shall know that something is being made again.
+  /// True if a proxy is to know that something is being made again.
   [[nodiscard]] bool wants_job() const;
 
   [[nodiscard]] State state() const;

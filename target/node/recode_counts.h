@@ -10,8 +10,8 @@
 
 namespace tarn::target {
 
-/// What this target has stored once more since its start, and since the coding of its bucket became
-/// what it is (recode.h). Thread-safe.
+/// Objects that this target has stored again since its start, and since their bucket got its
+/// present coding (recode.h). Thread-safe.
 class RecodeCounts {
  public:
   struct Count {

@@ -37,7 +37,7 @@ std::uint64_t ResilverWish::begin() const {
 void ResilverWish::end(std::uint64_t begun, End how, BootTime now) {
   const std::lock_guard lock(mutex_);
   ++ended_;
-  if (begun != asked_ || job_.empty()) return;  // somebody asked meanwhile: at once
+  if (begun != asked_ || job_.empty()) return;  // ask() came meanwhile: at once
   if (how == End::clean || (how == End::stopped && !by_operator_)) {
     job_.clear();
     by_operator_ = false;

@@ -10,9 +10,9 @@
 
 namespace tarn::target {
 
-/// That objects are to move between the drives of this target: a proxy is asked to begin a job for
-/// it (tell_wish.h). Each wish has the id of its job, so that it becomes one job only, however
-/// often it is told. Thread-safe.
+/// Wish that objects move between the drives of this target: a proxy is asked to begin a job for it
+/// (tell_wish.h). Each wish has the id of its job, so that it becomes one job only, however often
+/// it is told. Thread-safe.
 class ResilverWish {
  public:
   enum class By : std::uint8_t {
@@ -29,10 +29,10 @@ class ResilverWish {
 
   enum class End : std::uint8_t {
     clean,    ///< nothing is left to be moved
-    stopped,  ///< somebody told it to stop
+    stopped,  ///< it was told to stop
     failed    ///< it is to be tried again, later each time
   };
-  /// A walk begins; what it is to be ended with. Whoever began it does not matter.
+  /// A walk begins; returns the value for its end(). It does not matter who began it.
   [[nodiscard]] std::uint64_t begin() const;
   void end(std::uint64_t begun, End how, BootTime now);
   /// How many walks have ended.

@@ -12,7 +12,7 @@
 
 namespace tarn::target {
 
-// What a drive keeps of its scrub, in its own index, and what is decided by it. Pure.
+// State of a drive's scrub, as its index keeps it, and decisions by it. Pure.
 
 /// The last file of a pass that has been looked at: buckets by id, of each its objects, then its
 /// pieces.
@@ -29,9 +29,9 @@ struct ScrubMark {
 /// A file that did not give back what was stored.
 struct ScrubFinding {
   enum class Outcome : std::uint8_t {
-    open,      ///< nobody has made it again yet
+    open,      ///< it has not been made again yet
     repaired,  ///< another file took its place
-    gone       ///< nobody needs it any more
+    gone       ///< it is no longer needed
   };
   PieceKey key;         ///< set and index of a piece, 0 of an object
   bool piece = false;   ///< a slice or a whole; else a copy of an object, or the only one
@@ -49,7 +49,7 @@ struct ScrubFinding {
 struct ScrubState {
   /// Findings that are kept; the oldest go.
   static constexpr std::size_t kFindingsMax = 200;
-  /// What opening a file costs, in bytes that could be read meanwhile.
+  /// Cost of opening a file, in bytes that could be read meanwhile.
   static constexpr std::uint64_t kFileCost = 256U << 10U;
 
   std::string job;               ///< that wanted the present pass, or the last; empty: by itself

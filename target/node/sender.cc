@@ -64,8 +64,8 @@ Task<Status> Sender::begin_reading() {
   }
 }
 
-/// Whether another copy took the place of the one whose drive failed us: from the same offset on,
-/// and the client does not notice.
+/// True if another copy replaces the one whose drive failed: from the same offset on, and the
+/// client does not notice.
 Task<bool> Sender::go_on_elsewhere(Error why) {
   if (others_ == nullptr) co_return false;
   auto other = co_await others_->instead_of(object_, std::move(why));

@@ -36,7 +36,7 @@ class Sender {
   Sender& operator=(const Sender&) = delete;
 
   /// Begins the answer once the first bytes are there, so that a bad block is an error status and
-  /// not a cut connection. What is small and in memory leaves in one packet with the head.
+  /// not a cut connection. A small range that is in memory leaves in one packet with the head.
   Task<Status> begin(http::Response head);
   /// Asked before bytes are brought, from here on: it may wait.
   using Toll = std::function<Task<Status>(std::uint64_t bytes)>;

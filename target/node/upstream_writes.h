@@ -22,7 +22,7 @@ class EarlyUpload {
   virtual ~EarlyUpload() = default;
   /// So many bytes of the body are in its file.
   virtual void written(std::uint64_t bytes) = 0;
-  /// No more will be written: send() ends.
+  /// Nothing more will be written: send() ends.
   virtual void stop() = 0;
   /// Sends the parts as they are written; beside the receiving. Errors as UpstreamWrites::put().
   virtual Task<Status> send() = 0;

@@ -60,7 +60,7 @@ Task<void> tend_away(DriveAdmin& admin) {
 
 }  // namespace
 
-/// Behind the join.
+/// After the join.
 void Target::start_background() {
   http::Loop& loop = loops_.at(0);
   tasks_.spawn(loop.executor(), "statistics",

@@ -22,7 +22,8 @@ constexpr auto kNoteEvery = std::chrono::milliseconds(500);
 
 }  // namespace
 
-/// Proxies send clients elsewhere, or tell them to come again, before nobody listens here any more.
+/// Has proxies send clients elsewhere, or tell them to come again, before this target stops
+/// listening.
 Task<void> Target::give_notice() {
   node_->leaving = true;
   node_->readiness_changed->ring();
@@ -47,8 +48,8 @@ void Target::stop() {
   hand_over(last_reader);
   last_reader.wait();
   internal_->stop(std::chrono::seconds(2));
-  // What hangs on a drive hangs for its tasks, its threads and other drives alike: one wait for
-  // all.
+  // A call that hangs on a drive hangs for its tasks, its threads and other drives alike: one wait
+  // for all.
   const auto until = std::chrono::steady_clock::now() + kHungMost;
   const auto left = [&] {
     const std::chrono::duration<double> time = until - std::chrono::steady_clock::now();

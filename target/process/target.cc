@@ -55,7 +55,7 @@ std::chrono::nanoseconds evict_after(const Options& options) {
                                         : wanted;
 }
 
-/// What a change of the cluster's state means for the drives.
+/// Has the drives act on a change of the cluster's state.
 void act_on_change(ObjectStore& store, const cluster::ClusterState& before,
                    std::shared_ptr<const cluster::ClusterState> after) {
   for (const BucketId bucket : after->bmd.dead)
@@ -161,8 +161,8 @@ Task<Result<bool>> Target::is_empty() {
   co_return nothing;
 }
 
-/// Until the names that are ours may be written here: usually a few hundredths of a second. Whoever
-/// starts a cluster node by node need not wait for what comes with a later one.
+/// Until the names that are ours may be written here: usually a few hundredths of a second. An
+/// operator who starts a cluster node by node need not wait for what comes with a later node.
 Task<void> Target::wait_until_owner() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kOwnerSoon;

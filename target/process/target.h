@@ -42,14 +42,14 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  /// Everything up to node.json. Behind an error the process has to end: half-started, there is
+  /// Everything up to node.json. After an error the process has to end: half-started, there is
   /// nothing to finish.
   [[nodiscard]] Status start();
-  /// Behind a start that succeeded: hands the names over, finishes running transfers, for at most
+  /// After a start that succeeded: hands the names over, finishes running transfers, for at most
   /// shutdown.grace, and ends the tasks and threads of drives, those that hang excepted.
   void stop();
-  /// Behind stop(), when the whole cluster ends: empties the drives if that was asked for, and
-  /// notes that this node has ended. ok when the cluster goes on.
+  /// After stop(), when the whole cluster ends: empties the drives if that was asked for, and notes
+  /// that this node has ended. ok when the cluster goes on.
   [[nodiscard]] Status end_with_cluster();
 
  private:

@@ -26,7 +26,7 @@ bool may_move(const TargetNode& node) {
   return cluster::may_move_names(node.view.state()->map, node.id, node.home.enabled);
 }
 
-/// One walk, and who watches it. All of it runs on one loop.
+/// One walk, and its watcher. All of it runs on one loop.
 class OneWalk {
  public:
   OneWalk(TargetNode& node, std::shared_ptr<const cluster::Ownership> map,
@@ -41,7 +41,7 @@ class OneWalk {
     co_return done;
   }
 
-  /// Tells how far it is, and ends it when nobody wants it any more.
+  /// Reports how far it is, and ends it when it is no longer wanted.
   Task<Status> watch() {
     while (!progress_.counts.done) {
       node_.home.update(progress_, node_.clock);
@@ -77,7 +77,7 @@ enum class MoveHomeWalked : std::uint8_t {
 };
 
 Task<MoveHomeWalked> walk_once(TargetNode& node, std::shared_ptr<const cluster::Ownership> map) {
-  // Before it looks: by this map no more writes of others begin.
+  // Read before the walk: by this map no further writes of names of other targets begin.
   const bool only_ours = node.owned.only_ours_under_way();
   node.home.begin(map->version, node.clock);
   OneWalk walk(node, std::move(map), co_await asio::this_coro::executor);
@@ -101,8 +101,8 @@ Task<void> move_home(TargetNode& node) {
   MoveHomeWalked walked = MoveHomeWalked::failed;  // by that version
   std::chrono::milliseconds pause{};
   std::chrono::steady_clock::time_point again{};
-  // What was asked for before this start may have ended in the middle of it: another look costs
-  // little, a walk over the indexes.
+  // A walk that was asked for before this start may have ended in the middle: another one costs
+  // little, a look through the indexes.
   std::uint64_t looked = 0;
   bool at_rest = false;
   while (true) {

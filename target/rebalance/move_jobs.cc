@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMoveJobsOrderBytesMax = 4U << 10U;
 
-/// A walk under way and who hears of it. All of it runs on the loop of its request.
+/// A walk under way and its lines of progress. All of it runs on the loop of its request.
 class MoveJob {
  public:
   using Work = std::function<Task<Status>(api::MoveProgress&, std::stop_token)>;

@@ -5,7 +5,8 @@
 namespace tarn::target {
 
 // Rebalance and resilver as jobs, for the proxies: the answer is a line of progress (MoveProgress)
-// several times a second until the job has ended; who goes away ends it. Internal listener.
+// several times a second until the job has ended; a caller that goes away ends it. Internal
+// listener.
 
 /// Body {"job":ID}. By the map in force, which must have settled: 503 until then. move_home() does
 /// the same by itself.

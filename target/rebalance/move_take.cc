@@ -47,14 +47,14 @@ std::optional<io::ObjectRecord> newest_of(const std::vector<Located>& present) {
   return present.front().record;
 }
 
-/// Whether a copy takes the place of what is here. `anew`: we have asked for it.
+/// True if a copy replaces what is here. `anew`: we have asked for it.
 bool takes(const std::vector<Located>& present, Generation offered, bool anew) {
   const auto newest = newest_of(present);
   return wants(newest, offered) || (anew && newest->generation == offered);
 }
 
-/// Whether a copy of this generation is wanted; when it is not, what is here is durable: the sender
-/// is going to delete its own.
+/// True if a copy of this generation is wanted; if false, what is here is durable: the sender is
+/// going to delete its own.
 Task<Result<bool>> is_wanted(TargetNode& node, ObjectName name, Generation offered, bool anew) {
   CO_TRY(const auto present, co_await find_here(node, std::move(name)));
   if (takes(present, offered, anew)) co_return true;
@@ -127,7 +127,7 @@ Task<Status> expect_end(http::Exchange& exchange) {
   co_return fail(Errc::invalid_argument, "the copy is longer than its record says");
 }
 
-/// Whether a copy from `sender` is taken by the map that is known now.
+/// Ok: a copy from `sender` is taken by the map that is known now.
 Status accepts(const TargetNode& node, const ObjectName& name, const cluster::CopySender& sender) {
   return node.moves.accepts(name.uname, pieces_of(node, name.bucket), sender);
 }
@@ -156,7 +156,7 @@ Task<Result<bool>> store_copy(TargetNode& node, ObjectName name, const cluster::
   if (file == nullptr) {
     CO_TRY_OK(co_await remove_here(node, name, std::move(present), attribute.record));
   } else {
-    // Its owner is who keeps it as its bucket wants it.
+    // Its owner is the target that keeps it as its bucket wants it.
     const auto state = node.view.state();
     const auto* bucket = state->bmd.find(name.bucket);
     if (bucket != nullptr && is_kept_otherwise(bucket->props, attribute.record))

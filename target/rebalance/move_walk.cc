@@ -19,7 +19,7 @@ bool ends_walk(const Error& error) {
   return error.code == Errc::cancelled || error.code == Errc::conflict;
 }
 
-/// What to say of several: that the walk ended, else the first that went wrong.
+/// Returns one status for several: that the walk ended, else the first error.
 Status summary_of(const std::vector<Status>& all) {
   Status out;
   for (const Status& each : all)
@@ -75,7 +75,7 @@ Task<Status> MoveWalk::run() {
   co_return Status();
 }
 
-/// What there is to do.
+/// Counts what there is to do.
 Task<Status> MoveWalk::count() {
   state_ = node_.view.state();
   progress_.left_names = progress_.left_bytes = 0;
@@ -129,7 +129,7 @@ Task<Status> MoveWalk::move_drive(Drive& drive) {
   co_return Status();
 }
 
-/// The records behind `after` that are to be moved; with `only_count` merely how many.
+/// Returns the records after `after` that are to be moved; with `only_count` merely counts them.
 Task<Result<MoveWalk::Page>> MoveWalk::next_page(Drive& drive, const cluster::BucketRecord& bucket,
                                                  std::string after, Count* only_count) {
   Page page;
@@ -197,7 +197,7 @@ Task<Status> MoveWalk::take_entries(Drive& drive, Page& page, std::size_t worker
   while (page.next < page.entries.size() && !ended_) {
     if (worker >= workers(drive)) {
       CO_TRY_OK(pace_.go_on());
-      // Shared by all that wait: whoever moves its end wakes the others.
+      // Shared by all workers that wait: one that moves its end wakes the others.
       const auto now = std::chrono::steady_clock::now();
       if (idle.expiry() <= now) idle.expires_at(now + kMoveWalkIdleLook);
       static_cast<void>(co_await idle.async_wait(kTuple));

@@ -18,10 +18,10 @@ struct WalkEntry {
   const cluster::BucketRecord* bucket = nullptr;  ///< within the walk's state
   ObjectName name;
   io::ObjectRecord record;  ///< as it was on the drive that is walked over
-  // For whoever handles it:
-  std::vector<std::string> to;  ///< who wants it
-  bool given_up = false;        ///< nobody can take it now
-  bool awaited = false;         ///< others have not given it to all of its homes yet
+  // For prepare() and handle():
+  std::vector<std::string> to;  ///< targets that want it
+  bool given_up = false;        ///< no target can take it now
+  bool awaited = false;         ///< other targets have not sent it to all of its homes yet
 };
 
 /// A walk over all drives of a target that moves what does not belong where it lies: what rebalance
@@ -41,8 +41,8 @@ class MoveWalk {
   Task<Status> run();
 
  protected:
-  /// Whether this record on `drive` has to be moved; of a name with several copies, whether the
-  /// name has. On the drive's threads: quick, and pure.
+  /// True if this record on `drive` has to be moved; of a name with several copies, if the name
+  /// has. On the drive's threads: quick, and pure.
   [[nodiscard]] virtual bool concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                                       const std::string& uname) const = 0;
   /// Told when a look through everything has ended and nothing failed.

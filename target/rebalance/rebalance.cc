@@ -1,6 +1,6 @@
-// What a target gives to other targets when names have other owners (docs/decisions/011): name and
-// generation are offered first, in pages, the bytes travel only when the receiver lacks them, and
-// the own copy is deleted when the receiver has it durably and it is still what was given.
+// Sends names to other targets when the names have other owners (docs/decisions/011): name and
+// generation are offered first, in pages, and the bytes travel only when the receiver lacks them.
+// The own copy is deleted when the receiver has it durably and it is still what was sent.
 
 #include "target/rebalance/rebalance.h"
 
@@ -39,7 +39,7 @@ class Rebalance final : public MoveWalk {
   [[nodiscard]] cluster::NamePlan plan(const WalkEntry& entry) const {
     return plan(entry.name.uname, entry.bucket->pieces());
   }
-  /// Whether it is to be cut into slices, which its owner does: nobody else gets a copy of it.
+  /// True if it is to be cut into slices, which its owner does: no other target gets a copy of it.
   [[nodiscard]] static bool is_to_be_coded(const WalkEntry& entry) {
     return !entry.record.coding && is_kept_otherwise(entry.bucket->props, entry.record);
   }
@@ -57,7 +57,8 @@ class Rebalance final : public MoveWalk {
   Task<Result<bool>> erase(const ObjectName& name, Generation given);
 
   const std::shared_ptr<const cluster::Ownership> map_;
-  /// What stays here has not been given to all of its other homes yet, nor have others done so.
+  /// True until names that stay here have been sent to all of their other homes, by this target or
+  /// others.
   bool first_round_ = true;
   std::set<std::string> away_;  // targets that did not answer: nothing more is offered to them
 };
@@ -81,7 +82,7 @@ Result<Receiver> Rebalance::receiver(const std::string& id) const {
   return Receiver{*node, map_->version, state_->bmd.version};
 }
 
-/// Offers each entry to those who should have it. Entries of one page are of one bucket.
+/// Offers each entry to the targets that should have it. Entries of one page are of one bucket.
 Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
   std::map<std::string, Entries> ours;
   std::map<std::string, Entries> others;
@@ -93,7 +94,7 @@ Task<Status> Rebalance::prepare(std::vector<WalkEntry>& entries) {
     const std::string owner = is_to_be_coded(entry) ? owner_of(entry) : "";
     for (const std::string& id : wanted.send)
       (owner.empty() || id == owner ? ours : others)[id].push_back(&entry);
-    // Who was to give it to them may be away: in the next round it is given from here.
+    // The target that was to send it to them may be away: in the next round it is sent from here.
     for (const std::string& id : wanted.confirm)
       (first_round_ || (!owner.empty() && id != owner) ? others : ours)[id].push_back(&entry);
   }
@@ -162,8 +163,9 @@ void Rebalance::given_up(const WalkEntry& entry, const Error& error) {
   if (error.code == Errc::disconnected) away_.insert(entry.to.begin(), entry.to.end());
 }
 
-/// All present homes have something as new as this, which nobody knows whether all had: no home any
-/// more, we could be given that no more, and nobody needs ours (docs/decisions/019, attack 55).
+/// True if all present homes have something as new as this pending version. This target is no
+/// longer a home: it cannot be sent that, and its own is not needed (docs/decisions/019, attack
+/// 55).
 bool Rebalance::is_overtaken(const WalkEntry& entry) const {
   return forward_by_owner(node_, entry.name.bucket) && !unsettled_by(entry.record).empty() &&
          entry.to.empty() && !entry.awaited && !plan(entry).keep;
@@ -174,7 +176,7 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   if (is_overtaken(entry)) co_return co_await erase(entry.name, given);
   if (is_to_be_coded(entry) && owner_of(entry) == node_.id)
     co_return co_await recode(node_, entry.name);
-  // Who gives a version away vouches for it.
+  // The sender of a version vouches for it.
   if (!unsettled_by(entry.record).empty()) CO_TRY_OK(co_await settle_copies(node_, entry.name));
   if (!entry.to.empty()) {
     CO_TRY(const auto sent, co_await send(entry));
@@ -187,8 +189,8 @@ Task<Result<bool>> Rebalance::handle(Drive&, const WalkEntry& entry) {
   co_return co_await erase(entry.name, given);
 }
 
-/// Sends the newest version of an entry to all who want it; its generation, nothing when there is
-/// none any more.
+/// Sends the newest version of an entry to all targets that want it. Returns its generation;
+/// nothing when there is no longer one.
 Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) {
   using Sent = std::optional<Generation>;
   CO_TRY(const auto outgoing, co_await open_outgoing(node_, entry.name, *entry.bucket));
@@ -210,7 +212,7 @@ Task<Result<std::optional<Generation>>> Rebalance::send(const WalkEntry& entry) 
   co_return Sent(attribute.record.generation);
 }
 
-/// True when the name is here no more. False when it was changed meanwhile, or is being changed.
+/// True if the name is no longer here. False if it was changed meanwhile, or is being changed.
 Task<Result<bool>> Rebalance::erase(const ObjectName& name, Generation given) {
   const auto held = co_await node_.store.locks().acquire(name.key());
   CO_TRY_OK(pace_.go_on());  // by a newer map it may be ours

@@ -32,8 +32,8 @@ class Resilver final : public MoveWalk {
                                std::vector<Located> found);
 };
 
-/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h). What lies on a
-/// disabled drive is not read, and what were put there could not be.
+/// Copies of mirrored buckets lie where their own passes put them (bucket_mirror.h). Files on a
+/// disabled drive are not read, and files put there could not be.
 bool Resilver::concerns(const Drive& drive, const cluster::BucketRecord& bucket,
                         const std::string& uname) const {
   if (api::copies_of(bucket.props) > 0) return false;

@@ -20,19 +20,20 @@ enum class ResilverStep : std::uint8_t {
   erase,    ///< its home, or any other drive, has something as new or newer: it is a leftover
   move      ///< it is the newest, and belongs to its home
 };
-/// What to do with the record of a name on drive `here` when its home is another drive. Pure.
+/// Returns what to do with the record of a name on drive `here` when its home is another drive.
+/// Pure.
 [[nodiscard]] ResilverStep resilver_step(const std::vector<Placed>& all, std::size_t here,
                                          std::size_t home);
 
-/// Moves what lies on another drive of this target than placement says (an upload that found its
-/// drive full, a drive that came) to where it belongs, generations kept, and clears the marks that
-/// make look-ups visit more than one drive. Behind them pieces (piece_moves.h). Names whose drive
-/// is away stay where they are. One walk at a time: conflict while any runs; a rebalance that
-/// begins ends it. Errors as MoveWalk::run().
+/// Moves what lies on another drive of this target than placement says to where it belongs,
+/// generations kept. An upload may have found its drive full, or a drive came. Clears the marks
+/// that make look-ups visit more than one drive. Moves pieces after that (piece_moves.h). Names
+/// whose drive is away stay where they are. One walk at a time: conflict while any runs; a
+/// rebalance that begins ends it. Errors as MoveWalk::run().
 Task<Status> resilver_walk(TargetNode& node, api::MoveProgress& progress, std::stop_token stop);
 
 /// After a look through all of each drive that may hold what belongs elsewhere: look-ups do not
-/// visit those any more that hold nothing of the kind. Does nothing while a drive is behind
+/// visit those any more that hold nothing of the kind. Does nothing while a drive is stale
 /// (Mirror): then what its home says of a name may be out of date.
 Task<Status> clear_foreign_marks(TargetNode& node);
 

@@ -28,8 +28,9 @@ const cluster::Node* proxy_of(const cluster::ClusterState& state) {
   return nullptr;
 }
 
-/// That objects are being made whole here: it is shown to people as a job, which needs nobody's
-/// answer. As long as it is so, since the job of another may be about to end.
+/// Reports that objects are being repaired here: it is shown to operators as a job, and does not
+/// wait for an answer. Repeated while it is so, since the job of another target may be about to
+/// end.
 Task<void> tell_of_rebuild(TargetNode& node) {
   api::Query query;
   query.set("node", node.id);

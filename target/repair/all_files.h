@@ -10,8 +10,8 @@ namespace tarn::target {
 using FileVisitor =
     std::function<void(const cluster::BucketRecord& bucket, const io::ObjectRecord& record)>;
 
-/// Shows `visit` every object and every piece of a drive that its index has, on one of the drive's
-/// threads, some thousands at a time, between which others have their turns. Errors: of the drive.
+/// Shows `visit` every object and every piece that a drive's index has, on one of the drive's
+/// threads. Some thousands at a time, between which other work has its turns. Errors: of the drive.
 Task<Status> for_each_file(TargetNode& node, Drive& drive, FileVisitor visit);
 
 }  // namespace tarn::target

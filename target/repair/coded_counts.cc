@@ -1,4 +1,4 @@
-// What the owner of coded objects says of how many of their slices are there.
+// Counts, at the owner of coded objects, how many of their slices are there.
 
 #include "target/repair/coded_counts.h"
 
@@ -21,11 +21,11 @@ namespace {
 
 using Zones = std::map<std::string, std::string>;
 
-/// What is lost together, with how many pieces.
+/// Numbers of pieces that are lost together.
 struct Together {
   std::map<std::string, std::uint64_t> homes;
   std::map<std::uint64_t, std::uint64_t> drives;
-  std::uint64_t alone = 0;  ///< pieces of which nobody says on which drive they are
+  std::uint64_t alone = 0;  ///< pieces whose drive is not known
 };
 
 Together together(const CodedObject& object) {
@@ -152,7 +152,8 @@ Task<Status> count_slices(TargetNode& node, http::Request& request) {
     counts.unnamed = co_await unnamed_here(node, record->id);
     counts.unjudged = node.unjudged.of(record->id);
   }
-  // By another map others own some of the names: nobody, or two, would have counted these.
+  // By another map other targets own some of the names: no target, or two, would have counted
+  // these.
   if (!same_map()) {
     http::Response other_map(421, http::kText, "this target acts on a newer map\n");
     co_return co_await request.exchange.respond(std::move(other_map));

@@ -84,7 +84,7 @@ Task<Result<std::vector<Lane>>> make_anew(TargetNode& node, const CodedObject& o
 }
 
 /// cancelled when a repair of the name is in vain: it was told to stop, or the name has another
-/// owner by now, who makes its own.
+/// owner by now, which makes its own.
 Status check_goes_on(TargetNode& node, const std::string& uname) {
   if (node.rebuild.is_stopped()) return fail(Errc::cancelled, "it was told to stop");
   return check_writer(node, uname);
@@ -142,7 +142,7 @@ Task<void> write_all(TargetNode& node, const CodedObject& object, const Repair& 
   }
 }
 
-/// Seals those that `which` chooses, at the same time, and takes them out; who they were.
+/// Seals those that `which` chooses, at the same time, and takes them out. Returns those sealed.
 Task<std::vector<Lane>> seal(Written& written, const io::ObjectAttribute& object,
                              Generation named_by, bool anew,
                              const std::function<bool(const PieceLane&)>& which) {

@@ -13,7 +13,7 @@
 
 namespace tarn::target {
 
-// What the owner of coded objects does about pieces that are lost, or not where they belong
+// Repair, by the owner of coded objects, of pieces that are lost, or not where they belong
 // (docs/decisions/019, "Repair").
 
 /// A coded object that this target owns, and where its pieces are.
@@ -50,9 +50,9 @@ Task<void> ask_homes(TargetNode& node, std::vector<CodedObject>& objects);
 /// not be done.
 Task<bool> repair_object(TargetNode& node, ObjectName name, RebuildWatch::Making* making = nullptr);
 
-/// The whole of the object, which this target shall have, was written by a lane of index
-/// io::kWhole while it was read: makes it count, unless the object has changed since. What fails is
-/// let go: repair makes another.
+/// The whole of the object, which this target shall have, was written by a lane of index io::kWhole
+/// while it was read: makes it count, unless the object has changed since. A whole that fails is
+/// dropped: repair makes another.
 Task<void> keep_whole(TargetNode& node, CodedObject object, std::shared_ptr<PieceLane> lane,
                       Restores::Turn turn);
 

@@ -18,8 +18,8 @@ struct CodedWalkPage {
   bool more = false;
 };
 
-/// Whether records of a name may lie on several drives: always, or since one of them is, or was,
-/// away and another one was given what lies there.
+/// True if records of a name may lie on several drives: always, or since one of them is, or was,
+/// away and another one got what lies there.
 bool on_several_drives(const TargetNode& node, const cluster::BucketRecord& bucket) {
   return api::copies_of(bucket.props) > 0 || node.store.may_hold_foreign();
 }

@@ -17,8 +17,9 @@ Task<void> mend_from_others(TargetNode& node, ObjectName name);
 /// give back the stored bytes: the next read fetches it. False: it is another object, or is well.
 Task<Result<bool>> evict_unreadable(TargetNode& node, ObjectName name);
 
-/// `POST /v1/internal/copies/again?bucket=&object=&map=&bmd=`: gives the caller what is here, by a
-/// state of the cluster at least as new as its own (move_copy.h), and answers when it has that.
+/// `POST /v1/internal/copies/again?bucket=&object=&map=&bmd=`: sends the caller what is here
+/// (move_copy.h), and answers when it has that. Acts by a state of the cluster at least as new as
+/// the caller's.
 Task<Status> give_again(TargetNode& node, http::Request& request);
 
 }  // namespace tarn::target

@@ -59,7 +59,7 @@ Task<Status> keep_one(TargetNode& node, const cluster::BucketRecord& bucket, Pie
                             key.index, removed.error().message);
     co_return Status();
   }
-  // What is left was read through.
+  // The piece that is left was read through.
   if (*removed > 0) node.bad_pieces.erase(key);
   counts.removed += *removed;
   obs::log("repair").debug("piece left on one drive object={} piece={} removed={}", key.name,
@@ -91,7 +91,7 @@ std::set<const Drive*> double_pieces_drives_here(const TargetNode& node) {
   return out;
 }
 
-/// Whether nothing is left to be done.
+/// True if nothing is left to be done.
 Task<bool> look(TargetNode& node) {
   const auto counts = co_await drop_doubles(node);
   if (!counts) {

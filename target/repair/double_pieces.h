@@ -11,13 +11,13 @@ namespace tarn::target {
 /// The next pieces of a drive, in the order of their keys.
 struct PieceRun {
   std::deque<PieceKey> keys;
-  bool more = true;  ///< others come behind them
+  bool more = true;  ///< others come after them
 };
 /// Takes keys off the runs, the least first, until one that goes on is empty, or all are. Those
 /// that several runs had. Pure.
 [[nodiscard]] std::vector<PieceKey> take_doubles(std::span<PieceRun> runs);
 
-/// What a look for pieces that lie on several drives of this target has come to.
+/// Result of a look for pieces that lie on several drives of this target.
 struct DoublePieces {
   std::size_t found = 0;
   std::size_t removed = 0;  ///< files
@@ -26,8 +26,8 @@ struct DoublePieces {
 /// Leaves each of them on one drive (PiecesHere::keep_one()).
 Task<Result<DoublePieces>> drop_doubles(TargetNode& node);
 
-/// Does so at the start, when a drive has come or is back, and once a day. What it needs to know is
-/// all here, so it waits for nobody's word. Runs until it is cancelled.
+/// Does so at the start, when a drive has come or is back, and once a day. All that it needs to
+/// know is here, so it waits for no other target. Runs until it is cancelled.
 Task<void> keep_pieces_single(TargetNode& node);
 
 }  // namespace tarn::target

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr auto kDriveScrubLookEvery = 500ms;
 constexpr auto kSettleEvery = 2s;
 constexpr auto kSaveEvery = 1s;
-/// A start has other things to do first, and so have those who started it.
+/// A start has other things to do first, and so has the operator who started it.
 constexpr std::chrono::milliseconds kFirstWait = 5min;
 constexpr std::size_t kDriveScrubPageEntries = 256;
 constexpr const char* kNote = "scrub";
@@ -60,7 +60,7 @@ class DriveScrub {
   [[nodiscard]] std::int64_t wall_ns() const { return node_.clock.wall_time().count(); }
   [[nodiscard]] std::chrono::milliseconds period() const { return node_.scrub.period.load(); }
   [[nodiscard]] bool is_due() const;
-  /// The present pass is for somebody who waits for its end.
+  /// True if a caller waits for the end of the present pass.
   [[nodiscard]] bool asked() const {
     return verifies() || (!state_.job.empty() && board_->wanted() == state_.job);
   }
@@ -168,7 +168,7 @@ Task<Status> DriveScrub::save_now_and_then() {
   co_return Status();
 }
 
-/// Whether a pass is to begin, or the present one to begin once more.
+/// True if a pass is to begin, or the present one to begin again.
 bool DriveScrub::is_due() const {
   const std::string wanted = board_->wanted();
   if (!wanted.empty()) return wanted != state_.job;
@@ -209,7 +209,7 @@ Task<Status> DriveScrub::pay(std::uint64_t cost) {
   }
 }
 
-/// What there is to be read, from the index alone.
+/// Begins a pass: sums up what there is to read, from the index alone.
 Task<Status> DriveScrub::begin() {
   std::string job = board_->wanted();
   if (job.empty() && to_verify_) job = kCame;

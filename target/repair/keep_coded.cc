@@ -67,7 +67,8 @@ Task<Result<KeepCodedFound>> look_through(TargetNode& node) {
   co_return found;
 }
 
-/// Of whom it is known that drives are lost, and which: when it changes, something may be missing.
+/// Targets of which drives are known to be lost, and which: when it changes, something may be
+/// missing.
 std::string losses(const cluster::OwnershipState& state) {
   std::string out;
   for (const cluster::TargetWord& word : state.live)
@@ -171,8 +172,8 @@ Task<PassEnd> keep_coded_pass(TargetNode& node, LookedBy by) {
   co_return all ? PassEnd::all : PassEnd::later;
 }
 
-/// Whether `now` has a drive in service that was not in `before`: it may bring pieces that nobody
-/// names any more.
+/// True if `now` has a drive in service that was not in `before`: it may bring pieces that no
+/// record names any more.
 bool brings_drives(const std::set<std::string>& before, const std::set<std::string>& now) {
   return !std::includes(before.begin(), before.end(), now.begin(), now.end());
 }
@@ -201,7 +202,7 @@ Task<void> keep_coded(TargetNode& node) {
     const LookedBy now{state->map->version, losses(*state)};
     const bool brings = brings_drives(here, std::exchange(here, keep_coded_drives_here(node)));
     came = came || brings;
-    if (node.rebuild.is_stopped()) continue;  // also when nobody has looked by this map yet
+    if (node.rebuild.is_stopped()) continue;  // also before a look by this map
     if (now != done || came)
       again = kKeepCodedAgainFirst;
     else if (!node.rebuild.is_asked() && SteadyClock::now() < due)

@@ -4,10 +4,10 @@
 
 namespace tarn::target {
 
-/// Sees to it that the coded objects that this target owns have all their slices where they belong,
-/// and that no piece lies here which nobody needs: at the start, when the map has changed and is
-/// settled, when something was left to be done, when it is asked for, and once a day. What each of
-/// these looks finds and does RebuildWatch shows. Runs until it is cancelled.
+/// Keeps all slices of the coded objects that this target owns where they belong, and drops pieces
+/// here that are not needed. Looks at the start, when the map has changed and is settled, when work
+/// was left, when asked for, and once a day. RebuildWatch shows what each look finds and does. Runs
+/// until it is cancelled.
 Task<void> keep_coded(TargetNode& node);
 
 /// GET /v1/internal/rebuild: RebuildWatch::report(), with "incarnation", that of this start.

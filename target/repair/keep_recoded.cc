@@ -59,7 +59,7 @@ Task<Result<KeepRecodedPage>> keep_recoded_next_page(TargetNode& node, Drive& dr
   co_return page;
 }
 
-/// What a bucket and the map say while one walks: when it changes, he begins anew.
+/// Map version and bucket properties by which a walk goes: when they change, it begins again.
 struct Basis {
   std::uint64_t map = 0;
   api::BucketProps props;

@@ -5,8 +5,9 @@
 
 namespace tarn::target {
 
-/// How many drives, or nodes, whichever they are, may go at once when `each` of them has so many
-/// pieces of an object, and `left` pieces may go: the worst are those that have the most. Pure.
+/// Returns how many drives, or nodes, whichever they are, may be lost at once. `each`: the pieces
+/// of an object on each of them; `left`: pieces that may be lost. The worst losses are those with
+/// the most pieces. Pure.
 [[nodiscard]] std::uint64_t losses_borne(std::vector<std::uint64_t> each, std::uint64_t left);
 
 }  // namespace tarn::target

@@ -18,7 +18,7 @@ std::string whole_is_for(const cluster::NodeSet& standing, std::uint64_t name_di
   return standing.id(owner.front().node);
 }
 
-/// Whether `self` is where the whole belongs, and it is not there.
+/// True if `self` is where the whole belongs, and it is not there.
 bool wants_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
                  const SliceReport& report, const std::string& self) {
   const io::Coding& coding = report.coding;

@@ -14,9 +14,9 @@
 
 namespace tarn::target {
 
-// What is to be done about the pieces of one object (docs/decisions/019, "Repair"). Pure.
+// Plan of the repair of one object's pieces (docs/decisions/019, "Repair"). Pure.
 
-/// What is known of them.
+/// Known states of the pieces.
 struct SliceReport {
   const io::Coding& coding;
   std::span<const PieceState> states;      ///< of each slice where `coding` names it
@@ -27,8 +27,8 @@ struct Repair {
   std::vector<SliceGoal> anew;   ///< to be made out of others, where they were or elsewhere
   std::vector<SliceGoal> moves;  ///< good where they are, to be copied to where they belong
   std::string whole;             ///< where the whole is to be made; empty: nowhere
-  /// Behind it nobody needs the whole that there is any more (which was acknowledged before the
-  /// slices).
+  /// True if the present whole (which was acknowledged before the slices) is not needed after this
+  /// repair.
   bool drop_whole = false;
   std::size_t good = 0;      ///< slices that can be read now
   std::size_t left = 0;      ///< pieces that may go before it is lost, of those that can be read
@@ -38,7 +38,7 @@ struct Repair {
   bool lost = false;         ///< too few pieces are there, also with those that may be back
   /// The target that is to make the whole, which is missing; empty if that is `self`.
   std::string whole_is_for = {};
-  bool placed_worse = false;  ///< behind this repair a target has more of them than it shall
+  bool placed_worse = false;  ///< after this repair a target has more of them than it shall
 
   [[nodiscard]] bool empty() const {
     return anew.empty() && moves.empty() && whole.empty() && !drop_whole;
@@ -48,17 +48,17 @@ struct Repair {
   }
 };
 
-/// How many more pieces of an object, whichever they are, may go before it is lost, when so many
-/// slices can be read, and the whole.
+/// Returns how many more pieces of an object, whichever they are, may go before it is lost. `good`:
+/// slices that can be read; `has_whole`: the whole can be read, too.
 [[nodiscard]] std::size_t pieces_left(const io::Coding& coding, std::size_t good, bool has_whole);
 
-/// Whether `self` is where wholes of objects of this name belong.
+/// True if `self` is where wholes of objects of this name belong.
 [[nodiscard]] bool is_home_of_whole(const cluster::NodeSet& standing, std::uint64_t name_digest,
                                     const std::string& self);
 
-/// `standing` and `takes` as of plan_slices(). `self`: who is to do it; the whole follows the owner
-/// by the standing members, who makes it himself. Fewer than k good slices, and no good whole:
-/// nothing can be done.
+/// `standing` and `takes` as of plan_slices(). `self`: the target that is to do it; the whole
+/// follows the owner by the standing members, which makes it itself. Fewer than k good slices, and
+/// no good whole: nothing can be done.
 [[nodiscard]] Repair plan_repair(const cluster::NodeSet& standing, std::uint64_t name_digest,
                                  const SliceReport& report, const std::string& self,
                                  const std::function<bool(const std::string&)>& takes);

@@ -14,15 +14,15 @@
 namespace tarn::target {
 
 /// How endangered an object is as long as `repair` has not been carried out: how many more pieces
-/// may go before it is lost. What is only to be moved, or dropped, comes behind all that: nothing
-/// of it is made safer. Pure.
+/// may go before it is lost. Repairs that only move or drop pieces come last: they make nothing
+/// safer. Pure.
 [[nodiscard]] std::size_t danger_of(const Repair& repair);
 
 /// Objects that are to be repaired, the most endangered first. So many at most: when there are
 /// more, the least endangered are let go, and the next look finds them again. For one coroutine.
 class RepairQueue {
  public:
-  /// Behind all objects of which something is missing.
+  /// After all objects of which something is missing.
   static constexpr std::size_t kInNoDanger = SIZE_MAX;
   struct Entry {
     ObjectName name;
@@ -38,7 +38,7 @@ class RepairQueue {
   [[nodiscard]] std::optional<Entry> next();
 
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Whether there were more than it may hold.
+  /// True if there were more than it may hold.
   [[nodiscard]] bool let_some_go() const { return let_some_go_; }
   /// Sums of all objects that were ever added, with those that were let go.
   struct Added {

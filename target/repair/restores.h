@@ -7,7 +7,7 @@
 
 namespace tarn::target {
 
-/// Sets of which a reader is leaving the whole behind (get_coded.h): one of those who read it does.
+/// Sets whose whole is restored by a reader (get_coded.h), one reader of each at a time.
 /// Thread-safe.
 class Restores {
  public:
@@ -22,7 +22,7 @@ class Restores {
       const std::lock_guard lock(of_->mutex_);
       of_->sets_.erase(set_);
     }
-    /// False: somebody else has it.
+    /// False: another reader has it.
     [[nodiscard]] bool got() const { return of_ != nullptr; }
 
    private:

@@ -1,4 +1,4 @@
-// What others see of the scrubs of a target's drives, and want of them.
+// Reports and jobs of the scrubs of a target's drives.
 
 #include <nlohmann/json.hpp>
 

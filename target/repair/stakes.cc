@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kNewest = std::numeric_limits<std::uint64_t>::max();
 
-/// What stakes are alike by.
+/// Key by which stakes are summed.
 struct Kind {
   std::uint32_t k = 1;
   std::uint32_t m = 0;

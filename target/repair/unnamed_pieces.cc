@@ -10,7 +10,7 @@
 namespace tarn::target {
 namespace {
 
-/// The next pieces of a drive, and behind which one to go on.
+/// The next pieces of a drive, and the key after which to go on.
 struct UnnamedPiecesPage {
   std::vector<HeldPiece> pieces;
   std::optional<PieceKey> last;

@@ -7,7 +7,7 @@
 
 namespace tarn::target {
 
-/// What a look through the pieces on this target has come to.
+/// Result of a look through the pieces on this target.
 struct UnnamedPieces {
   std::size_t asked = 0;                            ///< pieces
   std::size_t dropped = 0;                          ///< that go soon
@@ -15,8 +15,8 @@ struct UnnamedPieces {
   std::map<BucketId, api::PieceSum> unjudged = {};  ///< those by their bucket
 };
 
-/// Asks the owners of all objects of coded buckets that have pieces here whether they are needed,
-/// and drops those that are not (docs/decisions/019, "What nobody names").
+/// Asks the owners of all objects of coded buckets that have pieces here if these are needed. Drops
+/// those that are not (docs/protocols/coded-repair.md).
 Task<Result<UnnamedPieces>> drop_unnamed(TargetNode& node);
 
 }  // namespace tarn::target

@@ -26,7 +26,8 @@ bool may_lie_elsewhere(const TargetNode& node, const ObjectName& name) {
   return name.copies == 0 && others_know(node, name);
 }
 
-/// One that merely hangs may still commit what it was asked to, so nobody takes its place.
+/// A drive that merely hangs may still commit what it was asked to, so no other drive stands in for
+/// it.
 bool is_gone(const Drive* drive) {
   return drive == nullptr || (!drive->usable() && !drive->hangs());
 }
@@ -61,7 +62,7 @@ Error drive_is_away(const ObjectName& name) {
                                          name.object)};
 }
 
-/// What `drive`, which was behind, has of one name goes when another drive has something newer.
+/// Removes what `drive`, which was stale, has of one name when another drive has something newer.
 Task<bool> drop_older(TargetNode& node, const Drive& drive, ObjectName name) {
   const auto held = co_await node.store.locks().acquire(name.key());
   auto found = co_await node.store.find_all(name);
@@ -180,7 +181,7 @@ Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located>
     CO_TRY_OK(co_await note_behind(node));
     const auto drives = takers(node.store, name);
     if (drives.empty()) co_return fail(drive_is_away(name));
-    // That look-ups visit it is as durable as the note that the other one is behind
+    // The note that look-ups visit it is as durable as the note that the other drive is stale
     // (Mirror::remember).
     drives.front()->expect_foreign();
     CO_TRY_OK(co_await node.store.note_misplaced(name));

@@ -23,8 +23,8 @@ namespace tarn::target {
 Task<Result<std::vector<Located>>> find_here(TargetNode& node, ObjectName name);
 /// ObjectStore::reachable(), but a drive that is away does not count when another takes files.
 [[nodiscard]] Status takes_writes(const TargetNode& node, const ObjectName& name);
-/// ObjectStore::create(), or on another drive than the one that is away, which from then on, and
-/// durably, is behind (Mirror): back again, it is not believed while another drive is away.
+/// ObjectStore::create(), or on another drive than the one that is away. The drive that is away is
+/// durably stale from then on (Mirror): back again, it is not believed while another drive is away.
 Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName name,
                                                     std::optional<std::uint64_t> length);
 /// ObjectStore::remove(); of a name of which nothing is seen, the tombstone goes to another drive,
@@ -32,8 +32,8 @@ Task<Result<std::unique_ptr<WorkFile>>> create_here(TargetNode& node, ObjectName
 Task<Status> remove_here(TargetNode& node, ObjectName name, std::vector<Located> present,
                          io::ObjectRecord tombstone);
 
-/// Takes away what drives that are behind, and are back, have of versions that others overtook.
-/// False: something could not be judged; until it is they stay behind.
+/// Removes overtaken versions from stale drives that are back. False: something could not be
+/// judged; until it is they stay stale.
 Task<bool> drop_overtaken(TargetNode& node);
 
 }  // namespace tarn::target

@@ -15,7 +15,7 @@ Task<Status> commit_marked(TargetNode& node, const ObjectRequest& wanted) {
   Newest newest;
   {
     const auto held = co_await node.store.locks().acquire(wanted.name.key());
-    // Others say what they have as it is: who has something unsettled waits for us.
+    // Others report what they have as it is: a target with something unsettled waits for us.
     CO_TRY(newest, co_await find_newest(node, wanted, Marked::show));
     if (newest.holder == nullptr) {
       if (!newest.record || unsettled_by(*newest.record).empty()) co_return Status();
@@ -28,7 +28,7 @@ Task<Status> commit_marked(TargetNode& node, const ObjectRequest& wanted) {
                                 newest.record->file_bytes());
 }
 
-/// What is here, to be given away with the bytes of its file.
+/// Sends what is here to another target, with the bytes of its file.
 Task<Status> give_here(TargetNode& node, const ObjectRequest& wanted, const Located& here,
                        const std::string& to) {
   Outbound outbound;

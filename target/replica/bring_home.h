@@ -10,7 +10,7 @@ namespace tarn::target {
 // operators have stopped that; a later walk finds it here and erases it there.
 
 /// find_newest(), after whatever lies elsewhere has come here: `holder` is null. Not under the
-/// name's lock; takes as long as the bytes take. unavailable when who has it does not give it.
+/// name's lock; takes as long as the bytes take. unavailable when its holder does not send it.
 Task<Result<Newest>> bring_home(TargetNode& node, const ObjectRequest& wanted);
 
 /// POST /v1/internal/move/give?bucket=&object=&map=: gives what lies here of that name to the

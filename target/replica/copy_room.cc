@@ -17,12 +17,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr http::CallLimits kCopyRoomAskLimits{.connect = 1s, .total = 2s};
-/// Who looks whether a home answers looks at the map as well, between two such questions.
+/// Short, since the caller looks at the map between two such calls.
 constexpr http::CallLimits kGlanceLimits{.connect = 200ms, .total = 300ms};
 constexpr std::string_view kBehindField = "Tarn-Drive";
 constexpr std::string_view kHangs = "hangs";
 
-/// Whether a drive here would take it: the one where it belongs, or another (ObjectStore::create).
+/// True if a drive here would take it: the one where it belongs, or another (ObjectStore::create).
 bool any_drive_has_room(const TargetNode& node, std::uint64_t size) {
   const SpaceLimits limits = node.store.space_limits();
   const auto drives = node.store.drives();

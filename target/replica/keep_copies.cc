@@ -34,7 +34,7 @@ Task<Result<bool>> settle_drive(TargetNode& node, Drive& drive,
   }
 }
 
-/// Settles what has been marked for a while: whoever wrote it is at it no more, or has died.
+/// Settles what has been marked for a while: its writer no longer works on it, or has died.
 Task<void> settle_known(TargetNode& node) {
   const auto now = std::chrono::steady_clock::now();
   const std::vector<MarkedNames::Name> names = node.marked.due(now - kKeepCopiesTryAgainAfter, now);

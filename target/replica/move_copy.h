@@ -19,15 +19,15 @@ namespace tarn::target {
 //
 // `attribute` is what the sender's file says of itself (docs/on-disk-layout.md), so nothing of the
 // record is left out. The blocks are those of the sender's index, a MiB each but for the last, with
-// the checksums that were taken when the object was stored: the bytes are verified from the drive
-// of the sender to the memory of the receiver. A tombstone has no blocks. The answer, {"stored":B},
-// comes when the receiver has the copy durably, or (false) has something as new. With `anew` it has
-// asked for the copy, since its own is bad (copy_again.h): that takes the place of one as new.
+// the checksums taken when the object was stored. So the bytes are verified from the drive of the
+// sender to the memory of the receiver. A tombstone has no blocks. The answer, {"stored":B}, comes
+// when the receiver has the copy durably, or (false) has something as new. With `anew` it has asked
+// for the copy, since its own is bad (copy_again.h): that replaces one as new.
 
 inline constexpr const char* kOfferPath = "/v1/internal/move/offer";
 inline constexpr const char* kCopyPath = "/v1/internal/move/copy";
 
-/// Who takes what a walk gives away, and by which state of the cluster.
+/// Target that takes what a walk gives away, and the state of the cluster by which it does.
 struct Receiver {
   cluster::Node node;
   std::uint64_t map_version = 0;  ///< of the ownership

@@ -14,7 +14,7 @@
 
 namespace tarn::target {
 
-// What targets say to each other of versions. Pure.
+// Messages between targets about versions. Pure.
 
 // The body of a copy: move_copy.h has the grammar.
 

@@ -12,11 +12,10 @@
 
 namespace tarn::target {
 
-// What a target that gives names away tells the receiver first, so that bytes travel only when they
-// are needed. Pure.
+// Offer that a target sends before names, so that bytes travel only when they are needed. Pure.
 
-/// A record that is offered. Tombstones are offered, too: who does not hear of a delete might keep
-/// an older version.
+/// A record that is offered. Tombstones are offered, too: a target that does not hear of a delete
+/// might keep an older version.
 struct OfferedName {
   std::string name;
   io::ObjectRecord::Kind kind = io::ObjectRecord::Kind::object;
@@ -50,8 +49,8 @@ struct Offer {
 [[nodiscard]] Result<std::vector<std::size_t>> decode_wanted(const std::string& text,
                                                              std::size_t names);
 
-/// Whether a copy of generation `offered` is to be stored where the newest record is `present`, a
-/// tombstone as well: only when it is newer.
+/// True if a copy of generation `offered` is to be stored where the newest record, maybe a
+/// tombstone, is `present`: only if it is newer.
 [[nodiscard]] inline bool wants(const std::optional<io::ObjectRecord>& present,
                                 const Generation& offered) {
   if (!SAFETY("safety.newer_stays")) return true;

@@ -1,5 +1,5 @@
-// What the owner of a name does to know its newest version while names move: it asks the homes of
-// past sets, which answer only when they act on the same map and nothing of the name is on its way
+// Finds the newest version of a name, at its owner, while names move: the owner asks the homes of
+// past sets. These answer only when they act on the same map and nothing of the name is on its way
 // to their drives.
 
 #include "target/replica/newest.h"
@@ -66,7 +66,7 @@ Status vouch(const TargetNode& node, const ObjectName& name, const Newest& found
   return node.store.check_not_away(name);
 }
 
-/// Nobody else has for certain what a drive of ours has that is away.
+/// No other target has for certain what a drive of ours has that is away.
 Error only_here(const ObjectName& name) {
   return {Errc::unavailable,
           fmt::format("object {} lives on a drive that is away, and no other target is known to "
@@ -82,7 +82,7 @@ Status check_others_know(const ObjectName& name, const std::vector<cluster::Read
   return fail(only_here(name));
 }
 
-/// Whoever asks has tried to settle it (node_copies.h), before it took the name's lock.
+/// The caller has tried to settle it (node_copies.h), before it took the name's lock.
 Status check_settled(const Newest& found) {
   if (!found.record || unsettled_by(*found.record).empty()) return {};
   return fail(Errc::unavailable, "the newest version is on its way to all of its homes; try again");
@@ -124,7 +124,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
   const bool sees = sees_all(node, name);
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
-  // What a drive that is away has, other homes have as well: they are asked as if we had lost it.
+  // Other homes have as well what a drive that is away has: they are asked as if we had lost it.
   std::optional<cluster::Ownership> blind;
   if (!sees) blind = cluster::with_loss(map, node.id, 0);
   const cluster::Ownership& asked = blind ? *blind : map;
@@ -148,7 +148,7 @@ Task<Result<std::optional<Newest>>> try_find(TargetNode& node, const ObjectReque
     best.holder = best.state->map.find(answer->id);
     best.drives = answer->drives;
   }
-  // It may have moved here while the others were asked: what they had no more is here now.
+  // It may have moved here while the others were asked: what they no longer had is here now.
   CO_TRY(best.here, co_await find_here(node, name));
   take_own(best);
   if (node.view.state()->map.version != best.state->map.version || sees_all(node, name) != sees)
@@ -168,8 +168,8 @@ Error on_its_way(const ObjectRequest& wanted, const Newest& newest) {
                                          wanted.display(), newest.holder->id)};
 }
 
-/// What is here, when all homes have it and it is as new as `enough`. That stays true, whatever is
-/// under way: a name that is written again and again is never at rest.
+/// Returns what is here, if all homes have it and it is as new as `enough`. The answer stays true,
+/// whatever is under way: a name that is written again and again is never at rest.
 Task<Result<std::optional<Newest>>> find_enough(TargetNode& node, const ObjectName& name,
                                                 const Generation& enough) {
   Newest own;
@@ -189,9 +189,9 @@ Task<Result<std::optional<Newest>>> look_here(TargetNode& node, ObjectName name,
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto patience = std::chrono::steady_clock::now() + kNewestRestMax;
   while (std::chrono::steady_clock::now() < patience) {
-    // What a crash left half done is finished before anybody sees it.
+    // Work that a crash left half done is finished before a caller sees it.
     if (name.copies > 0) CO_TRY_OK(co_await node.store.mirror().settle(name));
-    // Where the owner alone settles, who asks holds the lock which that would need.
+    // Where the owner alone settles, the caller holds the lock which that would need.
     const bool must_be = look == Look::settled_now && forward_by_owner(node, name.bucket);
     if (look != Look::as_it_is && !must_be) CO_TRY_OK(co_await settle_copies(node, name));
     if (enough) {
@@ -269,7 +269,7 @@ Task<Result<Newest>> find(TargetNode& node, const ObjectRequest& wanted, Look lo
   co_return fail(Errc::unavailable, "the cluster map changes; try again");
 }
 
-/// How who asks wants to be answered.
+/// Returns how the caller wants to be answered.
 Look look_of(const api::Query& query) {
   if (query.get("as_it_is") == "1") return Look::as_it_is;
   return query.get("settled_now") == "1" ? Look::settled_now : Look::settled;

@@ -27,7 +27,7 @@ struct Newest {
   }
 };
 
-/// What another target says of a name.
+/// Answer of another target about a name.
 struct HomeAnswer {
   std::string id;
   std::optional<io::ObjectRecord> record;
@@ -36,24 +36,24 @@ struct HomeAnswer {
 /// How a target looks before it answers.
 enum class Look : std::uint8_t {
   settled,      ///< what it says is what all homes have
-  settled_now,  ///< the same for who holds the name's lock: what only that could settle is an error
+  settled_now,  ///< the same, under the name's lock: what only its holder could settle is an error
   as_it_is
 };
-/// Asks one target, which answers when nothing of the name is on its way to its drives, or at once
-/// when it has, as all homes have, what is `enough`: that version or a newer one. unavailable when
-/// it does not answer, or acts on a newer map than `state`.
+/// Asks one target, which answers when nothing of the name is on its way to its drives. It answers
+/// at once when it has, as all homes have, what is `enough`: that version or a newer one.
+/// unavailable when it does not answer, or acts on a newer map than `state`.
 Task<Result<HomeAnswer>> ask_home(TargetNode& node,
                                   std::shared_ptr<const cluster::ClusterState> state,
                                   ObjectName name, std::string id, Look look,
                                   std::optional<Generation> enough = {});
 
-/// Asks all that may have something newer than this target, and looks at itself last
-/// (docs/decisions/011); nobody when nothing moves. We must be a home of the name. Under the name's
-/// lock for writes; settle_copies() goes before that. unavailable when somebody who may hold the
+/// Asks all targets that may have something newer than this one, and looks at itself last
+/// (docs/decisions/011); none when nothing moves. We must be a home of the name. Under the name's
+/// lock for writes; settle_copies() goes before that. unavailable when a target that may hold the
 /// name cannot tell, or, where its owner alone settles, would have to wait for the lock.
 ///
-/// What not all homes may have is unavailable, too; with `show` it is an answer like any other, and
-/// others say what they have as it is.
+/// A version that not all homes may have is unavailable, too; with `show` it is an answer like any
+/// other, and others report what they have as it is.
 enum class Marked : std::uint8_t { refuse, show };
 Task<Result<Newest>> find_newest(TargetNode& node, const ObjectRequest& wanted,
                                  Marked marked = Marked::refuse);
@@ -66,7 +66,8 @@ Task<Result<Newest>> find_present(TargetNode& node, const ObjectRequest& wanted)
 /// (bring_home.h); null when there is none. Not under the name's lock.
 Task<Result<std::shared_ptr<OpenObject>>> open_newest(TargetNode& node,
                                                       const ObjectRequest& wanted);
-/// Whether nobody can have anything newer than `object` (null: nothing) without being asked.
+/// True if it is known, without asking, that no target has anything newer than `object` (null:
+/// nothing).
 [[nodiscard]] bool is_newest(const cluster::ClusterState& state, const OpenObject* object);
 
 /// Answers ask_home() of another target.

@@ -41,8 +41,8 @@ constexpr auto kNodeCopiesLookAgain = 50ms;
 /// For how long a name that changes all the time is looked at anew before that is an error.
 constexpr auto kSettleMax = 2s;
 constexpr auto kDriveLookEvery = 2s;
-/// give_to(): the drive of that home hangs or is behind. A write does not wait for it; it has ended
-/// when it is tried again.
+/// give_to(): the drive of that home hangs or lags. A write does not wait for it; it has ended when
+/// it is tried again.
 constexpr Errc kDriveBehind = Errc::timeout;
 constexpr std::size_t kNodeCopiesAnswerBytes = 4096;
 constexpr http::CallLimits kNodeCopiesTellLimits{.connect = 1s, .total = 4s};
@@ -114,7 +114,7 @@ Task<Status> give_to(TargetNode& node, const Outbound& outbound, std::string id)
                  api::error_message_of(text));
 }
 
-/// Whether no former home may still answer readers by an older map: all live targets have put the
+/// True if no former home may still answer readers by an older map: all live targets have put the
 /// present one in force, or the former homes are homes still.
 bool former_homes_know(const cluster::OwnershipState& state, const std::string& uname,
                        const cluster::Pieces& pieces) {
@@ -138,7 +138,8 @@ std::vector<std::string> without(const std::vector<std::string>& ids,
   return out;
 }
 
-/// Until the newest map places the name there no more, or the drive hangs that has it in hand.
+/// Waits until the newest map no longer places the name there, or the drive hangs that has it in
+/// hand.
 Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto look_at_drive = std::chrono::steady_clock::now() + kDriveLookEvery;
@@ -158,7 +159,7 @@ Task<Status> while_home(TargetNode& node, ObjectName name, std::string id) {
 }
 
 /// give_to(), which is given up when that is no home any more: a process that stands still holds up
-/// nobody for longer than its lease.
+/// no caller for longer than its lease.
 Task<Status> give_while_home(TargetNode& node, const Outbound& outbound, ObjectName name,
                              std::string id) {
   auto first =
@@ -196,7 +197,7 @@ enum class WritersWord : std::uint8_t {
   unknown
 };
 
-/// What the writer of a version says of it.
+/// Asks the writer of a version about it.
 Task<WritersWord> ask_writer(TargetNode& node, const ObjectName& name, std::string writer,
                              Generation generation) {
   const auto state = node.view.state();
@@ -369,7 +370,7 @@ Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
         if (last.code == kDriveBehind) co_return fail(Errc::unavailable, "{}", last.message);
       }
     }
-    // What is to be given cannot be read any more.
+    // The version can no longer be read here.
     if (!all && marked.file != nullptr && !marked.file->drive().usable())
       co_return fail(Errc::unavailable, "{}", last.message);
     const auto now = node.owned.state();
@@ -447,9 +448,9 @@ Error changed_too_often(const ObjectName& name) {
           fmt::format("object {} is being changed again and again", name.object)};
 }
 
-/// What one look at a name on several nodes has brought.
+/// Result of one look at a name on several nodes.
 struct Round {
-  /// What was here, newest first, and all homes had; nothing when that is not known yet.
+  /// Records that were here, newest first, and all homes had; nothing when that is not known yet.
   std::optional<std::vector<Located>> settled;
   bool looked_only = false;  ///< nothing had to be done: so it is what is here now
 };
@@ -510,7 +511,7 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
 
 namespace {
 
-/// Whether all homes have what is here: what was opened, or else what is here in its place.
+/// True if all homes have what is here: what was opened, or else what is here instead.
 Task<Result<bool>> is_settled(TargetNode& node, const ObjectName& name, const OpenObject* object) {
   if (object != nullptr) co_return unsettled_by(object->record()).empty();
   if (!SAFETY("safety.absence_settled")) co_return true;

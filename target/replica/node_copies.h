@@ -15,9 +15,9 @@ namespace tarn::target {
 // drive where it would lie if it were the only copy.
 
 /// On how many nodes objects of a bucket have a copy, as far as this node knows; 1 for most. It is
-/// to be asked for behind the map that it is used with, so that it is as new.
+/// to be asked for after the map that it is used with, so that it is as new.
 [[nodiscard]] cluster::Pieces pieces_of(const TargetNode& node, BucketId bucket);
-/// Whether this node is a home of the name by `state`.
+/// True if this node is a home of the name by `state`.
 [[nodiscard]] bool is_home(const TargetNode& node, const cluster::ClusterState& state,
                            const std::string& uname, const cluster::Pieces& pieces);
 /// Ids of the homes of a name, the owner's first. Fewer than its pieces when there are not so many
@@ -27,12 +27,12 @@ namespace tarn::target {
                                                 const cluster::Pieces& pieces);
 
 /// Which names of a bucket this node shows and counts, so that each appears once: those that it
-/// owns. Empty: all that it has, since nobody else has them.
+/// owns. Empty: all that it has, since no other target has them.
 [[nodiscard]] std::function<bool(std::string_view)> names_to_show(
     const TargetNode& node, std::shared_ptr<const cluster::ClusterState> state, BucketId bucket);
 
-/// Who wrote a record that not all homes may have yet; empty: all have it. Kept among the custom
-/// metadata of the record, under a key that no client can send.
+/// Returns the writer of a record that not all homes may have yet; empty: all have it. Kept among
+/// the custom metadata of the record, under a key that no client can send.
 [[nodiscard]] std::string_view unsettled_by(const io::ObjectRecord& record);
 void mark_unsettled(io::ObjectRecord& record, std::string_view writer);
 void mark_settled(io::ObjectRecord& record);
@@ -49,22 +49,23 @@ struct Outbound {
 /// Asks the other homes of the name if they have room for `record`, and keep up: errors as
 /// check_room(). Before slices are sealed, which no record may come to name.
 Task<Status> homes_have_room(TargetNode& node, ObjectName name, const io::ObjectRecord& record);
-/// Gives the version to all homes of the name but this node, which owns it; returns when each has
-/// it durably. When the map changes meanwhile, the homes are those of the newest one. Whether there
+/// Sends the version to all homes of the name but this node, which owns it; returns when each has
+/// it durably. When the map changes meanwhile, the homes are those of the newest one. True if there
 /// are as many as the bucket wants. Under the name's lock, before this node commits its own.
-/// `write`: under which that is done. unavailable when a home does not answer for some time, or the
-/// name gets another owner (where rule F holds, or has had one since the write began): then the
-/// outcome is unknown; and when there are too few homes, where strict durability wants all.
+/// `write`: under which that is done. unavailable, with an unknown outcome, when a home does not
+/// answer for some time, or the name gets another owner. Where rule F holds, also when it has had
+/// one since the write began. unavailable, too, when there are too few homes; strict durability
+/// wants all.
 Task<Result<bool>> give_to_homes(TargetNode& node, const ObjectName& name,
                                  const OwnedNames::Write& write, cluster::Durability durability,
                                  const Outbound& outbound);
-/// Gives a version to one target, marked as of this one. Ok: it has that, or a newer one, durably.
+/// Sends a version to one target, marked as of this one. Ok: it has that, or a newer one, durably.
 Task<Status> give_marked(TargetNode& node, Outbound outbound, std::string id);
-/// Whether a record of the bucket that not all homes may have goes forward by the name's owner
-/// alone, under a new generation (docs/decisions/019, rule F).
+/// True if a marked record of the bucket goes forward by the name's owner alone, under a new
+/// generation (docs/decisions/019, rule F).
 [[nodiscard]] bool forward_by_owner(const TargetNode& node, BucketId bucket);
-/// Tells the other homes, if there are any, that all have it. Best effort: who does not hear it
-/// asks.
+/// Tells the other homes, if there are any, that all have it. Best effort: a home that does not
+/// hear it asks.
 Task<void> tell_homes(TargetNode& node, ObjectName name, Generation generation);
 
 /// unavailable while this node may have lost what it held, and the map does not say so yet: then it
@@ -83,8 +84,8 @@ Task<Result<std::vector<Located>>> settled_records(TargetNode& node, ObjectName 
 /// All homes have the version of this generation: takes the mark from our record, if it is that.
 Task<Status> all_have(TargetNode& node, const ObjectName& name, Generation generation);
 
-/// What this node holds of the name, opened; null when that is nothing, or the note of its end.
-/// What comes meanwhile, also such a note, is not believed before all homes have it. unavailable as
+/// Opens what this node holds of the name; null when that is nothing, or a tombstone. A version
+/// that comes meanwhile, also a tombstone, is not believed before all homes have it. unavailable as
 /// settle_copies(), while a drive is away of which others know more, and when it is changed again
 /// and again; else as ObjectStore::open_object().
 Task<Result<std::shared_ptr<OpenObject>>> open_settled(TargetNode& node, const ObjectName& name);

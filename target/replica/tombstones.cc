@@ -73,8 +73,8 @@ class Sweep {
            node_.store.missing().empty() && node_.store.mirror().behind().empty() &&
            rules_.all_drives_in_service();
   }
-  /// Where objects have copies on several targets all of them would have to be asked whether a
-  /// drive of theirs is away, so there tombstones stay.
+  /// Tombstones stay where objects have copies on several targets: all of these would have to be
+  /// asked if a drive of theirs is away.
   [[nodiscard]] bool may_forget(const ObjectName& name) const {
     const cluster::Pieces pieces = pieces_of(node_, name.bucket);
     const bool others_confirmed = !pieces.many();

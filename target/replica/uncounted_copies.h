@@ -7,8 +7,8 @@
 
 namespace tarn::target {
 
-/// The files of one bucket's objects on this target that a scrub, or a reader, found bad or gone,
-/// and that have not been made again: they count as no copies. A value, of one moment.
+/// Files of one bucket's objects on this target that a scrub or a reader found bad or gone, until
+/// they are made again: they count as no copies. A value, of one moment.
 class UncountedCopies {
  public:
   /// Those of the drives in service. unavailable while it is not known of all of them: for a moment

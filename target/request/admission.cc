@@ -60,7 +60,7 @@ void read_at_home(const TargetNode& node, ObjectRequest& out) {
   if (pieces.many() && is_home(node, *out.state, out.name.uname, pieces)) out.elsewhere = nullptr;
 }
 
-/// What admit_now() could not do without asking the meta store.
+/// Does what admit_now() could not do without asking the meta store.
 Task<Status> admission_catch_up(TargetNode& node, ObjectRequest& out) {
   if (out.claim) {
     // The proxy acted on a newer map or a newer bucket than we know: catch up before acting.
@@ -83,7 +83,7 @@ Task<Status> admission_catch_up(TargetNode& node, ObjectRequest& out) {
   co_return Status();
 }
 
-/// Whether it may be read here and now.
+/// Success if the object may be read here and now.
 Status check_freshness(const TargetNode& node, const http::Request& request, ObjectRequest& out) {
   if (node.membership.lease().valid()) return {};
   if (http::asks_for_fresh(request.head()))

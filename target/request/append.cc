@@ -1,5 +1,5 @@
-// Appends (docs/api.md): bytes gather in a file that nobody sees; the flush commits
-// it like a PUT. The redirects of a name lead to one target, where its appends are kept in memory.
+// Appends (docs/api.md): bytes gather in a file that no reader sees; the flush commits it like a
+// PUT. The redirects of a name lead to one target, where its appends are kept in memory.
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -64,7 +64,7 @@ Task<Result<OpenAppends::Use>> find_append(TargetNode& node, std::string_view te
   co_return append;
 }
 
-/// `announced` is what the client says of this body. What did not come whole does not count.
+/// `announced` is what the client says of this body. A body that did not come whole does not count.
 Task<Status> receive_part(http::Exchange& exchange, Append& append, BodyChecksums announced) {
   append.before = append.digests.mark();
   Xxh64Stream part;
@@ -102,7 +102,7 @@ Task<Status> append_part(TargetNode& node, http::Request& request, const ObjectR
     OpenAppends::Use append = std::move(*found);
     const Status received = co_await receive_part(request.exchange, *append, std::move(announced));
     if (!received) {
-      if (handle.empty()) append.end();  // nobody has a handle to it
+      if (handle.empty()) append.end();  // the client has no handle to it
       co_return received;
     }
     done.set("Ais-Append-Handle", AppendHandle{node.id, append->id, append->digests.size()}.text());

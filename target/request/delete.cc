@@ -1,5 +1,5 @@
-// What happens on a DELETE at the target: under the name's lock, tombstone and unlink every file of
-// the name, durably (drive_write.cc), then acknowledge.
+// Steps of a DELETE at the target: under the name's lock, tombstone and unlink every file of the
+// name, durably (drive_write.cc), then acknowledge.
 
 #include "common/api/action.h"
 #include "common/api/upstream_props.h"
@@ -57,7 +57,7 @@ Task<Status> delete_object(TargetNode& node, http::Request& request) {
                                    modified_seconds(*newest.record)) != http::Condition::proceed)
     co_return fail(Errc::precondition_failed, "{} is now {}", wanted.display(),
                    newest.record->etag());
-  // What lies elsewhere is older than the tombstone, and goes when it is offered to us.
+  // Copies elsewhere are older than the tombstone, and go when they are offered to us.
   CO_TRY_OK(co_await delete_present(node, wanted, std::move(newest.here), wanted.write));
   CO_TRY_OK(check_lease_before_reply(wanted.write));
   obs::log("target").debug("delete done req={} bucket={} object={}", request.exchange.request_id(),

@@ -1,6 +1,6 @@
-// What happens on a GET at the target: find the record and open its file on the drive's threads,
-// answer conditions and ranges from the record, then send the bytes (sender.cc): from memory by
-// sendfile on the event loop, where the drive's threads have brought and verified them.
+// Steps of a GET at the target: find the record and open its file on the drive's threads, answer
+// conditions and ranges from the record, then send the bytes (sender.cc): from memory by sendfile
+// on the event loop, where the drive's threads have brought and verified them.
 
 #include <algorithm>
 #include <set>
@@ -105,8 +105,8 @@ bool is_slow_here(const TargetNode& node, const ObjectRequest& wanted, const Ope
   return home != nullptr && home->is_slow();
 }
 
-/// What is not known to be at all homes is not shown before it is (docs/decisions/014). timeout
-/// where the drive makes a reader wait whom `other`, if there is one, can serve.
+/// A version is not shown before all homes are known to have it (docs/decisions/014). timeout where
+/// the drive makes a reader wait whom `other`, if there is one, can serve.
 Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const ObjectRequest& wanted,
                                                       const cluster::Node* other) {
   auto opening = open_by_itself(node, wanted.name);
@@ -116,7 +116,7 @@ Task<Result<std::shared_ptr<OpenObject>>> open_wanted(TargetNode& node, const Ob
   co_return object;
 }
 
-/// Whether all that may have had the name before us is what we have ourselves.
+/// True if we have ourselves all that earlier homes of the name may have had.
 bool had_it_always(const TargetNode& node, const ObjectRequest& wanted, const OpenObject* object) {
   const std::uint64_t found = object == nullptr ? 0 : object->record().generation.map_version;
   const auto digest = cluster::placement_digest(wanted.name.uname);
@@ -191,7 +191,7 @@ Task<Status> get_once(TargetNode& node, http::Request& request, bool& overtaken)
     }
     object = std::move(*opened);
   }
-  if (wanted.elsewhere != nullptr) {  // ours no more; the owner has found it here
+  if (wanted.elsewhere != nullptr) {  // no longer ours; the owner has found it here
     if (!object) co_return co_await send_on(node, request, wanted);
   } else if (!is_newest(*wanted.state, object.get()) &&
              !had_it_always(node, wanted, object.get())) {

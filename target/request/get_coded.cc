@@ -1,5 +1,4 @@
-// What happens on a GET of a coded object (docs/decisions/019, "A read"). get.cc has found its
-// record.
+// Steps of a GET of a coded object (docs/decisions/019, "A read"). get.cc has found its record.
 
 #include "target/request/get_coded.h"
 
@@ -38,14 +37,14 @@ Task<std::shared_ptr<OpenObject>> open_whole(TargetNode& node, const ObjectName&
   if (opened) co_return std::move(*opened);
   if (opened.error().code == Errc::timeout) co_return nullptr;
   note_if_bad(node, key, opened.error());
-  // Gone, maybe: whoever repairs finds out.
+  // Gone, maybe: the repair finds out.
   node.repair_wishes.add(name.bucket, name.object);
   obs::log("target").warn("whole passed over by a reader object={} err={}", name.object,
                           opened.error().message);
   co_return nullptr;
 }
 
-/// Whether the drive failed, or hangs, and not the client.
+/// True if the drive failed, or hangs, and not the client.
 bool is_of_drive(const Error& error) {
   return error.code == Errc::corrupt || error.code == Errc::io || error.code == Errc::unavailable;
 }
@@ -73,7 +72,7 @@ Task<Result<bool>> send_whole(TargetNode& node, http::Exchange& exchange,
 
 using Lane = std::shared_ptr<PieceLane>;
 
-/// `late`: nobody waits for it any more.
+/// `late`: the caller no longer waits for it.
 Task<Result<Lane>> get_coded_open_lane(TargetNode& node, PieceWrite write,
                                        std::shared_ptr<bool> late) {
   auto lane = co_await PieceLane::open(node, node.id, std::move(write));
@@ -87,8 +86,8 @@ Restores& restores() {
   return all;
 }
 
-/// What a reader of all bytes leaves behind: the whole, at an owner that should have it. A drive
-/// that does not keep up with him is no use.
+/// The whole, which a reader of all bytes leaves at an owner that should have it. A drive that does
+/// not keep up with the reader is no use.
 class Restoring {
  public:
   static Task<Restoring> begin(TargetNode& node, const ObjectName& name,

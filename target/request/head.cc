@@ -1,4 +1,4 @@
-// What happens on a HEAD at the target: the record in the index answers; no file is opened.
+// A HEAD at the target: the record in the index answers; no file is opened.
 
 #include "common/api/coding_props.h"
 #include "common/api/upstream_props.h"

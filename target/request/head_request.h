@@ -7,7 +7,7 @@
 
 namespace tarn::target {
 
-/// What a HEAD of an object asks for (docs/api.md). Without `props=` everything
+/// Properties that a HEAD of an object asks for (docs/api.md). Without `props=` everything
 /// (AIStore's first version), with it those properties only.
 struct HeadRequest {
   /// Bits of `properties`.

@@ -1,6 +1,7 @@
 // The stream by which a proxy knows that this target lives: a line a second, and one at once when
 // that changes. Its end, or its silence, makes the target a suspect. It runs on the loop of the
-// lease, which no other work holds up, and says how the loops and drives that do the work are.
+// lease, which no other work holds up. It reports the state of the loops and drives that do the
+// work.
 
 #include <nlohmann/json.hpp>
 
@@ -15,8 +16,8 @@ namespace {
 /// A loop that was not heard of for so long is given up for hung, as a drive is.
 constexpr auto kLoopSilenceMax = std::chrono::seconds(10);
 
-/// Whether readers may be sent here. Not a question of the lease: without one a target serves what
-/// it has, marked as stale, and refuses writes itself.
+/// Success if readers may be sent here. Not a question of the lease: without one a target serves
+/// what it has, marked as stale, and refuses writes itself.
 Status can_serve(const TargetNode& node) {
   if (node.leaving) return fail(Errc::unavailable, "it is about to end");
   if (http::longest_silence(node.loops) > kLoopSilenceMax)
@@ -27,9 +28,9 @@ Status can_serve(const TargetNode& node) {
   return fail(Errc::unavailable, "no drive is usable");
 }
 
-/// Of each drive, there or not, what names are placed by (digest, weight), and between these how
-/// many readers and how much work it has (what is sent from memory costs it nothing); null: nobody
-/// is served from there.
+/// Digest and weight of each drive, there or not, by which names are placed. Between them its
+/// readers and queued work (what is sent from memory costs it nothing); null: no reader is served
+/// from there.
 nlohmann::json work_of_drives(const TargetNode& node) {
   auto out = nlohmann::json::array();
   for (const auto& [candidate, drive] : node.store.placed_drives()) {

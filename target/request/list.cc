@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint64_t kListLimitMax = 10'000;
 constexpr int kListAttemptsMax = 20;
 
-/// A page in which nothing is shown that not all homes of its name have: in its place stands what
-/// they had a moment ago. The page is made anew until it meets no other such name.
+/// A page that shows only versions that all homes of the name have: instead of any other, the
+/// version that they had a moment ago. The page is made anew until it meets no other such name.
 Task<Result<api::MergedPage>> list_settled(TargetNode& node, const cluster::BucketRecord& bucket,
                                            ListPlan plan, std::string after, std::size_t limit) {
   CO_TRY_OK(vouches_for_copies(node));

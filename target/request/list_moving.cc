@@ -1,4 +1,4 @@
-// What a target says of its records while names move between targets.
+// Reports the records of a target while names move between targets.
 
 #include "target/request/list_moving.h"
 
@@ -35,7 +35,7 @@ struct ListMovingFound {
 };
 using Records = std::map<std::string, ListMovingFound, std::less<>>;
 
-/// What a walk wants: the records of names that are ours, or those of names that are not.
+/// Selection of a walk: the records of names that are ours, or those of names that are not.
 struct Wanted {
   std::shared_ptr<const cluster::ClusterState> state;
   const cluster::BucketRecord* bucket = nullptr;  ///< within state
@@ -52,8 +52,8 @@ struct Wanted {
   }
 };
 
-/// Collects up to `limit` records of one drive behind `after`. The last name that was looked at,
-/// when there are more behind it.
+/// Collects up to `limit` records of one drive after `after`. Returns the last name that was looked
+/// at, when there are more after it.
 Task<Result<std::optional<std::string>>> collect(Drive& drive, const Wanted& wanted,
                                                  std::string after, const UncountedCopies& bad,
                                                  Records& into) {

@@ -12,10 +12,10 @@ namespace tarn::target {
 ///   {"more":B,"last":N,"records":[[name, [map, incarnation, counter], entry, drives, size], ..],
 ///    "uncounted":{"drives":N,"unseen":B,"expected":B}}
 ///
-/// in the order of names, `entry` packed as in a page of a list, empty for a tombstone, `drives` on
-/// how many it lies, `size` that of the object in bytes; all up to `last` when there are `more`,
-/// behind which the next call goes on. Never short. With `fresh`=1 names of ours are told under a
-/// lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
+/// Records are in the order of names. `entry` is packed as in a page of a list, and empty for a
+/// tombstone. `drives`: on how many it lies; `size`: of the object in bytes. With `more`, all up to
+/// `last`; the next call goes on after it. Never short. With `fresh`=1 names of ours are told under
+/// a lease only. 421: this target acts on a newer map. unavailable: it cannot vouch for all.
 ///
 /// With `own`=all and `away`=count, for counts: drives that are out of service are passed over, and
 /// `uncounted` reports what they keep from the answer (common/api/uncounted.h). Files that are
@@ -23,7 +23,7 @@ namespace tarn::target {
 /// this target owns its name.
 Task<Status> list_moving(TargetNode& node, http::Request& request);
 
-/// Whether no drive has a record of any bucket.
+/// True if no drive has a record of any bucket.
 Task<Result<bool>> holds_nothing(ObjectStore& store,
                                  std::shared_ptr<const cluster::ClusterState> state);
 

@@ -23,7 +23,7 @@ std::string_view directory_of(std::string_view name, const ListPlan& plan) {
   return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash + 1);
 }
 
-/// What the plan shows of a name; null: nothing.
+/// Record that the plan shows of a name; null: nothing.
 const io::ObjectRecord* shown_of(const ListPlan& plan, std::string_view name,
                                  const io::ObjectRecord& record) {
   if (plan.shows && !plan.shows(name)) return nullptr;
@@ -79,8 +79,8 @@ Task<Result<api::MergedPage>> list_by_generation(ObjectStore& store, const ListP
   co_return out;
 }
 
-/// The checksum that the object bears, in hex; in `room` where the record has it as a number. Empty
-/// for an object of a bucket that keeps none.
+/// The checksum of the object, in hex; in `room` where the record has it as a number. Empty for an
+/// object of a bucket that keeps none.
 std::string_view listed_checksum(const io::ObjectRecord& record, std::array<char, 16>& room) {
   bool has_type = false;
   for (const auto& [key, value] : record.custom) {
@@ -140,7 +140,7 @@ Index::Step DrivePage::visit(std::string_view name, const io::ObjectRecord& reco
     return {};
   }
   if (!is_known) packer_.add_directory(directory);
-  // 0xFF is in no UTF-8 name: behind everything in the directory.
+  // 0xFF is in no UTF-8 name: after everything in the directory.
   return {.stop = false, .skip_to = std::string(directory) + '\xFF'};
 }
 

@@ -10,7 +10,7 @@
 
 namespace tarn::target {
 
-/// What to list of a bucket, and how each entry is to look.
+/// Names of a bucket to list, and how each entry is to look.
 struct ListPlan {
   BucketOnDrives bucket;
   std::string prefix;
@@ -41,8 +41,8 @@ class EntryPacker {
   api::PagePacker packer_;
 };
 
-/// One page of one drive, made of what Index::list() shows: live objects behind `after`,
-/// directories folded. `plan` must outlive it.
+/// One page of one drive, made of what Index::list() shows: live objects after `after`, directories
+/// folded. `plan` must outlive it.
 class DrivePage {
  public:
   DrivePage(const ListPlan& plan, std::string location, std::string after, std::size_t limit)

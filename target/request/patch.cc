@@ -1,5 +1,5 @@
-// What happens on a PATCH at the target: under the name's lock, the object's custom metadata is
-// merged or replaced; drive_metadata.cc has the order of the commit.
+// A PATCH at the target: under the name's lock, the object's custom metadata is merged or replaced;
+// drive_metadata.cc has the order of the commit.
 
 #include "common/api/action.h"
 #include "common/obs/log.h"

@@ -1,7 +1,7 @@
-// What happens on a PUT at the target: check what the proxy announced, stream the body into a work
-// file while hashing it, then, under the name's lock, check all that must hold and publish
+// Steps of a PUT at the target: check what the proxy announced, and stream the body into a work
+// file while hashing it. Then, under the name's lock, check all that must hold and publish
 // (publish.cc has the order of the commit). Nothing is acknowledged before it is durable, unless
-// the bucket asks for that. What else comes as a PUT, append and copy, branches off here.
+// the bucket asks for that. Append and copy, which also come as a PUT, branch off here.
 
 #include "common/api/coding_props.h"
 #include "common/api/upstream_props.h"

@@ -57,8 +57,8 @@ Task<Result<api::BucketSummary>> count_by_generation(ObjectStore& store, BucketO
   co_return sum;
 }
 
-/// The file systems of all drives. What statfs calls one is its name on this machine; containers of
-/// one machine see the same.
+/// The file systems of all drives. The id of one from statfs is its name on this machine;
+/// containers of one machine see the same.
 std::map<std::string, std::uint64_t> disks_of(const ObjectStore& store) {
   std::map<std::string, std::uint64_t> out;
   for (const auto& drive : store.drives())

@@ -61,8 +61,8 @@ Task<Result<std::size_t>> PiecesHere::keep_on(Drive& drive, PieceKey key, io::Fi
   CO_TRY(const auto found, co_await find_all(key));
   const bool same = now && now->file == file && !found.empty();
   if (!same) co_return std::size_t{0};
-  // Whoever named the newest of them finds that generation here. It also asks the drive once more
-  // whether it is what it was.
+  // A record that names the newest of them finds that generation here. The raise also asks the
+  // drive once more whether it is what it was.
   const Generation newest = found.front().record.generation;
   CO_TRY(const bool there, co_await drive.raise_piece(key, newest));
   if (!there) co_return std::size_t{0};

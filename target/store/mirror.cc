@@ -1,4 +1,4 @@
-// What the drives of this target know of a mirrored name, and reading it.
+// Survey of what the drives of this target know of a mirrored name, and reading it.
 
 #include "target/store/mirror.h"
 
@@ -43,7 +43,7 @@ std::vector<Located> located(const CopyVerdict& verdict, const std::vector<Drive
   return out;
 }
 
-/// Whether a drive of the set is behind: for one that was detached, attach() sees to it.
+/// True if a drive of the set is stale: for one that was detached, attach() sees to it.
 bool any_of_set(const ObjectStore& store, const MirrorLedger& ledger) {
   const auto drives = store.drives();
   return std::any_of(drives.begin(), drives.end(), [&](const auto& drive) {
@@ -51,7 +51,7 @@ bool any_of_set(const ObjectStore& store, const MirrorLedger& ledger) {
   });
 }
 
-/// Whether `ledger` promises less of some bucket's names than the one before it.
+/// True if `ledger` promises less of some bucket's names than `before`.
 bool has_fewer(const MirrorLedger& ledger, const MirrorLedger& before) {
   return std::any_of(before.complete.begin(), before.complete.end(), [&](const auto& each) {
     const auto now = ledger.complete.find(each.first);
@@ -63,7 +63,7 @@ bool has_fewer(const MirrorLedger& ledger, const MirrorLedger& before) {
 
 void Mirror::remember(MirrorLedger ledger, std::map<std::string, std::string> missing_ids,
                       std::string directory) {
-  // Others may have taken the names of a drive that is behind, and have not noted it themselves.
+  // Other drives may have taken the names of a stale drive, and have not noted it themselves.
   if (!ledger.behind.empty() || any_of_set(store_, ledger)) store_.expect_foreign();
   // An older release has not noted whose they are.
   if (ledger.misplaced.empty() && store_.may_hold_foreign()) {
@@ -157,7 +157,7 @@ Task<Mirror::Survey> Mirror::survey(const ObjectName& name, Patience patience) {
       out.views[i].standing = Standing::away;
     } else if (*answers[i]) {
       out.records[i] = std::move(**answers[i]);
-      // What lies on a disabled drive is not read, changed or removed, so it misses what happens.
+      // Files on a disabled drive are not read, changed or removed, so it misses changes.
       if (out.drives[i]->disabled()) out.views[i].standing = Standing::away;
       out.views[i].record = CopyView::Record{
           out.records[i]->generation, out.records[i]->kind == io::ObjectRecord::Kind::object};
@@ -184,7 +184,7 @@ Task<Result<std::vector<Located>>> Mirror::find_seen(ObjectName name) {
 
 Task<Result<std::vector<Located>>> Mirror::find_all(ObjectName name) {
   auto found = co_await survey(name, Patience::writer);
-  // A change is being committed: what it will be is seen by nobody before all drives have it.
+  // A change is being committed: no reader sees the new version before all drives have it.
   for (int attempt = 0; attempt < kMirrorAttemptsMax && is_unsettled(found); ++attempt) {
     if (!committing_.is_held(name.key())) break;
     co_await wait_for_commit(name);

@@ -48,14 +48,14 @@ class Mirror {
   Task<Status> remove(ObjectName name, io::ObjectRecord tombstone);
   /// unavailable when so many drives are away that nothing can be written.
   [[nodiscard]] Status writable(const ObjectName& name) const;
-  /// Whether another drive has so much less to do that a reader had better look there for a copy.
+  /// True if another drive has so much less to do that a reader had better look there for a copy.
   [[nodiscard]] bool has_idler_than(const Drive& drive) const;
 
   /// Returns when no drive in good standing holds an older version of `name` than another: what a
-  /// crash left half done is finished before anybody sees it.
+  /// crash left half done is finished before any reader sees it.
   Task<Status> settle(ObjectName name);
 
-  /// What put_right() did.
+  /// Result of put_right().
   struct Repaired {
     std::size_t added = 0;    ///< copies that were made, or made anew
     std::size_t removed = 0;  ///< copies that were too many, and older versions
@@ -79,12 +79,12 @@ class Mirror {
   /// when it has grown.
   [[nodiscard]] std::uint64_t disturbances() const { return disturbances_.load(); }
   void disturb() { ++disturbances_; }
-  /// The drives that are behind, of names with copies or without, and can be used, by id.
+  /// Drives that are stale, for names with copies or without, and can be used, by id.
   [[nodiscard]] std::set<std::string> behind() const;
   /// How many copies every name of a bucket has here at least, on drives that are there or away; at
   /// most `copies`. 0: that is not known.
   [[nodiscard]] std::size_t surely(BucketId bucket, std::uint8_t copies) const;
-  /// Whether so few drives are away that each name of the bucket, if it exists here, is seen.
+  /// True if so few drives are away that each name of the bucket, if it exists here, is seen.
   [[nodiscard]] bool sees_all(BucketId bucket, std::uint8_t copies) const;
   /// Saves what remember() has concluded. Called once, at the start.
   Task<Status> save_remembered();
@@ -93,10 +93,10 @@ class Mirror {
   Task<Status> complete(std::map<BucketId, std::uint8_t> copies, std::uint64_t disturbances);
   /// Of names with copies.
   [[nodiscard]] Standing standing(const Drive& drive) const;
-  /// Whether others may have newer versions of names without copies than `drive`.
+  /// True if other drives may have newer versions of names without copies than `drive`.
   [[nodiscard]] bool outdated(const Drive& drive) const;
   /// True if the newest version of a name that lives on `home`, and has no copies on drives, may
-  /// lie on another drive alone: `home` is behind, or some of its names are misplaced.
+  /// lie on another drive alone: `home` is stale, or some of its names are misplaced.
   [[nodiscard]] bool may_be_misplaced(const Drive& home) const;
   /// True if that is noted of names which live on the drive at `path`, which is missing.
   [[nodiscard]] bool are_misplaced(const std::string& path) const;
@@ -108,10 +108,10 @@ class Mirror {
   Task<Status> misplaces_all();
   /// Number of calls of the two.
   [[nodiscard]] std::uint64_t misplacings() const { return misplacings_.load(); }
-  /// Notes durably that no name is misplaced, when all drives are in service, none may hold what
-  /// belongs elsewhere, and nothing has been misplaced since `misplacings` were counted.
+  /// Notes durably that no name is misplaced. Does so when all drives are in service, none may hold
+  /// what belongs elsewhere, and nothing has been misplaced since `misplacings` were counted.
   Task<Status> all_in_place(std::uint64_t misplacings);
-  /// Whether any drive, there or not, is behind.
+  /// True if any drive, there or not, is stale.
   [[nodiscard]] bool any_behind() const;
   /// These have caught up with everything: durably noted.
   Task<Status> caught_up(std::set<std::string> drives);
@@ -119,10 +119,10 @@ class Mirror {
   struct Misses {
     bool with_copies = true;
     bool single = false;    ///< names without copies, of which it holds some
-    bool for_good = false;  ///< what lies on it counts as a copy no more
+    bool for_good = false;  ///< what lies on it no longer counts as a copy
   };
   /// Before a drive is put into the set, or taken out of it or of service: from here on it is
-  /// behind, since names change without it, and what it remembers of others counts. One that comes
+  /// stale, since names change without it, and what it remembers of others counts. One that comes
   /// becomes the place of names: they are misplaced, as after misplaces_all().
   Task<Status> comes(Drive& drive, MirrorLedger remembered, Misses misses);
   Task<Status> goes(std::string path, Misses misses);
@@ -140,12 +140,12 @@ class Mirror {
   [[nodiscard]] EvictedBuckets evicted(const std::string& drive) const;
   /// Before such a drive is put into the set, without what was evicted: forgets that, durably.
   Task<Status> forget_evicted(std::string drive);
-  /// Whether a drive in service other than `drive` holds this version of `name`, or a newer one.
+  /// True if a drive in service other than `drive` holds this version of `name`, or a newer one.
   Task<Result<bool>> is_elsewhere(ObjectName name, const Drive& drive, Generation generation);
 
  private:
-  /// What all drives say of a name, in the order of placement. The set of drives may be another one
-  /// in the next survey, and so may the order.
+  /// Answers of all drives on a name, in the order of placement. The set of drives may be another
+  /// one in the next survey, and so may the order.
   struct Survey {
     std::vector<Drive*> drives;  ///< null: missing
     /// Where a drive stands; nothing when it does not belong to the target any more.
@@ -168,7 +168,7 @@ class Mirror {
   /// directory has not been told.
   Task<Status> save_ledger(MirrorLedger ledger, Drive* comes = nullptr,
                            bool needs_directory = false);
-  /// Empty: nobody knows.
+  /// Empty: not known.
   [[nodiscard]] std::string id_of_missing(const std::string& path) const;
   [[nodiscard]] MirrorLedger ledger() const;
   Task<Status> note_away(const Survey& survey);

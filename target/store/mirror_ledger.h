@@ -15,7 +15,7 @@ namespace tarn::target {
 /// By uuid of a drive, what was evicted from it while it was away.
 using EvictedDrives = std::map<std::string, EvictedBuckets>;
 
-/// What a target remembers of its drives, on every drive that is there (`.tarn/mirror.json`) and in
+/// State of a target's drives, remembered on every drive that is there (`.tarn/mirror.json`) and in
 /// its own directory: which of them were away while a name changed, and have not caught up since,
 /// and of which of them names lie on others.
 struct MirrorLedger {
@@ -28,13 +28,13 @@ struct MirrorLedger {
   /// version lies on another drive of the target, and on that one alone
   std::set<std::string> misplaced;
   /// Buckets of which every name has at least so many copies on the drives of this target, those
-  /// that are away included. What is not here may have fewer.
+  /// that are away included. Names of other buckets may have fewer.
   std::map<BucketId, std::uint8_t> complete;
   /// Buckets evicted from drives that are away (docs/decisions/025). Where the target's own
   /// directory says anything, its word counts alone.
   EvictedDrives evicted;
 
-  /// Adds what another place remembers of drives: who is behind in one is behind.
+  /// Adds what another place remembers of drives: a drive that is stale in one is stale.
   void add(const MirrorLedger& other) {
     behind.insert(other.behind.begin(), other.behind.end());
     outdated.insert(other.outdated.begin(), other.outdated.end());

@@ -9,7 +9,7 @@
 
 namespace tarn::target {
 
-// What is decided about the copies of one name from what the drives of this target say of it
+// Decisions about the copies of one name, from what the drives of this target report of it
 // (docs/decisions/013). Pure.
 
 /// How far a drive is to be believed.
@@ -27,7 +27,7 @@ struct CopyView {
     bool live = true;  ///< an object, not a tombstone
   };
   std::optional<Record> record;
-  /// Whether it may take a new copy: usable, with room.
+  /// True if it may take a new copy: usable, with room.
   bool takes = true;
   /// All of it moves elsewhere: its copy does not count among those that are wanted.
   bool leaves = false;
@@ -48,7 +48,7 @@ struct CopyVerdict {
 };
 
 /// Which version counts. The newest record that can be seen counts when a drive in good standing
-/// has it: such a drive never keeps an older version than another. What only drives that are behind
+/// has it: such a drive never keeps an older version than another. A record that only stale drives
 /// have counts when no other drive is away. A name that is not seen does not exist when fewer
 /// drives are away than copies it would have: `surely` so many, if it is there at all.
 [[nodiscard]] CopyVerdict judge_copies(const CopyViews& views, std::size_t surely);
@@ -58,8 +58,8 @@ struct CopyPlan {
   std::vector<std::size_t> remove;  ///< whose copies are too many
   std::size_t missing = 0;          ///< copies for which there is no drive
 };
-/// What makes `wanted` copies of a name that was found and whose older versions are gone. Copies
-/// stay where they are; where some are too many, those on the least preferred drives go.
+/// Plan that makes `wanted` copies of a name that was found and whose older versions are gone.
+/// Copies stay where they are; where some are too many, those on the least preferred drives go.
 [[nodiscard]] CopyPlan plan_copies(const CopyViews& views, const CopyVerdict& verdict,
                                    std::size_t wanted);
 

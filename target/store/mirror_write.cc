@@ -1,6 +1,6 @@
 // Changing a mirrored name (docs/decisions/013): every copy is prepared, then every record is
-// committed, and only then anybody sees the change. What a crash leaves after each step stands
-// beside it.
+// committed, and only then readers see the change. Comments at the steps say what a crash leaves
+// after each.
 
 #include <algorithm>
 #include <iterator>
@@ -66,7 +66,7 @@ Status Mirror::writable(const ObjectName& name) const {
               name.object, name.copies, required, usable);
 }
 
-/// Whoever is away misses this change, and must not be believed when it is back.
+/// Drives that are away miss this change, and must not be believed when they are back.
 Task<Status> Mirror::note_away(const Survey& survey) {
   std::set<std::string> away;
   for (std::size_t i = 0; i < survey.views.size(); ++i)
@@ -75,8 +75,8 @@ Task<Status> Mirror::note_away(const Survey& survey) {
   co_return co_await note_behind(std::move(away));
 }
 
-/// A further copy of what is in `from`, read back from memory for the most part and compared with
-/// the checksums that were taken when it came.
+/// A further copy of what is in `from`: read back, mostly from memory, and compared with the
+/// checksums that were taken when it came.
 Task<Result<std::unique_ptr<WorkFile>>> Mirror::copy_work_file(
     WorkFile& from, Drive& to, const io::ObjectRecord& record,
     const std::vector<std::uint32_t>& sums) {
@@ -155,7 +155,7 @@ Task<Status> Mirror::prepare_all(std::vector<Prepared>& copies) {
 
 Task<Status> Mirror::commit_all(const ObjectName& name, std::vector<Prepared>& copies,
                                 const Survey& before, WorkFile& first, std::size_t required) {
-  // Nobody sees the new version on one drive before all have it: a reader in this moment waits.
+  // No reader sees the new version on one drive before all have it: a reader in this moment waits.
   const auto gate = co_await committing_.acquire(name.key());
   const OpenObjects::Change change(store_.open_, name.bucket, name.object);
   std::vector<Task<Status>> steps;
@@ -235,10 +235,9 @@ Task<Status> Mirror::publish(ObjectName name, WorkFile& file, io::ObjectAttribut
       if (before.drives[i] == &file.drive()) before.records[i].reset();
   }
   // A crash leaves files that a start adopts, as long as no later version is there: the old version
-  // or the new one is read everywhere, and nobody has seen the new one yet.
+  // or the new one is read everywhere, and no reader has seen the new one yet.
   Status problem = co_await prepare_all(copies);
-  // In the place of a drive that has just failed: while it is away, lists rely on there being as
-  // many.
+  // Instead of a drive that has just failed: while it is away, lists rely on there being as many.
   std::vector<std::unique_ptr<WorkFile>> instead;
   if (!copies.empty() && copies.size() < name.copies && !problem) {
     instead = co_await make_copies(name, *copies.front().file, attribute.record, checksums,
@@ -275,7 +274,7 @@ Task<Status> Mirror::patch(ObjectName name, io::ObjectAttribute attribute) {
   const auto done = co_await gather(std::move(steps));
   Status problem;
   auto failed = failed_among(before.verdict.holders, before.ids, done, problem);
-  // What is wrong with the attribute is so for all of them.
+  // An error of the attribute is the same for all of them.
   if (failed.size() == done.size()) co_return problem;
   for (const std::size_t i : before.verdict.older) failed.insert(before.ids[i]);
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
@@ -310,8 +309,7 @@ Task<Status> Mirror::remove(ObjectName name, io::ObjectRecord tombstone) {
   if (failed.size() == done.size()) co_return problem;
   if (!failed.empty()) CO_TRY_OK(co_await note_behind(failed));
   std::size_t noted = done.size() - failed.size();
-  // In the place of a drive that has just failed: while it is away, lists rely on there being as
-  // many.
+  // Instead of a drive that has just failed: while it is away, lists rely on there being as many.
   for (std::size_t i = 0; i < before.drives.size() && noted < name.copies; ++i) {
     if (before.views[i].standing == Standing::away || !before.drives[i]->usable()) continue;
     if (std::find(asked.begin(), asked.end(), i) != asked.end()) continue;

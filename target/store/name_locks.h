@@ -30,7 +30,7 @@ class NameLocks {
   };
 
   Task<Held> acquire(std::string name);
-  /// Whether someone holds the name right now.
+  /// True if the name is held right now.
   [[nodiscard]] bool is_held(const std::string& name) const;
 
  private:

@@ -21,8 +21,8 @@ Error lies_on_disabled(const ObjectName& name, const Drive& drive) {
                       name.object, drive.path())};
 }
 
-/// The drives at `paths`, with the sizes that those of `set` know. What one says of itself counts
-/// most: who was opened before knows of one that had its place. What was known `before` counts
+/// The drives at `paths`, with the sizes that `drives` know. A drive's size for itself counts most:
+/// one that was opened before knows of a drive that had its place. Sizes known `before` count
 /// least.
 std::vector<DrivePlace> places_at(const std::vector<std::string>& paths,
                                   const std::vector<std::shared_ptr<Drive>>& drives,
@@ -208,7 +208,7 @@ Status ObjectStore::reachable(const ObjectName& name) const {
   return {};
 }
 
-/// True if the newest version of a name may lie behind its home, which is there.
+/// True if the newest version of a name may lie on a later drive than its home, which is there.
 bool ObjectStore::may_be_misplaced(const DriveSet& set,
                                    const std::vector<std::size_t>& by_rank) const {
   for (const std::size_t place : by_rank) {
@@ -252,8 +252,8 @@ Task<Result<std::vector<Located>>> ObjectStore::find_all(ObjectName name) {
       CO_TRY(auto record, co_await drive.find(name.bucket, name.object));
       if (record) found.push_back({&drive, std::move(*record)});
     }
-    // What moves between drives may have been missed: not there yet, and here no more. Then it is
-    // there by now.
+    // A record that moves between drives may have been missed: not there yet, and no longer here.
+    // Then it is there by now.
     if (one_drive) break;
     if (open_.now(name.bucket, name.object) == before && !locks_.is_held(name.key())) break;
   }
@@ -448,7 +448,8 @@ Task<Result<ObjectStore::Page>> ObjectStore::list_once(const BucketOnDrives& buc
   std::optional<std::string> bound;  // beyond it some drive has not said all yet
   const auto all = drives();
   auto order = all;
-  // What moves from one drive to another is seen here or there when each is asked before the other.
+  // Records that move between two drives are seen on one of them when each is asked before the
+  // other.
   if (may_hold_foreign()) order.insert(order.end(), all.rbegin(), all.rend());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto& drive = order[i];
@@ -511,7 +512,7 @@ Task<Result<ObjectStore::Page>> ObjectStore::list(BucketOnDrives bucket, std::st
         continue;
       }
       const std::string directory = entry.name.substr(0, slash + 1);
-      // 0xFF is in no UTF-8 name: behind everything in the directory.
+      // 0xFF is in no UTF-8 name: after everything in the directory.
       const bool done_before = from >= directory + '\xFF';
       if (!done_before && directory > from) page.entries.push_back({directory, {}, nullptr});
       next = directory + '\xFF';

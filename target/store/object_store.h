@@ -24,10 +24,11 @@
 
 namespace tarn::target {
 
-/// The drives of a target as one store: which drive a name lives on, and where else it may lie.
-/// A name's home is the first drive in HRW order over all drives that the target has ever had and
-/// not given up, there or not, but for those that are being emptied, and those that its bucket was
-/// evicted from while they are away. Full drives pass new files on in that order. Thread-safe.
+/// The drives of a target as one store: which drive a name lives on, and where else it may lie. A
+/// name's home is the first drive in HRW order. The order has all drives that the target has ever
+/// had and not given up, there or not. Left out are drives that are being emptied, and those that
+/// the name's bucket was evicted from while they are away. Full drives pass new files on in that
+/// order. Thread-safe.
 class ObjectStore {
  public:
   /// `missing`: path -> why, as DrivePlan has it.
@@ -57,7 +58,7 @@ class ObjectStore {
   /// From here on a drive of the set is no name's home and takes no new files, or is and does again
   /// (Drive::vacating). One caller at a time, as of attach().
   void set_vacating(Drive& drive, bool vacating);
-  /// Whether a drive is in the set, or somebody goes on with one that it was in. Thread-safe.
+  /// True if a drive is in the set, or in a former one that a caller still uses. Thread-safe.
   [[nodiscard]] bool may_be_asked(const Drive& drive) const;
   /// Why one that is missing still is.
   void note_missing(const std::string& path, std::string why);
@@ -77,16 +78,16 @@ class ObjectStore {
   /// Closes what is open of a drive without a reader.
   void close_idle(const Drive& drive) { open_.forget_drive(drive); }
   [[nodiscard]] NameLocks& locks() { return locks_; }
-  /// Whether a name may lie on another drive than its home: then what one drive says of it may be
+  /// True if a name may lie on another drive than its home: then what one drive says of it may be
   /// out of date.
   [[nodiscard]] bool may_hold_foreign() const;
   /// Marks all drives as may_hold_foreign().
   void expect_foreign();
   /// Notes durably that a name, one without copies on drives, is about to lie on another drive than
-  /// its home (Mirror::misplaces). That other drive is marked before.
+  /// its home (Mirror::misplaces). The other drive is marked before.
   Task<Status> note_misplaced(const ObjectName& name);
 
-  /// What is particular to mirrored buckets.
+  /// Part of the store for mirrored buckets.
   [[nodiscard]] Mirror& mirror() { return mirror_; }
 
   /// Pieces of objects whose records may lie on other targets.
@@ -153,8 +154,8 @@ class ObjectStore {
     std::vector<Listed> entries;  ///< live objects; names that end in '/' are virtual directories
     bool more = false;
   };
-  /// What to show in place of the newest record of a name, also of a deleted one: another, that
-  /// one, or null for nothing. Called on threads of drives.
+  /// Record to show instead of the newest one of a name, also of a deleted one: another, that one,
+  /// or null for nothing. Called on threads of drives.
   using InPlaceOf =
       std::function<const io::ObjectRecord*(std::string_view name, const io::ObjectRecord& newest)>;
   /// Names greater than `after` that begin with `prefix`, in byte order, at most `limit`. With
@@ -214,7 +215,7 @@ class ObjectStore {
   friend class Mirror;
   Mirror mirror_{*this};
   PiecesHere pieces_{*this};
-  OpenObjects open_;  // behind the drives: it closes files on their threads
+  OpenObjects open_;  // after the drives: it closes files on their threads
 };
 
 }  // namespace tarn::target

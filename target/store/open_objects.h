@@ -19,13 +19,13 @@
 namespace tarn::target {
 
 /// Objects that stay open after they were read, so that the next reader needs neither the index nor
-/// a visit to the drive's threads. Whoever asks sees what the index would say: an object is never
-/// found here once a change of its name has begun, and none is kept that was looked up before the
-/// end of a change. Thread-safe; no lock is held while a drive works.
+/// a visit to the drive's threads. Answers are those of the index: an object is never found here
+/// once a change of its name has begun. None is kept that was looked up before the end of a change.
+/// Thread-safe; no lock is held while a drive works.
 class OpenObjects {
  public:
-  /// An open object costs a descriptor: kept are an eighth of the limit on open files, no more than
-  /// this, and no more than some 16 MiB of checksums and metadata; the least recently used go.
+  /// An open object costs a descriptor: kept are an eighth of the limit on open files, at most
+  /// this, and at most some 16 MiB of checksums and metadata; the least recently used go.
   static constexpr std::size_t kCountMax = 4096;
 
   OpenObjects();
@@ -45,7 +45,7 @@ class OpenObjects {
             const std::shared_ptr<OpenObject>& object);
 
   /// A change of a name, from before its commit to after it. The file that it replaces is let go of
-  /// at once: an unlinked file takes room as long as anybody has it open.
+  /// at once: an unlinked file takes room as long as it is open.
   class [[nodiscard]] Change {
    public:
     Change(OpenObjects& all, BucketId bucket, std::string name);

@@ -69,7 +69,7 @@ NewPiece::~NewPiece() {
   if (ours != end) all_.writing_.erase(ours);
 }
 
-/// Who seals, raises, drops or moves a piece does so alone.
+/// One caller at a time seals, raises, drops or moves a piece.
 Task<NameLocks::Held> PiecesHere::lock(const PieceKey& key) {
   co_return co_await store_.locks().acquire(
       fmt::format("s/{}/{}/{:016x}/{}", raw(key.bucket), key.name, key.set, key.index));
@@ -117,8 +117,9 @@ std::vector<std::shared_ptr<Drive>> PiecesHere::in_order(const std::string& unam
 
 Task<Result<std::unique_ptr<NewPiece>>> PiecesHere::create(ObjectName name, PieceKey key,
                                                            Wish wish) {
-  // One after the other, so that two that come at once do not choose one drive. What is being
-  // written is looked at first: what is sealed meanwhile has its entry before it ceases to be.
+  // One after the other, so that two that come at once do not choose one drive. Pieces that are
+  // being written are looked at first: one that is sealed meanwhile has its entry before it ceases
+  // to be one of them.
   const auto held = co_await store_.locks().acquire(
       fmt::format("w/{}/{}/{:016x}", raw(key.bucket), key.name, key.set));
   const auto writing = being_written(key);
@@ -160,8 +161,8 @@ Task<Result<std::vector<Located>>> PiecesHere::find_all(PieceKey key) {
   co_return found;
 }
 
-/// Those that something as new has taken the place of. What cannot go now is found again. How many
-/// went.
+/// Drops those that something as new has replaced. Those that cannot go now are found again.
+/// Returns how many went.
 Task<std::size_t> PiecesHere::drop_others(PieceKey key, Generation up_to, const Drive* but) {
   std::size_t gone = 0;
   const auto drives = store_.drives();

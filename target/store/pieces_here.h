@@ -30,11 +30,11 @@ struct DriveView {
   Room room = Room::free;  ///< for this piece
   std::uint64_t left = 0;  ///< bytes free
 };
-/// Which drives to try for the `rank`-th piece of a set on this target, as indexes of `views`, the
-/// best first: those without a piece of the set, below the high watermark beginning at `rank`, then
-/// those above it, the emptiest first, so that they are full at the same time; and only when there
-/// are fewer drives that take files than pieces, those that have one, with the fewest first.
-/// `views`: all drives, in the order in which the name prefers them. Pure.
+/// Drives to try for the `rank`-th piece of a set on this target, as indexes of `views`, the best
+/// first. Those without a piece of the set come first: below the high watermark beginning at
+/// `rank`, then those above it, the emptiest first, so that they are full at the same time. Those
+/// that have one follow, with the fewest first, only when there are fewer drives that take files
+/// than pieces. `views`: all drives, in the order in which the name prefers them. Pure.
 [[nodiscard]] std::vector<std::size_t> drives_for_piece(std::span<const DriveView> views,
                                                         std::size_t rank);
 
@@ -62,10 +62,10 @@ class NewPiece {
   std::unique_ptr<WorkFile> file_;
 };
 
-/// The pieces on all drives of this target (docs/decisions/019-coded-objects.md). On which drive
-/// one lies is nobody else's business, and where it is looked for on all of them, so pieces move
-/// between drives without anybody being told. Of two of one key on two drives, one of which was
-/// away, the higher generation counts. Drives that are out of service are not asked. Thread-safe.
+/// The pieces on all drives of this target (docs/decisions/019-coded-objects.md). No other code
+/// needs to know on which drive one lies. It is looked for on all of them, so pieces move between
+/// drives without notice. Of two of one key on two drives, one of which was away, the higher
+/// generation counts. Drives that are out of service are not asked. Thread-safe.
 class PiecesHere {
  public:
   /// Where a new piece is to go.
@@ -99,13 +99,13 @@ class PiecesHere {
   /// Drops it on all drives, as far as its generation there is not above `up_to`. True if anything
   /// went. An error of a drive is told after the others have dropped it.
   Task<Result<bool>> drop(PieceKey key, Generation up_to);
-  /// Leaves a piece that lies on several drives, one of which was away, on one of them: on the
-  /// first of best_to_keep() on which it can be read from the first byte to the last, under the
-  /// highest generation that it has anywhere. Only then it goes from the others, which have the
-  /// same bytes. How many went; 0 also when they are not what they were any more. An error when it
-  /// can be read nowhere, and of `toll`, which is asked before anything is read: all stay.
+  /// Leaves a piece that lies on several drives, one of which was away, on one of them. Keeps it on
+  /// the first of best_to_keep() on which all of it can be read, under the highest generation that
+  /// it has anywhere. Only then it goes from the others, which have the same bytes. Returns how
+  /// many went; 0 also when they are no longer what they were. An error when it can be read
+  /// nowhere, and of `toll`, which is asked before anything is read: all stay.
   Task<Result<std::size_t>> keep_one(ObjectName name, PieceKey key, Toll toll);
-  /// Whether there is any piece here, of whatever bucket, or one being written. An error when a
+  /// True if there is any piece here, of whatever bucket, or one being written. An error when a
   /// drive cannot tell.
   Task<Result<bool>> any();
 

@@ -97,7 +97,7 @@ Task<Status> send_download(http::Exchange& exchange, Upstream& upstream, const U
   co_return co_await exchange.finish();
 }
 
-/// What upstream decides about: which part it sends. Its entity tags are those of our answers.
+/// Fields on which upstream decides: which part it sends. Its entity tags are those of our answers.
 http::Fields passed_fields(const http::Request& request) {
   http::Fields out;
   for (const char* name : {"Range", "If-Range"})

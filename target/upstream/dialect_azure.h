@@ -5,8 +5,8 @@
 namespace tarn::target {
 
 /// Azure's Blob service, as in "Azure Storage REST API": a bucket is a container, an object a block
-/// blob (Get Blob, Get Blob Properties, List Containers, List Blobs, Put Blob, Put Block, Put Block
-/// List, Delete Blob); signatures by common/security/azure_signature.h, or a shared access
+/// blob. Calls: Get Blob, Get Blob Properties, List Containers, List Blobs, Put Blob, Put Block,
+/// Put Block List, Delete Blob. Signatures by common/security/azure_signature.h, or a shared access
 /// signature.
 ///
 /// Parts are blocks, which the service forgets by itself when nothing commits them for a week. It

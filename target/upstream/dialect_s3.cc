@@ -81,7 +81,7 @@ Result<http::ClientRequest> S3Dialect::list_request(const UpstreamServer& server
   RequestToSign::Pairs query{{"list-type", "2"},
                              {"max-keys", std::to_string(std::min(order.limit, kPageNamesMax))}};
   if (!order.prefix.empty()) query.emplace_back("prefix", order.prefix);
-  // Behind a virtual directory: behind everything in it, or it would be listed again.
+  // After a virtual directory: after everything in it, or it would be listed again.
   if (order.by_directory && order.after.ends_with('/'))
     query.emplace_back("start-after", order.after + kLastCharacter);
   else if (!order.after.empty())

@@ -52,7 +52,7 @@ class S3Dialect : public WritableDialect {
       const UpstreamServer& server, const http::ClientResponse& answer) const override;
   [[nodiscard]] std::optional<UpstreamChange> abort_upload(const std::string& id) const override;
   /// Reads it from the entity tag. Empty for uploads in parts, whose tag has a dash, and for
-  /// objects that are encrypted with a customer's or a KMS key ("Checking object integrity", AWS).
+  /// objects encrypted with a customer's or a KMS key ("Checking object integrity", AWS).
   [[nodiscard]] std::string md5_in(const http::ClientResponse& answer) const override;
 
  protected:

@@ -60,9 +60,9 @@ struct DownloadEnd {
 ///   3. length and checksums are compared;
 ///   4. only then the write begins: the name must still be ours. It is committed as a PUT is.
 ///
-/// A crash before the end of 4 leaves a work file, which a start removes. What may pass at the
-/// server is tried again, with back-off. Without a link the object comes from upstream of the
-/// bucket, as a prefetch has it.
+/// A crash before the end of 4 leaves a work file, which a start removes. Failures of the server
+/// that may pass are tried again, with back-off. Without a link the object comes from upstream of
+/// the bucket, as a prefetch has it.
 ///
 /// Errors only for what ends the batch: cancelled by `rules.stop`, bucket_not_found.
 Task<Result<DownloadEnd>> download_object(TargetNode& node, Upstream& upstream,

@@ -28,12 +28,12 @@ struct EvictionOrder {
   std::stop_token stop;
 };
 
-/// Evicts the least recently used objects that have files on a drive, copies and slices included,
-/// of buckets with an upstream, until the goal is reached. Two walks over the index: EvictionPlan
-/// says which go. Owners know when objects were read and delete them (eviction_owner.h). Left alone
-/// are objects that were read or replaced since, that are being written, and those whose owners do
-/// not answer. Errors of the drive; cancelled when it was stopped. `node` and `drive` must outlive
-/// it. On one event loop.
+/// Evicts the least recently used objects of buckets with an upstream, until the goal is reached:
+/// those that have files on a drive, copies and slices included. Two walks over the index:
+/// EvictionPlan says which go. Owners know when objects were read and delete them
+/// (eviction_owner.h). Left alone are objects that were read or replaced since, that are being
+/// written, and those whose owners do not answer. Errors of the drive; cancelled when it was
+/// stopped. `node` and `drive` must outlive it. On one event loop.
 class Eviction {
  public:
   Eviction(TargetNode& node, Drive& drive, EvictionOrder order);
@@ -62,7 +62,7 @@ class Eviction {
   [[nodiscard]] bool is_reached() const;
   Task<Result<std::vector<Evictable>>> next_objects(const Source& source, Position& at);
   Task<Result<std::vector<Evictable>>> next_slices(const Source& source, Position& at);
-  /// Shows the next files behind `at`, which it moves on.
+  /// Shows the next files after `at`, which it moves on.
   Task<Status> next_page(const Source& source, Position& at, const Visit& visit);
   Task<void> rest_since(std::chrono::steady_clock::time_point begun);
   Task<Status> plan(const Source& source);

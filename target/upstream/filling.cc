@@ -19,11 +19,11 @@
 namespace tarn::target {
 namespace {
 
-/// So much goes to readers as it comes; behind it, in whole buffers.
+/// So much goes to readers as it comes; after it, in whole buffers.
 constexpr std::uint64_t kEagerBytes = 1U << 20U;
 constexpr std::size_t kEagerPieceBytes = 64U << 10U;
 
-/// What the cluster has of the name when a fill begins.
+/// State of the name in the cluster when a fill begins.
 struct Noted {
   std::optional<Generation> generation;  ///< nothing: it never had any
   bool is_being_written = false;         ///< upstream may have the old version or the new one
@@ -53,7 +53,7 @@ Result<BodyChecksums> expected(const UpstreamObject& object, const ObjectRequest
   return out;
 }
 
-/// What the record keeps beside the bytes. `sums` have been checked.
+/// Metadata that the record keeps beside the bytes. `sums` have been checked.
 api::CustomMetadata metadata_of(const UpstreamObject& object, const ObjectRequest& wanted,
                                 const BodyChecksums& sums) {
   api::CustomMetadata out = kept_metadata(object, sums);

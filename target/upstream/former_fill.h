@@ -11,8 +11,8 @@
 namespace tarn::target {
 
 // A fill goes on at a former owner of its name when the name has got a new one, for the readers
-// that it has. What it stored would not be kept; so the new owner fetches from there what upstream
-// has been asked for already (docs/decisions/021, "Hand-over").
+// that it has. A copy that it stored would not be kept; so the new owner fetches from there what
+// upstream has been asked for already (docs/decisions/021, "Hand-over").
 
 /// The path of a fill's bytes, ?bucket=ID&object=NAME&known=GENERATION: 404 when none is under way
 /// that upstream has answered, or when another generation than `known` (empty: none) was known of

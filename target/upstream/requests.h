@@ -11,7 +11,7 @@ namespace tarn::target {
 
 struct TargetNode;
 
-/// What proxies ask of upstream, on the internal listener; targets alone have the credentials.
+/// Requests of proxies for upstream, on the internal listener; targets alone have the credentials.
 ///
 ///   POST /v1/internal/upstream/check  {"bucket": .., "props": ..}: 200 when the bucket is there,
 ///                                     with the properties that say which server was asked.

@@ -57,7 +57,7 @@ class UpstreamServers {
   [[nodiscard]] std::string endpoint(api::UpstreamKind kind) const;
   /// The server of `bucket`. forbidden for a server that is not listed; invalid_argument for a URL
   /// that is none, for a profile that does not exist, and for Azure without server or account. A
-  /// shared access signature is a secret that its receiver can use, so Azure's credentials go to
+  /// shared access signature is a secret that its receiver can use. So Azure's credentials go to
   /// the account's own URL alone, and not to others that are listed.
   [[nodiscard]] Result<UpstreamServer> server_of(const api::Bucket& bucket,
                                                  const api::UpstreamProps& props) const;

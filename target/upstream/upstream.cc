@@ -27,8 +27,8 @@ unsigned tries_of(const UpstreamServer& server) {
   return server.rate.enabled ? server.rate.retries + 1 : kTriesMax;
 }
 
-/// Waits before a try that is not the first one, for half of its pause to all of it, so that calls
-/// that failed together are not repeated together.
+/// Waits before a try that is not the first one, for half of its pause to all of it: calls that
+/// failed together are not repeated together.
 Task<void> pause_with_jitter(unsigned attempt) {
   const auto most = kUpstreamPauseFirst * (1U << std::min(attempt, kDoublingsMax));
   const auto half = static_cast<std::uint64_t>(most.count()) / 2;

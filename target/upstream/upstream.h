@@ -43,15 +43,15 @@ struct UpstreamName {
   return code == Errc::unavailable || code == Errc::timeout;
 }
 
-/// Calls to upstream servers. What may pass (429, 5xx, no connection) is tried four times, with
-/// back-off and jitter; a server that goes on failing is left alone for a while (ServerGate). No
-/// redirect is followed, so requests and credentials stay with the server that the operator
-/// allowed; but for links, as far as each server on the way is allowed, too. Thread-safe; every
-/// method runs on a loop.
+/// Calls to upstream servers. A failure that may pass (429, 5xx, no connection) is tried four
+/// times, with back-off and jitter; a server that goes on failing is left alone for a while
+/// (ServerGate). No redirect is followed, so requests and credentials stay with the server that the
+/// operator allowed; but for links, as far as each server on the way is allowed, too. Thread-safe;
+/// every method runs on a loop.
 ///
 /// Errors: object_not_found when upstream surely has no such object, bucket_not_found, forbidden,
-/// precondition_failed, range_not_satisfiable, timeout for a server that was silent, unavailable
-/// for what else may pass, bad_upstream for all else. Messages name the server and what it said.
+/// precondition_failed, range_not_satisfiable; timeout for a server that was silent; unavailable
+/// for what else may pass; bad_upstream for all else. Messages name the server and what it said.
 class Upstream {
  public:
   /// `tls` as http::Client. `connections`: requests at a time to each server. `silence`: for which

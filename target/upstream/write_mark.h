@@ -10,15 +10,15 @@
 namespace tarn::target {
 
 /// The mark of a name that is being written upstream: a tombstone that says so. It is durable
-/// before upstream is asked, so that a crash leaves a name that the cluster does not have, which is
-/// read from upstream, whatever that has by then. The end of the write replaces it, unless the
-/// outcome is not known.
+/// before upstream is asked: a crash then leaves a name that the cluster does not have. Such a name
+/// is read from upstream, whatever that has by then. The end of the write replaces the mark, unless
+/// the outcome is not known.
 
 /// A mark is open for so long: upstream may have the old version or the new one. Twice the time
 /// after which the write surely has no effect, since clocks of nodes differ.
 inline constexpr std::chrono::seconds kMarkOpen = 2 * Upload::kPatience;
 
-/// What a tombstone keeps as a mark.
+/// Metadata of a tombstone that is a mark.
 [[nodiscard]] inline api::CustomMetadata write_mark() { return {{api::kWritingKey, "upstream"}}; }
 
 /// True for a mark that is still open. `now`: nanoseconds of the wall clock.

@@ -47,7 +47,7 @@ class WriteThrough final : public UpstreamWrites {
     Generation generation;
     bool is_alone = true;  ///< no other write of the name can be under way upstream
   };
-  /// What upstream has of a name.
+  /// Answer of upstream about a name.
   struct Asked {
     std::optional<UpstreamObject> object;
     bool is_absent = false;  ///< surely; neither: upstream does not let us see it

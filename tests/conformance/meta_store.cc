@@ -111,7 +111,7 @@ struct Fixture {
   }
 };
 
-/// etcd forgets when it is told to, by anybody who can reach it.
+/// etcd forgets when it is told to, by any client that can reach it.
 Task<void> compact_etcd(http::Client client, std::string endpoint, cluster::Revision revision) {
   http::ClientRequest request;
   request.method = http::Method::post;

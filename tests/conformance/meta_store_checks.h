@@ -10,7 +10,7 @@
 
 namespace tarn::conformance {
 
-/// What a check works on: a store, and a prefix for its keys that nobody else uses.
+/// Subject of a check: a store, and a prefix for its keys that no other check uses.
 struct Subject {
   cluster::MetaStore& store;
   std::string prefix;

@@ -1,6 +1,6 @@
-// What an index and the attribute of a file say of an object, damaged in any way: an error, or a
-// record that is written as it was read. The checksum at the end is put right first, or nothing
-// behind it would ever be reached.
+// Record of an object in an index and in a file's attribute, damaged in any way: an error, or a
+// record that is written as it was read. The checksum at the end is put right first, or no code
+// after its check would ever be reached.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

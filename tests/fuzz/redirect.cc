@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!query) return 0;
   const auto claim = signer.verify("PUT", "target01", "ais/@#/b/o", *query);
   if (claim && *claim) std::abort();  // forged without the key
-  // What is signed is believed, with whatever else the query holds.
+  // A signed claim is believed, with whatever else the query holds.
   security::RedirectClaim ours;
   ours.method = "PUT";
   ours.target_id = "target01";

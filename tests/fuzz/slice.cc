@@ -1,6 +1,6 @@
 // The end of a slice's file, a slice's identity and a block, damaged in any way: an error, or what
-// reads the same when it is written again. Checksums are put right first, or nothing behind them
-// would ever be reached.
+// reads the same when it is written again. Checksums are put right first, or no code after their
+// checks would ever be reached.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ std::string little_endian(std::uint32_t value) {
   return text;
 }
 
-/// What ends a slice's file, around `fields`.
+/// End of a slice's file, around `fields`.
 std::string with_end(std::string fields) {
   fields += little_endian(crc32c(fields));
   return fields + little_endian(static_cast<std::uint32_t>(fields.size())) + "TARNSLC\n";

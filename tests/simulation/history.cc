@@ -19,7 +19,7 @@ class Search {
     if ((done & must_) == must_) return true;
     if (!seen_.insert({done, value}).second) return false;
     const Time first_end = earliest_end(done);
-    // What began before everything not yet placed has ended may be next.
+    // Operations that began before any one not yet placed had ended may be next.
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       const Operation& next = operations_[i];
       if ((done >> i & 1U) != 0) continue;

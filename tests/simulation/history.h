@@ -9,7 +9,7 @@
 
 namespace tarn::simulation {
 
-/// What a name holds: the number of the PUT that wrote it, 0 for nothing.
+/// Value of a name: the number of the PUT that wrote it, 0 for nothing.
 using Value = std::uint32_t;
 
 /// One operation on one name, as its client saw it.
@@ -28,7 +28,7 @@ struct Operation {
   bool without_effect = false;  ///< a write that was refused
 };
 
-/// Whether the operations on one name, 64 at most, are those of a linearizable register that holds
+/// True if the operations on one name, 64 at most, are those of a linearizable register that holds
 /// nothing at first: a search after Wing and Gong with Lowe's memory of where it has been.
 [[nodiscard]] bool linearizable(std::vector<Operation> operations);
 

@@ -28,7 +28,7 @@ class Proxy {
   [[nodiscard]] std::size_t unread() const { return unread_; }
 
   cluster::AbsenceLimits limits;
-  /// Whether what a target holds may be given up.
+  /// True if what a target holds may be given up.
   std::function<bool(const std::string&)> may_fence = [](const std::string&) { return false; };
 
  private:

@@ -65,7 +65,7 @@ double seconds_since(std::chrono::steady_clock::time_point begun) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
-/// What the homes of one name lose and gain.
+/// Homes that one name loses and gains.
 struct Swap {
   std::vector<std::string> lost;
   std::vector<std::string> gained;

@@ -153,7 +153,7 @@ class Schedule {
 
   Place any_proxy() { return 1 + targets_ + static_cast<Place>(dice_.up_to(kProxies - 1)); }
 
-  /// Both follow a member of the store that has fallen behind.
+  /// Both follow a member of the store that lags.
   void plan_old_news(Place target, Place proxy, Time begin, Time end) {
     fault(begin,
           fmt::format("{} and a proxy get no news until {:.3f}", Store::id(target),
@@ -242,7 +242,8 @@ class Schedule {
     return end;
   }
 
-  /// What an operator must know before a target is given up; here the model knows it.
+  /// True if other targets have every record of this one, or a newer one. An operator must know
+  /// that before a target is given up; here the model knows it.
   [[nodiscard]] bool holds_nothing_newest(const std::string& id) const {
     const Target& wanted = nodes_.target(id);
     for (std::size_t name = 0; name < nodes_.names.size(); ++name) {

@@ -5,7 +5,7 @@
 
 namespace tarn::simulation {
 
-/// What became of one schedule.
+/// Result of one schedule.
 struct Outcome {
   std::string violation;  ///< empty: none
   std::string details;    ///< with a violation: the faults and the operations on the name
@@ -15,8 +15,8 @@ struct Outcome {
   std::uint64_t copies = 0;  ///< records that moved
 };
 
-/// Runs the schedule of this seed: a cluster of two to five targets, faults for about half a minute
-/// of its own time, then peace until all has converged, then a look at everything.
+/// Runs the schedule of this seed on a cluster of two to five targets: faults for about half a
+/// minute of its own time; then peace until all has converged, and a look at everything.
 [[nodiscard]] Outcome run_schedule(std::uint64_t seed, bool trace);
 
 }  // namespace tarn::simulation

@@ -130,7 +130,7 @@ bool Store::commit(cluster::CoordinatorStep step) {
 
 void Store::set_flags(Place target, std::uint64_t set, std::uint64_t clear) {
   auto next = cluster::with_flags(*map_, id(target), set, clear);
-  if (!next || next->current.empty()) return;  // somebody must own names
+  if (!next || next->current.empty()) return;  // a target must own names
   map_ = std::make_shared<cluster::Ownership>(std::move(*next));
   world_.trace("map {}: operator sets flags of {} to {}", map_->version, id(target),
                map_->find(id(target))->flags);

@@ -19,8 +19,8 @@ inline constexpr Time kLeaseMargin = kSecond / 2;
 using StatePtr = std::shared_ptr<const cluster::OwnershipState>;
 
 /// A model of the meta store: compare-and-swap at one place, leases, watches whose news come late.
-/// Reading may show a state of a while ago, as an etcd member behind the others does; changing
-/// never acts on one. Its own functions run at its place; who calls them sends a message first.
+/// Reading may show a state of a while ago, as an etcd member that lags does; changing never acts
+/// on one. Its own functions run at its place; who calls them sends a message first.
 class Store {
  public:
   /// `targets` places from 1 on, then proxies; all get the news.
@@ -45,9 +45,9 @@ class Store {
   bool commit(cluster::CoordinatorStep step);
   /// An operator's change of flags.
   void set_flags(Place target, std::uint64_t set, std::uint64_t clear);
-  /// What this place reads now: perhaps old, surely while its news are stopped.
+  /// State that this place reads now: perhaps old, surely while its news are stopped.
   [[nodiscard]] StatePtr read(Place place);
-  /// As when the member that a node follows falls behind: it reads the same all the time.
+  /// As when the member that a node follows lags: it reads the same all the time.
   void stop_news(Place place);
   void resume_news(Place place) { stopped_[place].reset(); }
   [[nodiscard]] StatePtr newest();
@@ -74,7 +74,7 @@ class Store {
   std::uint64_t settled_ = 0;
   std::vector<Live> live_;
   std::vector<StatePtr> stopped_;  // by place: what it reads instead of the news
-  std::deque<StatePtr> states_;    // the last few, newest behind
+  std::deque<StatePtr> states_;    // the last few, newest last
 };
 
 }  // namespace tarn::simulation

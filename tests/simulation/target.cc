@@ -205,7 +205,7 @@ void Target::write_disk(std::size_t name, const Record& record) {
   std::size_t drive = name % kDrives;
   if ((missing_ >> drive & 1U) != 0) drive = (drive + 1) % kDrives;
   if (!newer(disk_[drive][name], record)) disk_[drive][name] = record;
-  // What it replaces on other drives is unlinked.
+  // Records that it replaces on other drives are unlinked.
   for (std::size_t other = 0; other < kDrives; ++other)
     if (other != drive && (missing_ >> other & 1U) == 0 && newer(record, disk_[other][name]))
       disk_[other][name].reset();
@@ -297,7 +297,7 @@ void Target::commit(const std::shared_ptr<Write>& write) {
   }
 }
 
-/// Under the name's lock. Whoever does not own the name any more cannot tell.
+/// Under the name's lock. A target that no longer owns the name cannot tell.
 void Target::check_absent(const std::shared_ptr<Write>& write) {
   auto read = std::make_shared<Read>();
   read->name = write->name;
@@ -407,7 +407,7 @@ void Target::ask(const std::shared_ptr<Read>& read, Target& other) {
 
 void Target::asked_all(const std::shared_ptr<Read>& read) {
   read->over = true;
-  // It may have moved here while the others were asked: what they had no more is here now.
+  // It may have moved here while the others were asked: what they no longer had is here now.
   const auto own = newest(read->name);
   if (SAFETY("safety.look_again") && newer(own, read->best)) read->best = own;
   if (SAFETY("safety.same_map") && map().version != read->version) {

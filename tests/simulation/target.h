@@ -23,7 +23,7 @@ struct Record {
 
 class Target;
 
-/// What the nodes of one schedule share.
+/// State that the nodes of one schedule share.
 struct Nodes {
   World& world;
   Store& store;
@@ -53,7 +53,7 @@ struct Answer {
 };
 using Reply = std::function<void(Answer)>;
 
-/// What a node says of one name when another asks.
+/// Answer of a node on one name when another asks.
 struct Found {
   bool vouched = false;  ///< false: it cannot tell, or acts on a newer map
   std::optional<Record> record;
@@ -91,7 +91,7 @@ class Target {
   [[nodiscard]] Place place() const { return place_; }
   [[nodiscard]] std::optional<Record> on_disk(std::size_t name) const;
   void wipe();
-  /// What its drives begin to write before `until` is not done before then.
+  /// Writes that its drives begin before `until` are not done before then.
   void hang_drives(Time until) { hung_until_ = until; }
   std::uint64_t copies_taken = 0;
 

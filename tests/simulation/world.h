@@ -17,7 +17,7 @@ using Time = std::int64_t;
 inline constexpr Time kMillisecond = 1000;
 inline constexpr Time kSecond = 1000 * kMillisecond;
 
-/// Whoever can be sent something: the meta store is 0, then targets, then proxies.
+/// A recipient of messages: the meta store is 0, then targets, then proxies.
 using Place = std::size_t;
 
 /// Clock, network and processes of one schedule. All that happens is an event in one queue, ordered

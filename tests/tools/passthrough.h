@@ -1,5 +1,5 @@
 // A directory served through FUSE as it is: what the tools have in common that serve one with
-// something added. Include it behind FUSE_USE_VERSION, once a program.
+// something added. Include it after FUSE_USE_VERSION, once a program.
 #pragma once
 
 #include <cerrno>
@@ -20,7 +20,7 @@ namespace tarn::passthrough {
 inline std::string root;  ///< the directory below; set before anything is served
 
 inline std::string below(const char* path) { return root + path; }
-/// What FUSE wants to hear of a system call.
+/// Result of a system call as FUSE wants it.
 inline int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
 /// The descriptor is the low half of fh; the other half is the tool's.
 inline int fd_of(const fuse_file_info* file) { return static_cast<int>(file->fh & 0xffffffffU); }

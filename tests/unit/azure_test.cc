@@ -121,7 +121,7 @@ TEST_CASE("azure: the environment names one account", "[security][azure]") {
   const auto says = [](std::map<std::string, std::string> values, std::string_view word) {
     const std::string message = refused_account(std::move(values));
     INFO(message);
-    // A secret that stands where it should not is not told to anybody.
+    // A secret that stands where it should not is not shown.
     return message.find(word) != std::string::npos && message.find("secret") == std::string::npos;
   };
   CHECK(says({{"AZURE_STORAGE_KEY", kEmulatorKey}}, "AZURE_STORAGE_ACCOUNT"));

@@ -197,7 +197,7 @@ TEST_CASE("bucket properties: a bucket that was mirrored once stays spread over 
   CHECK(copies_of(off.value()) == 1);
   CHECK(copies_of(reset_props(two, {})) == 1);
   CHECK(reset_props(BucketProps{}, {}) == BucketProps{});
-  // What the cluster's configuration says of new buckets counts again.
+  // The cluster's defaults for new buckets count again.
   const auto defaults = change(R"({"mirror": {"enabled": true, "copies": 3}})").value();
   CHECK(copies_of(reset_props(two, defaults)) == 3);
   CHECK(copies_of(reset_props(BucketProps{}, defaults)) == 3);

@@ -166,8 +166,8 @@ TEST_CASE("tar: every byte of members comes back, with their full names", "[cli]
 }
 
 TEST_CASE("tar: odd members have the bytes that they have", "[cli][tar]") {
-  // A size that only pax can say, one in base 256, a sparse file with one more block of its map,
-  // and a character device that claims a size.
+  // Sizes: one that only pax can say, one in base 256. Also a sparse file with one more block of
+  // its map, and a character device that claims a size.
   const std::string by_pax = pax("size", "600") + header("big", 0) + std::string(1024, 'b');
   std::string binary = header("bin", 0);
   binary[124] = static_cast<char>(0x80);
@@ -272,7 +272,7 @@ TEST_CASE("shards: files of a sample that lie apart are brought together", "[cli
       last = key;
     }
   CHECK(members == 61);
-  // What is held back does not change the result.
+  // Holding members back does not change the result.
   CHECK(cut(stream + end_marker(), {.shard_bytes_max = 8192, .hold_bytes = 1U << 20U}) == shards);
   std::string error;
   cut(stream + end_marker(), {.shard_bytes_max = 8192, .hold_bytes = 4096}, &error);

@@ -1,4 +1,4 @@
-// What operators may set while a cluster runs: names, values, messages.
+// Settings that operators may change while a cluster runs: names, values, messages.
 
 #include "common/cluster/state/cluster_config.h"
 
@@ -63,7 +63,7 @@ TEST_CASE("configuration: values are kept in one form, whatever they were writte
   CHECK(kept("versioning.enabled", "no") == "versioning.enabled=false");
   CHECK(kept("mirror.copies", "3") == "mirror.copies=3");
   CHECK(kept("durability", "nosync") == "durability=nosync");
-  // What it is anyway is no choice, but what a program may have been told by --set.
+  // A default is not stored as a choice, unless --set may have told a program otherwise.
   CHECK(with_config({}, one("versioning.enabled", true)).value().empty());
   CHECK(with_config({}, one("features", "0")).value().empty());
   CHECK(kept("log.level", "info") == "log.level=info");

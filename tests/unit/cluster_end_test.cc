@@ -65,7 +65,7 @@ TEST_CASE("The end is asked for again until it has come", "[end]") {
   REQUIRE(forced);
   CHECK(left_out(*forced) == Ids{"t2"});
   CHECK(waited_for(*forced, {"t1"}) == Ids{"t3"});
-  // Left out once, and nobody asks for it again; but when it comes back it ends as all others.
+  // Left out once, it is not asked for again; but when it comes back it ends as all others.
   CHECK(with_cluster_end(*forced, live, {"t1"}, true, false)->version == forced->version);
   CHECK(with_all_that_live(*forced, live).version == forced->version);
   const Smap returned = with_all_that_live(*forced, {"p1", "t2", "t3"});

@@ -1,4 +1,4 @@
-// The cluster of the model: maps, leases, disks, messages. What targets do is in
+// The cluster of the model: maps, leases, disks, messages. The work of targets is in
 // coded_model_ops.cc.
 
 #include "tests/unit/coded_model.h"
@@ -9,7 +9,7 @@
 namespace tarn::coded_model {
 namespace {
 
-/// Whether `self` owned the name in `map` and in every version from `since` on.
+/// True if `self` owned the name in `map` and in every version from `since` on.
 bool owned_since(const Map& map, int self, std::uint64_t since) {
   if (first_of(map.owns) != self) return false;
   return std::all_of(map.past.begin(), map.past.end(), [&](const PastSet& set) {
@@ -183,14 +183,15 @@ void World::catch_up(int target, std::uint64_t map) {
     if (states_[s].map.version == map) learn(target, s);
 }
 
-/// Whether a record that was sent by the map of version `map` is taken.
+/// True if a record that was sent by the map of version `map` is taken.
 bool World::accepts(int target, std::uint64_t map) {
   catch_up(target, map);
   if (map < map_of(target).version) return false;
   return has(homes_in(map_of(target).owns, shape_.copies()), target);
 }
 
-/// What a target that is no home holds goes when all homes have something as new, marked or not.
+/// Erases the record of a target that is no replica when all replicas have one as new, marked or
+/// not.
 bool World::erase_when_all_have_it(int target) {
   Target& self = at(target);
   const Mask homes = homes_in(map_of(target).owns, shape_.copies());
@@ -247,7 +248,7 @@ void World::forget_tombstone(int target) {
   Target& self = at(target);
   if (!self.up || self.record.kind != Kind::tombstone || self.record.mark != kNobody) return;
   if (self.locked_by != 0 || self.lossy_until != 0) return;
-  // That is days after it came: no copy of before is on its way any more.
+  // The tombstone came days ago: no earlier copy is on its way any more.
   const auto gives = [](const Message& each) { return each.what == What::give; };
   if (std::any_of(late_.begin(), late_.end(), gives)) return;
   for (const Op& op : ops_)
@@ -263,7 +264,7 @@ void World::forget_tombstone(int target) {
     if (!other.up || map_of(first_of(rest)).version != map.version) return;
     if (first_of(rest) != target && other.record.there() && other.record.gen < self.record.gen)
       return;
-    // Who has forgotten it already had it.
+    // A replica without a record must have had it, and forgotten it.
     if (!other.record.there() && nothing_ < self.record.born) return;
   }
   note("tombstone forgotten", target, kNobody, self.record.gen);
@@ -362,8 +363,8 @@ void World::dedupe(int target) {
     }
 }
 
-/// Whether a fault may take what is there and leave everything readable that might be read some
-/// time. What is just being sealed is left alone.
+/// True if a fault may take what is there and leave everything readable that might be read some
+/// time. Slices that are just being sealed are left alone.
 bool World::may_lose(int target, bool all) {
   const int drive = all ? -1 : 1;
   const auto survives = [&](const Record& record) {
@@ -417,7 +418,7 @@ Message World::message(What what, int from, int to) const {
   return out;
 }
 
-/// Whether it can be dealt with now: a record waits for the name's lock.
+/// True if it can be dealt with now: a record waits for the name's lock.
 bool World::ready(const Message& message) const {
   const Target& to = targets_[static_cast<std::size_t>(message.to)];
   return to.up && (message.what != What::give || to.locked_by == 0);
@@ -541,11 +542,11 @@ void World::arrive(Call& call) {
   call.fate = ok ? Fate::done : Fate::failed;
 }
 
-/// What becomes of a call, by lot.
+/// Decides by lot what becomes of a call.
 void World::resolve(Op& op, Call& call) {
   if (quiet_ || !chance(trouble_)) {
     if (ready(call.message)) return arrive(call);
-    // It waits for a lock; whoever stands still is given up.
+    // It waits for a lock; a target that stands still is given up.
     if (at(call.message.to).up && !quiet_ && !chance(30)) return;
     if (at(call.message.to).up && quiet_ && op.phase != Phase::end && pick(4) != 0) return;
     call.fate = Fate::failed;

@@ -10,8 +10,8 @@
 #include "tests/unit/coded_model_map.h"
 
 /// Coded objects (docs/decisions/019) as a pure model: one name, some targets, what each has on its
-/// disks, what is under way between them. No threads, no clock, no I/O: whoever holds a World says
-/// what happens next, by hand or by lot.
+/// disks, what is under way between them. No threads, no clock, no I/O: the test says what happens
+/// next, by hand or by lot.
 namespace tarn::coded_model {
 
 /// A generation: the version of the map, then a counter.
@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
 /// The rules of 019, each of which can be left out.
 struct Rules {
-  bool forward_by_owner = true;  ///< F; else whoever holds a marked record gives it to all
+  bool forward_by_owner = true;  ///< F; else each target with a marked record gives it to all
   bool bump = true;              ///< D: what has a > G(R) is not judged before R is above it
   bool compare_a = true;         ///< D: a drop looks at a again
   bool raise_a = true;           ///< N: else a is always the generation of the write
@@ -177,7 +177,7 @@ struct Op {
   Gen a = 0;
 };
 
-/// What the meta store had at one revision.
+/// Contents of the meta store at one revision.
 struct State {
   Map map;
   std::uint64_t settled = 0;
@@ -191,7 +191,7 @@ class World {
   void step();
   /// Everything comes back and is delivered, all that is left to do is done; then that is checked.
   void rest();
-  /// What is wrong; empty: nothing.
+  /// The first error; empty: none.
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
   void keep_trace() { tracing_ = true; }
   [[nodiscard]] std::string trace() const;
@@ -216,13 +216,13 @@ class World {
   /// Of its pending calls those to `reached` arrive, and their answers; of those to `heard` only
   /// answers come back.
   void run_calls(int op, Mask reached, Mask heard = ~Mask{0});
-  /// Its pending calls arrive later, and nobody hears their answers.
+  /// Its pending calls arrive later, and their answers are lost.
   void delay_calls(int op);
   /// It gives up without a word.
   void give_up(int op);
-  /// What of this kind is under way at `target`; 0: nothing.
+  /// The operation of this kind that is under way at `target`; 0: none.
   [[nodiscard]] int running(Task task, int target) const;
-  /// What is under way to `target` (kNobody: to anybody) arrives.
+  /// Messages under way to `target` (kNobody: to all targets) arrive.
   void deliver(int target = kNobody);
   void lose_messages() { late_.clear(); }
   void crash(int target);
@@ -367,7 +367,7 @@ class World {
   int sets_ = 0;
   int tokens_ = 0;
   int op_ids_ = 0;
-  // What nobody in the model knows.
+  // Facts that no target of the model knows.
   Record complete_;  // the newest that ever was
   Gen acknowledged_ = 0;
   Gen shown_ = 0;

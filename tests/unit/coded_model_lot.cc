@@ -1,5 +1,5 @@
-// What happens to the cluster of the model by lot, how it comes to rest, what is checked then; and
-// what a test does to it by hand.
+// Events in the cluster of the model by lot, how it comes to rest, what is checked then; and what a
+// test does to it by hand.
 
 #include <algorithm>
 #include <utility>

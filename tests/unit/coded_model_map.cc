@@ -36,7 +36,7 @@ bool is_gone(const Map& map, const PastSet& set, int target) {
   return has(map.out, target) || has(set.lost, target);
 }
 
-/// Who gives the name to the i-th home that is new; -1: nobody.
+/// The target that sends the name to the i-th new replica; -1: none.
 int sender(const Map& map, const PastSet& set, Mask leavers, Mask stayers, int i) {
   Mask rest = leavers;
   for (; i > 0 && rest != 0; --i) rest &= rest - 1;

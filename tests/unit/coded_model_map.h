@@ -32,7 +32,7 @@ struct Map {
   std::uint64_t version = 1;
   Mask all = 0;
   Mask owns = 0;
-  // Who does not own, and why.
+  // Targets that do not own, and why.
   Mask out = 0;
   Mask down = 0;
   Mask aside = 0;  ///< alive: an operator wants it so
@@ -42,7 +42,7 @@ struct Map {
 /// The next map, in which others own.
 [[nodiscard]] Map with_flags(const Map& map, Mask down, Mask out);
 [[nodiscard]] Map with_aside(const Map& map, Mask aside);
-/// The next map, in which nobody believes that `target` has what it had.
+/// The next map, in which `target` is not believed to have what it had.
 [[nodiscard]] Map with_loss(const Map& map, int target);
 /// Forgets what the past is not needed for. `moved`: who holds nothing of others. False: nothing
 /// to forget.

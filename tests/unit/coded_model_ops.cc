@@ -1,4 +1,4 @@
-// What targets of the model do: writes, repairs, rule F, asks. Each step is what a coroutine does
+// Work of the model's targets: writes, repairs, rule F, asks. Each step is what a coroutine does
 // between two waits; whatever is pending may fail, be late, or die with its target.
 
 #include <algorithm>
@@ -198,7 +198,7 @@ void World::step_found(Op& op) {
   decide(op, newest);
 }
 
-/// What it makes of the newest version.
+/// Decides what it makes of the newest version.
 void World::decide(Op& op, const Record& newest) {
   const int set = op.made.set;
   op.phase = Phase::commit;
@@ -310,7 +310,7 @@ void World::step_sealed(Op& op) {
   const bool enough =
       whole_wanted ? whole && (wanted == 0 || slices >= shape_.k) : slices >= shape_.k + 1;
   if (enough) return;
-  // Nobody was given a record that names them, nor will be.
+  // No target was given a record that names them, nor will be.
   for (int i = 0; i < shape_.pieces(); ++i) {
     if (op.to[at_index(i)] == kNobody) continue;
     Message drop = message(What::drop, op.at, op.to[at_index(i)]);

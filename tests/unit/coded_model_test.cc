@@ -41,7 +41,7 @@ std::string run_schedule(const Rules& rules, std::uint64_t seed, std::string* tr
   return world.wrong();
 }
 
-/// Whether one of the random schedules goes wrong.
+/// True if one of the random schedules goes wrong.
 bool notices(const Rules& rules) {
   const std::uint64_t seed = first_seed();
   for (std::uint64_t i = 0; i < kSchedulesToNotice; ++i)
@@ -99,7 +99,7 @@ void kill(World& world, int target) {
   world.fence(target);
 }
 
-/// What gave up at the owner is settled by who has it, and by the owner.
+/// Resolves what gave up at the owner: at the replica that has it, then at the owner.
 void settle_all(World& world, int home, int owner) {
   world.run(world.settle(home));
   world.deliver(owner);
@@ -462,8 +462,8 @@ TEST_CASE("coded model: 47 and 48, writes and marks of others", "[coded]") {
   expect_rest(world);
 }
 
-/// 53: an owner has picked its generation, loses the name, gets it back, and goes on, while what
-/// the owner in between has brought forward lies at one home.
+/// 53: an owner has picked its generation, loses the name, gets it back, and goes on. Meanwhile
+/// what the owner in between has brought forward lies at one replica.
 std::string fifty_third(const Rules& rules) {
   World world = large(rules);
   fill(world, on(0, 1, 2, 3));

@@ -1,8 +1,8 @@
 // Model of copies on nodes: the rules of ownership.h and rebalance_plan.h, carried out on a cluster
 // of plain maps. In random order targets go down, leave, lose drives and come back, drives are away
-// or full, other targets replace what lies there (away_drive.h, lost_records.h), and the number of
-// copies changes. As long as one target has an acknowledged version, no replica answers with less.
-// At rest all replicas have it, and no other target.
+// or full, and the number of copies changes. Other targets replace what lies on such drives
+// (away_drive.h, lost_records.h). As long as one target has an acknowledged version, no replica
+// answers with less. At rest all replicas have it, and no other target.
 
 #include <algorithm>
 #include <array>
@@ -157,7 +157,7 @@ class World {
   [[nodiscard]] int zones_used() const { return zones_used_; }
   /// Everything that is there comes back, and all names move home. False: they never do.
   bool rest();
-  /// What is wrong; empty: nothing.
+  /// The first error; empty: none.
   [[nodiscard]] std::string check();
   [[nodiscard]] std::string check_at_rest() const;
 
@@ -301,7 +301,7 @@ void World::step_of_drives(Target& target, const std::string& id) {
     give_lost(id);
 }
 
-/// What lost_records.cc does at one target, or a part of it.
+/// Does the work of lost_records.cc at one target, or a part of it.
 void World::give_lost(const std::string& id) {
   const Target& giver = targets_.at(id);
   if (!giver.alive || pieces_ < 2) return;
@@ -314,7 +314,7 @@ void World::give_lost(const std::string& id) {
   }
 }
 
-/// False: somebody could not be given it.
+/// False: a target could not be given it.
 bool World::move(const std::string& id, int name) {
   if (targets_.at(id).home(name).away) return false;  // as open_outgoing()
   const Version version = held(id, name);
@@ -469,8 +469,8 @@ std::string World::check_at_rest() const {
       const bool is_home = std::find(all.begin(), all.end(), id) != all.end();
       if (is_home && held(id, name) < version) return id + " lacks name " + std::to_string(name);
       if (!is_home && target.holds(name)) return id + " keeps name " + std::to_string(name);
-      // What was lost with everybody who had it may be back with a drive, and go again before it
-      // has come to all homes.
+      // A version that all its targets lost may be back with a drive, and go again before it has
+      // come to all replicas.
       const bool was_lost = version == Version{};
       if (is_home && !was_lost && held(id, name) != held(all.front(), name))
         return id + " differs in name " + std::to_string(name);

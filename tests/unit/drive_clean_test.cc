@@ -1,4 +1,4 @@
-// What a clean-up takes away from a drive that is in use, and what it leaves.
+// Files that a clean-up takes away from a drive that is in use, and those that it leaves.
 
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,7 @@ Cleaned clean(Fixture& f, const CleanOrder& order = {}) {
   return sum;
 }
 
-/// A file as an upload leaves it whose end nobody could carry out.
+/// Makes a file as left by an upload whose end could not be carried out.
 void make_work_file(const Fixture& f, const std::string& name, const std::string& content) {
   std::ofstream(f.directory.path() + "/data/00000001/" + name) << content;
 }

@@ -109,7 +109,7 @@ TEST_CASE("drive threads: what waits can be refused, what may not be refused wai
   CHECK(threads.longest_run() == 0);
   threads.accept();
   CHECK(wait_for(run()));
-  CHECK(threads.drain(10));  // a job counts once its thread is done with it, behind the answer
+  CHECK(threads.drain(10));  // a job counts once its thread is done with it, after the answer
   CHECK(threads.completed() == 3);
 }
 

@@ -214,7 +214,7 @@ TEST_CASE("piece: it is dropped up to its generation, for good", "[target][drive
     const auto reader = wait_for(f.drive->open_piece(key)).value();
     CHECK(wait_for(f.drive->drop_piece(key, gen(8))).value());
     CHECK(f.data_files().empty());
-    // Who had it open reads on.
+    // A reader that had it open reads on.
     CHECK(wait_for(read_piece_task(reader)).value() == object.slices[0]);
   }
   CHECK_FALSE(wait_for(f.drive->has_pieces()).value());
@@ -524,7 +524,7 @@ TEST_CASE("drive format: it is raised before the first piece or coded record, an
     REQUIRE(wait_for(put()));
   }
   CHECK(format_of(f) == 2);
-  // Who knows it from before writes it back as it is.
+  // A caller that knows the identity from before writes the format back as it is.
   auto later = before;
   later.siblings["d2"] = {"/d2", 0};
   REQUIRE(f.drive->keep_identity(later));

@@ -1,4 +1,4 @@
-// What an export finds on drives that hold pieces of objects, too.
+// Objects that an export finds on drives that hold slices of objects, too.
 
 #include "cli/drives/drive_scan.h"
 

@@ -440,7 +440,7 @@ TEST_CASE(
 // --- metadata that changes after publication
 // -------------------------------------------------------
 
-/// What the drive says of `name`, with other metadata and a higher generation.
+/// Gives the record of `name` other metadata and a higher generation.
 Status patch(Fixture& f, const std::string& name, const std::string& value) {
   auto record = wait_for(f.drive->find(BucketId(1), name));
   REQUIRE((record && *record));

@@ -36,7 +36,7 @@ std::shared_ptr<const Code> code_of(std::size_t k, std::size_t m) {
   return *code;
 }
 
-/// All pieces of a stripe of random units, `shift` bytes behind an alignment of 64.
+/// All pieces of a stripe of random units, `shift` bytes after an alignment of 64.
 class Pieces {
  public:
   Pieces(const Code& code, std::size_t bytes, std::size_t shift, std::uint32_t seed)
@@ -55,7 +55,7 @@ class Pieces {
     code.encode(data, parity, bytes);
   }
   std::byte* at(std::size_t piece) { return base_ + piece * step_ + shift_; }
-  /// Whether these pieces come out of `present`.
+  /// True if these pieces come out of `present`.
   bool come_back(PieceSet present, PieceSet lost) {
     const auto recipe = code_.recipe(present, lost);
     if (!recipe) return false;

@@ -60,7 +60,7 @@ TEST_CASE("slice format: the bytes on disk do not change", "[ec][golden]") {
       hex(label_bytes(sample())) ==
       "0101887766554433221108020380800407000000000000000361697300000670686f746f730b6469722f6361742e"
       "6a706703e8071180e497d01268691eb23467ab45e3bfe6d5460000005441524e534c430a");
-  // What a whole object becomes: parity, padding and all footers of its two stripes.
+  // Slices of a whole object: parity, padding and all footers of its two stripes.
   std::string all;
   for (const std::string& blocks : encode_object({3, 2, 512}, random_text(1'900, 5))) all += blocks;
   CHECK(hex64(xxh64(all)) == "980924d5fee72647");

@@ -216,7 +216,7 @@ TEST_CASE("slices: one that fails in the middle is replaced, and nothing starts 
     while (!decoder.ready()) {
       const auto chosen = slices_to_read(alive, decoder.wanted(), 4);
       REQUIRE(chosen.has_value());
-      // What was added before somebody failed stays.
+      // Blocks that were added before one failed stay.
       for (const std::size_t slice : *chosen - decoder.have()) {
         const FileRange range = decoder.block_range();
         const auto there =

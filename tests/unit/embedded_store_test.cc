@@ -112,7 +112,7 @@ TEST_CASE("Embedded store: a lease ends by the clock and not before", "[cluster]
     REQUIRE(fixture.run(fixture.store->keep_alive(lease)) == 4s);
   }
   clock.advance(4s);
-  // At once for everybody, whenever the key is deleted.
+  // The lease ends at once for all callers, whenever the key is deleted.
   CHECK(fixture.run(fixture.store->keep_alive(lease)).error().code == Errc::not_found);
   CHECK(eventually([&] { return fixture.text().empty(); }));
   CHECK(fixture.run(fixture.store->grant(0s)).error().code == Errc::invalid_argument);
@@ -274,8 +274,8 @@ std::map<std::string, std::string> lived_in_store(const fs::path& directory, std
 }
 
 /// True for the bit by which a block of a table file says that it has a hash index. RocksDB reads
-/// the block of a table's properties before it looks at its checksum, and Debian's build, which
-/// has assertions on, ends the process when that bit is set without an index.
+/// the block of a table's properties before it looks at its checksum. Debian's build, which has
+/// assertions on, ends the process when that bit is set without an index.
 bool is_hash_index_bit(const std::string& bytes, std::size_t at, unsigned bit) {
   static const std::string kOneRestart("\0\0\0\0\1\0\0\0", 8);
   return bit == 7 && at >= 7 && bytes.compare(at - 7, 8, kOneRestart) == 0;

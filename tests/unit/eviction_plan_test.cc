@@ -35,7 +35,7 @@ std::vector<EvictionCandidate> objects(std::mt19937_64& random, std::size_t coun
   return out;
 }
 
-/// What a plan takes of the objects, which it sees in any order.
+/// Objects that a plan takes; it sees them in any order.
 std::vector<EvictionCandidate> taken(std::vector<EvictionCandidate> all, const EvictionGoal& goal,
                                      std::mt19937_64& random) {
   EvictionPlan plan;
@@ -122,7 +122,7 @@ TEST_CASE("eviction: the least recently used go, as many as are wanted", "[evict
     CHECK(bytes < goal.bytes + 4096 * 1001);  // an object too much at most
     std::uint64_t youngest = UINT32_MAX;
     for (const auto& each : gone) youngest = std::min<std::uint64_t>(youngest, each.age);
-    // What was kept is younger than all that went, to the precision of the bins.
+    // Objects that were kept are younger than all that went, to the precision of the bins.
     for (const auto& each : all) {
       const bool went = std::any_of(gone.begin(), gone.end(),
                                     [&](const auto& one) { return one.age == each.age; });

@@ -161,7 +161,7 @@ TEST_CASE("What a node announces is what others can call", "[cluster]") {
   }
 }
 
-/// An embedded store behind an internal listener, as a proxy has it, and a client of it.
+/// An embedded store served by an internal listener, as a proxy has it, and a client of it.
 struct Gateway {
   explicit Gateway(const std::filesystem::path& directory)
       : store(EmbeddedStore::open(directory, system_clock()).value()),

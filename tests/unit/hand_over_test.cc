@@ -115,7 +115,7 @@ TEST_CASE("hand-over: a former owner does not answer for a name on its way to a 
   last.learn(state_of(f.after, f.after.version, 10));
   CHECK_FALSE(last.may_acknowledge(hangs, 0));
   CHECK_FALSE(last.at_rest(f.moved));
-  // What has not begun to commit never will without its lease: it holds up nobody.
+  // A write that has not begun to commit never will without its lease: it holds up nothing.
   CHECK_FALSE(last.commit(waits_for_body, 0));
   CHECK(last.at_rest(f.stays));
   last.end(hangs);

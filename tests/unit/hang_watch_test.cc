@@ -34,7 +34,7 @@ TEST_CASE("hang watch: the disk's own counters decide where there are some", "[t
   CHECK(looks_until_hung(60, [](int second) {
           return HangWatch::Progress{1.0 * second, 5, Disk{static_cast<std::uint64_t>(second), 9}};
         }) == 0);
-  // What is in memory is served, the disk does nothing that it was asked for.
+  // Objects in memory are served, the disk does nothing that it was asked for.
   const auto served = [](int second) {
     return HangWatch::Progress{1.0 * second, static_cast<std::uint64_t>(second), Disk{7, 9}};
   };

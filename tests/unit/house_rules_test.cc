@@ -121,10 +121,11 @@ std::vector<std::string> wrong_includes(const Source& source) {
   return out;
 }
 
-std::vector<Source> sources() {
+std::vector<Source> sources(const std::vector<std::string>& folders = {"common", "target", "proxy",
+                                                                       "cli", "ec"}) {
   std::vector<Source> out;
   const fs::path top = TARN_SOURCE_DIR;
-  for (const char* folder : {"common", "target", "proxy", "cli", "ec"}) {
+  for (const std::string& folder : folders) {
     if (!fs::exists(top / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
       const auto ending = entry.path().extension();
@@ -289,6 +290,99 @@ TEST_CASE("house rules: each unit test file has a namespace of its name", "[hous
     ++checked;
   }
   CHECK(checked > 90);
+}
+
+/// A sentence of a comment.
+struct Sentence {
+  std::size_t line = 0;
+  std::vector<std::string> words;
+
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+    return out;
+  }
+};
+
+/// Position of the comment in a line, of whose strings nothing counts; npos when it has none.
+std::size_t comment_at(const std::string& line) {
+  bool in_string = false;
+  for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+    if (in_string && line[i] == '\\')
+      ++i;
+    else if (line[i] == '"')
+      in_string = !in_string;
+    else if (!in_string && line.compare(i, 2, "//") == 0 && (i == 0 || line[i - 1] != ':'))
+      return i;
+  }
+  return std::string::npos;
+}
+
+/// Sentences of all comments. One goes on over lines that hold nothing but a comment. Rows of
+/// tables, which are indented, are none.
+std::vector<Sentence> sentences_of(const std::string& text) {
+  std::vector<Sentence> out;
+  bool goes_on = false;
+  std::size_t number = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto at = comment_at(line);
+    const bool alone = at != std::string::npos && line.find_first_not_of(' ') == at;
+    if (!alone) goes_on = false;
+    if (at == std::string::npos) continue;
+    const auto begin = line.find_first_not_of("/<", at);
+    const bool is_row = begin != std::string::npos && line.compare(begin, 3, "   ") == 0;
+    std::istringstream words(begin == std::string::npos || is_row ? "" : line.substr(begin));
+    std::size_t count = 0;
+    for (std::string word; words >> word; ++count) {
+      if (!goes_on) out.push_back({number, {}});
+      out.back().words.push_back(word);
+      goes_on = std::string(".:;?!").find(word.back()) == std::string::npos;
+    }
+    if (count == 0 || !alone) goes_on = false;
+  }
+  return out;
+}
+
+/// Returns the reason why a sentence of a comment is hard to read; "" if it is not.
+std::string objection_to(const Sentence& sentence) {
+  static const std::regex start("(What|Who|Whoever|Whose|That|Whether)\\b");
+  static const std::regex word(
+      "\\b(somebody|nobody|whoever|anybody|everybody|no more|in the place of|in its "
+      "place|bears)\\b",
+      std::regex::icase);
+  constexpr std::size_t kMost = 25;
+  const std::string text = sentence.text();
+  if (std::regex_search(text, start, std::regex_constants::match_continuous))
+    return "it begins neither with a noun, nor with a verb, nor with 'True if'";
+  std::smatch found;
+  if (std::regex_search(text, found, word)) return "'" + found.str() + "' is a word to avoid";
+  if (sentence.words.size() > kMost && text.find('{') == std::string::npos)
+    return "it has more than 25 words";
+  return "";
+}
+
+TEST_CASE("house rules: a comment is understood when it is read once", "[house]") {
+  const auto wrong = [](const std::string& text) {
+    std::size_t count = 0;
+    for (const Sentence& each : sentences_of(text)) count += objection_to(each).empty() ? 0 : 1;
+    return count;
+  };
+  CHECK(wrong("/// What a look found.\nint a;  // Whether it was one\n") == 2);
+  CHECK(wrong("/// Result of a look, which\n/// nobody waits for.\n") == 1);
+  CHECK(wrong("/// Result. Whose? Nobody's.\n") == 2);
+  CHECK(wrong("say(\"// What\");  // Reads what there is. True if there is nothing.\n") == 0);
+  std::string longest = "//";
+  for (int i = 0; i < 25; ++i) longest += " word";
+  CHECK(wrong(longest + ".\n") == 0);
+  CHECK(wrong(longest + "\n// more.\n") == 1);
+  CHECK(wrong("/// A table:\n///   What    it is\n///   Who     he is\n") == 0);
+  for (const Source& source : sources({"common", "target", "proxy", "cli", "ec", "tests"}))
+    for (const Sentence& sentence : sentences_of(source.text)) {
+      INFO(source.path << ":" << sentence.line << ": " << sentence.text());
+      CHECK(objection_to(sentence) == "");
+    }
 }
 
 }  // namespace house_rules_test

@@ -357,7 +357,7 @@ TEST_CASE("jobs: a driver that breaks fails its job", "[proxy][jobs]") {
   CHECK(all.run(proxy.jobs->look_up(id)).value().error == "broken");
 }
 
-/// A store out of which a caller gets nothing once it is cancelled, as one behind a network.
+/// A store out of which a caller gets nothing once it is cancelled, as one across a network.
 class FarStore : public test::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;

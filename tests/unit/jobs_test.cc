@@ -35,7 +35,7 @@ JobQuery on_node(std::string node) {
   return out;
 }
 
-/// What a target says that sent some of its objects to `to`.
+/// Progress of a target that sent some of its objects to `to`.
 api::CopyProgress progress(std::uint64_t objects, std::uint64_t bytes, const char* to,
                            api::CopyProgress::Sent sent) {
   api::CopyProgress out;

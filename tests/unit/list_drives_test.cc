@@ -9,7 +9,7 @@ namespace list_drives_test {
 using namespace tarn;
 using namespace tarn::target;
 
-/// Two drives of one target, written to behind the store's back.
+/// Two drives of one target, written to directly, not by the store.
 struct TwoDrives {
   test::TemporaryDirectory directory;
   IndexMemory memory{8U << 20U, 8U << 20U};

@@ -196,7 +196,7 @@ TEST_CASE("A bucket is created once and destroyed once, and its id never comes b
   const auto second = cluster.create("photos");
   REQUIRE(second);
   CHECK(raw(second->id) > raw(first->id));
-  // Who goes on with the end of the first one late leaves the second alone.
+  // A late finish_destroy() of the first one leaves the second alone.
   CHECK(cluster.run(finish_destroy(cluster.flaky, cluster.view, bucket("photos"), first->id,
                                    cluster.view.state()->bmd.version, 1s)));
   CHECK(cluster.view.state()->bmd.find(second->id) != nullptr);
@@ -320,11 +320,11 @@ TEST_CASE("A bucket is renamed: its id and where its names lie stay, and asking 
   CHECK(cluster.view.state()->bmd.find(bucket("a")) == nullptr);
   CHECK(cluster.view.state()->bmd.find(bucket("b"))->id == made.id);
   CHECK(cluster.view.state()->bmd.dead.empty());
-  // Nobody heard the answer.
+  // The answer was lost, and the call comes again.
   const auto version = cluster.view.state()->bmd.version;
   CHECK(rename("a", "b")->id == made.id);
   CHECK(cluster.view.state()->bmd.version == version);
-  // The transaction was done and nobody can tell: not ours to be refused.
+  // The transaction was committed and its answer lost: our own change must not be refused.
   cluster.flaky.lost_answers = 1;
   CHECK(rename("b", "c")->id == made.id);
   CHECK(cluster.view.state()->bmd.find(bucket("c"))->first_name == bucket("a"));

@@ -141,7 +141,7 @@ TEST_CASE("A moved cluster has all its buckets, and revisions go on", "[cluster]
   CHECK(after->live.empty());
   CHECK(after->revision > before->revision);
   CHECK(incarnation(fresh) > last);
-  // Nobody begins with the old one again, and a second call finds nothing left to do.
+  // No proxy begins with the old store again, and a second call finds nothing left to do.
   CHECK(old.run(bootstrap(*old.store, "data", old.clock)).error().code == Errc::unsupported);
   CHECK(old.run(move_metadata(*old.store, *fresh.store, "http://etcd:2379", "print")));
   Place third;
@@ -226,7 +226,8 @@ TEST_CASE("A cluster is made anew from what drives have seen", "[cluster][move]"
   REQUIRE(fresh.run(restore_metadata(state, *fresh.store, "print")));
   const auto after = fresh.state().value();
   CHECK(after->uuid == before->uuid);
-  // Whoever still runs by the old map has to hear of the new one before anybody owns more names.
+  // Nodes that still run by the old map have to hear of the new one before any target owns more
+  // names.
   CHECK(after->ownership->settled == 0);
   CHECK(after->map.version == kVersionJump);
   CHECK(after->bmd.version == kVersionJump);

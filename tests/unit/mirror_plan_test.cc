@@ -26,7 +26,7 @@ TEST_CASE("mirror: the newest version that a drive in good standing has counts",
   CHECK(verdict.newest == at(5));
   CHECK(verdict.holders == Places{2, 4});
   CHECK(verdict.older == Places{0, 3});
-  // One good word is enough, whoever is away.
+  // One good answer is enough, whichever drives are away.
   CHECK(judge_copies({has(5), away(), away()}, 0).kind == Kind::found);
   CHECK(judge_copies({deleted(6), has(5), away()}, 0).kind == Kind::none);
   CHECK(judge_copies({deleted(6), has(5), away()}, 0).older == Places{1});
@@ -36,7 +36,7 @@ TEST_CASE("mirror: a drive that was away is not believed while another one is aw
   CHECK(judge_copies({behind(4), away()}, 0).kind == Kind::unavailable);
   CHECK(judge_copies({behind(4), none()}, 0).kind == Kind::found);
   CHECK(judge_copies({behind(4), has(4), away()}, 0).kind == Kind::found);
-  // It may have what a crash left of a later write, which nobody has seen.
+  // It may have what a crash left of a later write, which no reader has seen.
   const auto later = judge_copies({behind(5), has(4)}, 0);
   CHECK(later.kind == Kind::found);
   CHECK(later.newest == at(5));

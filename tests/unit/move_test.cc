@@ -163,7 +163,7 @@ TEST_CASE("move: a wish for a resilver is one job until a walk that began behind
   wish.end(wish.begin(), End::clean, 30s);
   CHECK(wish.job(1h).empty());
   CHECK(wish.ended() == 4);
-  // Who stops it does not want it any more; an operator's drive is emptied all the same.
+  // A stopped job is no longer wanted; an operator's drive is emptied all the same.
   wish.ask(By::drives);
   wish.end(wish.begin(), End::stopped, 31s);
   CHECK(wish.job(1h).empty());

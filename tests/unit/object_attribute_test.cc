@@ -26,7 +26,7 @@ io::ObjectAttribute sample() {
   return attribute;
 }
 
-/// A 2+1 object with the whole: target t2 has two slices, one slice nobody.
+/// A 2+1 object with a full copy: target t2 has two slices, no target has the third.
 io::ObjectAttribute coded_sample() {
   auto attribute = sample();
   io::Coding& coding = attribute.record.coding.emplace();
@@ -51,7 +51,7 @@ io::ObjectAttribute piece_sample() {
   return attribute;
 }
 
-/// Whether the record is taken, read back from what is written of it.
+/// True if the record is taken when it is read back from its encoding.
 bool is_taken(const io::ObjectRecord& record) {
   return io::decode_record(io::encode(record)).has_value();
 }

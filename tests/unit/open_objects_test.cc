@@ -112,7 +112,7 @@ TEST_CASE("open objects: what a look-up found is not kept when the name changed 
   open.keep(kBucket, "x", before, object);  // looked up before the change began
   CHECK(open.find(kBucket, "x") == nullptr);
   const auto within = open.now(kBucket, "x");
-  open.keep(kBucket, "x", within, object);  // before its commit, or behind it: nobody knows
+  open.keep(kBucket, "x", within, object);  // before its commit, or after it: unknown
   CHECK(open.find(kBucket, "x") == nullptr);
   change.reset();
   open.keep(kBucket, "x", within, object);  // maybe before its commit

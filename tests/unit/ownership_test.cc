@@ -275,7 +275,7 @@ TEST_CASE("ownership: another number of copies makes the same targets other home
   for (int i = 0; i < 100; ++i)
     CHECK(plan_name(back, "t3", digest_of(i), less).keep ==
           back.current.is_home("t3", digest_of(i), 2));
-  // What no past set is of is forgotten with the next change.
+  // Replica counts of versions without a past set are forgotten with the next change.
   const auto all = [](const std::string&) { return true; };
   const Ownership moved = without_done_sets(back, all).value();
   CHECK(moved.past.empty());

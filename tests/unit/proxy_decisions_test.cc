@@ -1,5 +1,5 @@
-// What a proxy decides without asking anybody: whom to send a client to, which bodies it may
-// redirect, what it reads out of JSON bodies, and what its pages look like.
+// Decisions of a proxy that ask no other node: which target to send a client to, which bodies it
+// may redirect. Also what it reads out of JSON bodies, and what its pages look like.
 
 #include <string>
 

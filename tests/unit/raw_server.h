@@ -95,7 +95,7 @@ class RawServer {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  /// How many connections came; behind join().
+  /// Number of connections that came; only after join().
   [[nodiscard]] std::size_t accepted() const { return accepted_; }
 
  private:

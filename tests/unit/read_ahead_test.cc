@@ -31,7 +31,7 @@ void flip(const std::filesystem::path& file, std::uint64_t offset) {
   bytes.put(static_cast<char>(was ^ 1));
 }
 
-/// What a reader of [begin, end) would have sent, and how its reading ended.
+/// Bytes that a reader of [begin, end) would have sent, and how its reading ended.
 struct Reading {
   std::string bytes;
   Status end;

@@ -244,10 +244,10 @@ TEST_CASE("rebuild: a look that is asked for begins after that, and stop() holds
 }
 
 TEST_CASE("rebuild: a stop holds whatever the next look would have found of what was lost before") {
-  // t2 is out and a drive of t3 is lost, by which nobody has looked yet.
+  // t2 is out and a drive of t3 is lost; no look has been since then.
   KnownLosses now{.standing = {"t1", "t3", "t4"}, .lost_drives = {{"t1", 0}, {"t3", 7}, {"t4", 0}}};
   RebuildWatch watch;
-  CHECK_FALSE(watch.heed(now));  // nobody is stopped
+  CHECK_FALSE(watch.heed(now));  // nothing is stopped
   watch.stop(now);
   CHECK_FALSE(watch.heed(now));
   SECTION("a target joins, is down, or says nothing for a while") {

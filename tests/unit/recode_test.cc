@@ -94,7 +94,7 @@ TEST_CASE("recode: what ec-encode may ask for") {
   REQUIRE(api::coding_of(*asked));
   CHECK(api::coding_of(*asked)->k == 4);
   CHECK(api::coding_of(*asked)->m == 2);
-  // What is left out stays as it is.
+  // Fields that are left out stay as they are.
   const auto again = api::with_coding(*asked, json{{"layout", "striped"}});
   REQUIRE(again);
   CHECK(api::coding_of(*again)->k == 4);

@@ -70,7 +70,7 @@ TEST_CASE("repair plan: what is written counts before the next part is begun", "
     pieces += part.pieces();
   }
   CHECK(pieces == repair.pieces());
-  // The whole that is not needed goes behind all others, or alone.
+  // The drop of a full copy comes after all others, or alone.
   repair.whole.clear();
   repair.drop_whole = true;
   parts = parts_of(repair);

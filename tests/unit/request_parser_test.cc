@@ -109,7 +109,7 @@ TEST_CASE("parser: a trailer that is cut behind the last chunk waits for more", 
     body.append(into, 0, decoded->bytes);
     done = decoded->done;
   }
-  // What was handed out late because too little had come is handed out now.
+  // Bytes that waited because too little had come are handed out now.
   while (!done) {
     const auto decoded = parser.read_chunked(std::as_writable_bytes(std::span(into)));
     REQUIRE(decoded);

@@ -106,7 +106,7 @@ TEST_CASE("credentials of AWS: a file with profiles", "[security][sigv4]") {
   CHECK(profiles->at("two").session_token == "tok");
   CHECK(parse_credentials_file("aws_access_key_id = A\n").error().message.find("line 1") == 0);
   CHECK_FALSE(parse_credentials_file("[a]\nsecret words\n"));
-  // A secret that stands where it should not is not told to anybody.
+  // A secret that stands where it should not is not shown.
   CHECK(parse_credentials_file("[a]\nsecret words\n").error().message.find("secret") ==
         std::string::npos);
 }

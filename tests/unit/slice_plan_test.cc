@@ -125,7 +125,7 @@ TEST_CASE("slice plan: what is lost is made again where it was, if that takes it
   needs.good &= ~(1U << 3U);
   CHECK(ids_of(plan_slices(nodes, needs)) == homes);
 
-  // Its target takes nothing: the slice goes to somebody who has none yet, the others stay.
+  // Its target takes nothing: the slice goes to a target that has none yet, the others stay.
   needs.takes = [&](const std::string& id) { return id != homes[3]; };
   const auto places = plan_slices(nodes, needs);
   for (std::size_t i = 0; i < 6; ++i)
@@ -145,7 +145,7 @@ TEST_CASE("slice plan: a new object passes over who takes nothing", "[slice_plan
     const auto places = plan_slices(nodes, needs);
     CHECK(counts(places).count(full) == 0);
     CHECK(stands_worse(nodes, needs, places));
-    // With one drive each nobody may have two.
+    // With one drive each no target may have two.
     CHECK(counts(places)[""] == (drives == 1 ? 1 : 0));
   }
 }

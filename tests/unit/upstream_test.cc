@@ -1,5 +1,5 @@
-// What upstream servers are asked and what their answers mean, without any server; and the sharing
-// of a fill by its readers.
+// Requests to upstream servers and the meaning of their answers, without any server; and the
+// sharing of a fill by its readers.
 
 #include <future>
 

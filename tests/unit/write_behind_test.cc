@@ -78,7 +78,7 @@ TEST_CASE("write behind: a window waits for its turn, and the upload for the win
   granted.get_future().wait();
   auto putting = std::async(
       std::launch::async, [&] { return wait_for(upload(f, "big", std::string(64 * kMiB, 'x'))); });
-  // The file holds what two windows hold, and no more.
+  // The file holds what two windows hold, and nothing further.
   const auto written = [&] { return f.drive->io_counters().written_bytes.load(); };
   CHECK(tarn::test::eventually([&] { return written() >= 2 * f.drive->turns().window(); }));
   CHECK(putting.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);

@@ -131,7 +131,7 @@ TEST_CASE("zones: pieces are spread evenly, and the owner is the one that it was
     for (const Machine& each : machines) ++targets[each.zone];
     const auto has = in_zones(set, homes);
     for (const auto& [zone, count] : has)
-      for (const auto& [other, its] : has)  // one with room is at most one behind
+      for (const auto& [other, its] : has)  // one with room has at most one less
         if (count < targets[zone]) REQUIRE(its <= count + 1);
   }
 }

@@ -22,7 +22,7 @@ Task<Status> done(Request& request) {
   co_return sent;
 }
 
-/// Brings the view up to `version` if it is behind.
+/// Brings the view up to `version` if it is older.
 Task<Status> take_config(const NodeContext& context, Request& request) {
   const auto version = parse_u64(request.query().get("version"));
   if (!version) co_return fail(Errc::invalid_argument, "version= is no number");

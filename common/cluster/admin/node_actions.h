@@ -13,11 +13,11 @@ Task<Status> act_on_node(const NodeContext& context, http::Request& request, std
 /// Reads the body and does that.
 Task<Status> put_daemon(const NodeContext& context, http::Request& request);
 
-/// What only nodes may ask of a node, on its internal listener: PUT /v1/internal/config?version=,
-/// answered when that version of the cluster's configuration is in force here, and PUT
-/// /v1/internal/shutdown, answered before the node stops as at SIGTERM, and POST /v1/internal/join:
-/// a node that was taken out of the map is in it again, {"daemon_id":..}. `context` must outlive
-/// the routes.
+/// Routes that only nodes may call, on a node's internal listener. PUT /v1/internal/config?version=
+/// is answered when that version of the cluster's configuration is in force here. PUT
+/// /v1/internal/shutdown is answered before the node stops as at SIGTERM. POST /v1/internal/join
+/// puts a node that was taken out of the map into it again, and returns {"daemon_id":..}. `context`
+/// must outlive the routes.
 [[nodiscard]] std::vector<http::Route> internal_node_routes(const NodeContext& context);
 
 }  // namespace tarn::cluster

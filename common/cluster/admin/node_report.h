@@ -36,8 +36,8 @@ struct DriveReport {
   bool leaving = false;         ///< being detached
   std::string state = {};       ///< a word: "up", "slow", "draining", ..
   std::string note = {};        ///< why it is out of use, or what else is wrong; empty: nothing
-  /// What went wrong there since the node's start, by kind ("read", "write", "sync", "corrupt",
-  /// "hang"); those of which there was none are left out.
+  /// Errors there since the node's start, by kind ("read", "write", "sync", "corrupt", "hang");
+  /// kinds without any are left out.
   std::map<std::string, std::uint64_t> errors = {};
 };
 

@@ -14,19 +14,19 @@
 
 namespace tarn::cluster {
 
-/// What the routes below need of a node. All of it outlives the listeners.
+/// Parts of a node that the routes below need. All of them outlive the listeners.
 struct NodeContext {
   ClusterView& view;
   Membership& membership;
   obs::Metrics& metrics;
   Clock& clock;
   BootTime started;
-  /// Whether the node can do its work now; an error says in one line why it cannot. Thread-safe.
+  /// Ok if the node can do its work now; else an error with the reason in one line. Thread-safe.
   std::function<Status()> ready;
   NodeStats& stats;
   /// The drives as they are now; null for nodes that have none. Thread-safe, does not wait.
   std::function<std::vector<DriveReport>()> drives;
-  /// What can be set while the node runs.
+  /// Settings that can change while the node runs.
   NodeConfig& config;
   /// Lets go of what the node keeps open or in memory so that the next reader finds it sooner; null
   /// for nodes that keep nothing. Thread-safe.
@@ -37,8 +37,8 @@ struct NodeContext {
   }
 };
 
-/// What every node answers on its public listener: /healthz (200 while the loop turns), /readyz,
-/// /metrics, /v1/health (readiness=, prr=, apr=, cii=), /v1/daemon?what=
+/// Routes that every node serves on its public listener: /healthz (200 while the loop turns),
+/// /readyz, /metrics, /v1/health (readiness=, prr=, apr=, cii=), /v1/daemon?what=
 /// (common/cluster/admin/daemon.h) and actions on the node (common/cluster/admin/node_actions.h).
 /// `context` must outlive the routes.
 [[nodiscard]] std::vector<http::Route> node_routes(const NodeContext& context);

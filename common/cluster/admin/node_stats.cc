@@ -88,7 +88,7 @@ void NodeStats::count(Operation operation, unsigned status, std::uint64_t bytes,
                       std::chrono::nanoseconds took) {
   Counters& counters = counters_[index_of(operation)];
   if (status >= 400) {
-    // That a name is not there is an answer; AIStore, too, does not count it among the errors.
+    // A 404 of a lookup is an answer; AIStore, too, does not count it among the errors.
     const bool is_lookup = operation == Operation::get || operation == Operation::head;
     if (status != 404 || !is_lookup) ++counters.errors;
     return;

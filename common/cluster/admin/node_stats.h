@@ -21,7 +21,7 @@
 
 namespace tarn::cluster {
 
-/// What a request does, as AIStore's trackers count it.
+/// Kinds of requests, as AIStore's trackers count them.
 enum class Operation : std::uint8_t { get, put, head, append, del, ren, lst };
 inline constexpr std::size_t kOperations = 7;
 /// "get", "del", ...: the first word of AIStore's names.

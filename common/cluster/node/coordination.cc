@@ -209,7 +209,7 @@ Task<bool> Coordinator::look() {
     absent_since_.clear();
     proxies_absent_since_.clear();
     absences_.learn({});
-    // Who follows the store all the time knows whose leases were there when it comes to lead.
+    // A proxy that always follows the store knows, when it comes to lead, which leases were there.
     if (membership_.lease().valid())
       note_live(*known->ownership);
     else

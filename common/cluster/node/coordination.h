@@ -18,9 +18,9 @@ enum class Leader : std::uint8_t {
 
 /// While this proxy leads: takes the coordinator's steps (docs/decisions/011), each one transaction
 /// that compares all that it rests on. Times of absence are counted from when this proxy first saw
-/// that a target has no lease, so a new leader begins anew; for the first term of its lead it takes
-/// nobody for absent whom it has not seen yet: leases may be on their way to be taken again. Runs
-/// on one loop until it is cancelled; all arguments must outlive it. Puts these times into
+/// that a target has no lease, so a new leader begins anew. In the first term of its lead, a target
+/// that it has not seen yet does not count as absent: leases may be on their way to be taken again.
+/// Runs on one loop until it is cancelled; all arguments must outlive it. Puts these times into
 /// `absences`.
 Task<void> coordinate(MetaStore& store, ClusterView& view, const Membership& membership,
                       Clock& clock, Leader leader, AbsenceLimits limits, Absences& absences);

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kDismissalLookEvery{500};
 constexpr std::chrono::milliseconds kDismissedLookEvery{100};
 constexpr std::chrono::seconds kTryAgain{2};
 
-/// Whether a node in maintenance that is to end may do so: its names have moved.
+/// True if a node in maintenance that is to end may do so: its names have moved.
 bool may_end(const ClusterState& state, const std::string& id) {
   const Node* self = state.map.find(id);
   if (self == nullptr || (self->flags & kStops) == 0 || (self->flags & kMaintenance) == 0)

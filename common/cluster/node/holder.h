@@ -28,7 +28,7 @@ struct Holder {
 [[nodiscard]] Holder new_holder();
 
 enum class HolderState : std::uint8_t {
-  gone,     ///< no such process on this machine any more, or it is this one
+  gone,     ///< no such process is left on this machine, or it is this one
   runs,     ///< on this machine
   unknown,  ///< on another one, or in another container
 };

@@ -33,7 +33,7 @@ constexpr auto kLeaveMax = 2s;
 constexpr auto kRivalGrace = 2s;
 constexpr auto kComeBackMax = 10s;
 
-/// Up to `most`, at random: those who lost the store together shall not come back together.
+/// Up to `most`, at random: nodes that lost the store together shall not come back together.
 Task<void> membership_pause(std::chrono::milliseconds most) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(
@@ -114,15 +114,15 @@ LiveRecord Membership::Impl::acknowledged() const {
   return record;
 }
 
-/// Behind the making of each record, before it is written: nobody takes us out of the map before we
-/// have acknowledged the one that says that we are to leave, so it is seen here.
+/// Runs after each record is made and before it is written. The coordinator removes a node from the
+/// map only after the node has acknowledged its flags, so they are seen here.
 void Membership::Impl::note_flags() const {
   const auto state = view.state();
   const Node* self = state->map.find(membership.self_.id);
   if (self != nullptr) leaving = (self->flags & kDecommission) != 0 ? self->flags : 0;
 }
 
-/// What the stores that the cluster had before have used up of revisions. Never changes in a store.
+/// Reads how many revisions the cluster's earlier stores have used up. Never changes in a store.
 Task<Result<Revision>> Membership::Impl::read_base() {
   RangeRequest base_key{std::string(keys::kRevisionBase), "", 0};
   CO_TRY(const auto found, co_await store.range(std::move(base_key)));
@@ -131,7 +131,7 @@ Task<Result<Revision>> Membership::Impl::read_base() {
   co_return static_cast<Revision>(number);
 }
 
-/// The lease counts only behind learn_lease().
+/// The lease counts only after learn_lease().
 Task<Status> Membership::Impl::register_node() {
   CO_TRY_OK(co_await entry.enter([this] { return acknowledged(); }));
   if (membership.incarnation_ == 0)
@@ -193,7 +193,7 @@ bool Membership::Impl::is_refused(BootTime since) const {
   return clock.boot_time() - since > 2 * membership.lease_.term().term + kRivalGrace;
 }
 
-/// What is left to do of it until the node has a lease that counts.
+/// Takes the steps that are left until the node has a lease that counts.
 Task<Status> Membership::Impl::first_lease() {
   if (entry.lease() == 0) {
     CO_TRY(base, co_await read_base());
@@ -211,7 +211,8 @@ Task<bool> Membership::Impl::stay_outside() {
     static_cast<void>(co_await store.revoke(held));
   }
   outside = true;
-  // Looked at behind that: come_back() on another thread says the one and takes back the other.
+  // Read after `outside` is set: come_back() on another thread sets `returning`, then clears
+  // `outside`.
   if (returning) outside = false;
   co_return outside;
 }
@@ -254,7 +255,7 @@ Task<bool> Membership::Impl::renew() {
   co_return false;
 }
 
-/// An answer about a lease that is not ours any more says nothing of the one that we have now.
+/// An answer about a lease that is no longer ours says nothing of the one that we have now.
 Task<Status> Membership::Impl::keep_lease(BootTime sent) {
   const LeaseId its = entry.lease();
   const auto kept = co_await store.keep_alive(its);
@@ -296,13 +297,13 @@ void Membership::Impl::note_failure(const Error& error) {
     refusal = error;
     returning = false;
   }
-  // A node that was cut off may find another process in its place.
+  // Another process may have become this node while it was cut off.
   if (warned.insert(error.code).second)
     obs::log("cluster").warn("lease not renewed node={} err={}", membership.self_.id,
                              error.message);
 }
 
-/// Says what is in force now. What fails is tried again.
+/// Reports what is in force now. Tries again after a failure.
 Task<void> Membership::Impl::say_loop() {
   co_await asio::this_coro::throw_if_cancelled(false);
   EventListener listener(news, co_await asio::this_coro::executor);

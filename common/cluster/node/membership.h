@@ -19,8 +19,8 @@
 
 namespace tarn::cluster {
 
-/// What a node knows about its own lease. It counts on CLOCK_BOOTTIME from when it *sent* the last
-/// renewal that succeeded, less an eighth of the term: so it knows before the cluster does
+/// A node's own view of its lease. It counts on CLOCK_BOOTTIME from when it *sent* the last renewal
+/// that succeeded, less an eighth of the term: so it knows before the cluster does
 /// (docs/architecture.md). Thread-safe, no locks: asked before every acknowledgement.
 class LeaseClock {
  public:
@@ -44,19 +44,19 @@ class LeaseClock {
   std::atomic<std::int64_t> valid_until_;
 };
 
-/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags of one
-/// that was there stay, but it is not down any more, and its zone if `node` has none. The first
-/// proxy becomes the primary that AIStore's clients see. True, and the version is one higher, when
+/// Adds `node` to `map`, or gives the entry of that id its role and addresses; flags of one that
+/// was there stay, but it is no longer down, and its zone if `node` has none. The first proxy
+/// becomes the primary that AIStore's clients see. True, and the version is one higher, when
 /// something changed; the targets that owned names until then are a past set when they are others
 /// than now.
 [[nodiscard]] bool admit(Smap& map, const Node& node);
 
 /// Registers this node in the cluster map (compare-and-swap, version + 1 when something changed)
-/// and keeps its lease: live/<id> under a lease renewed four times a term, with the versions of map
-/// and bucket metadata that this node has acknowledged, and a target's word of its writes.
+/// and keeps its lease, renewed four times a term. live/<id>, under the lease, holds the versions
+/// of map and bucket metadata that this node has acknowledged, and a target's word of its writes.
 /// live/<id> is written by compare-and-swap only. A lease counts once the view has the revision at
 /// which it was taken (docs/decisions/011), and while live/<id> is this process's. join(), keep()
-/// and leave() run on one loop, one after the other; the rest is thread-safe behind join(). All
+/// and leave() run on one loop, one after the other; the rest is thread-safe after join(). All
 /// arguments must outlive it.
 class Membership {
  public:
@@ -69,7 +69,7 @@ class Membership {
   /// is this node and keeps its lease. Ends when cancelled.
   Task<Status> join();
   /// Renews four times a term, answered or not, and takes a new lease when the old one is gone;
-  /// writes acknowledged versions into live/<id> when they change. Renews no more when the view has
+  /// writes acknowledged versions into live/<id> when they change. Stops renewing when the view has
   /// not been up to date for one term. Ends when cancelled.
   Task<void> keep();
   /// Gives the lease back, so that others see at once that this node is down. Best effort, 2 s.
@@ -92,12 +92,12 @@ class Membership {
   void word_changed();
   /// The flags with which an operator had this node taken out of the map; nothing while it is in
   /// it, or was taken out otherwise. Such a node gives its lease back and takes none, until
-  /// come_back(). It was in the view, with its flags, before anybody took it out. Thread-safe.
+  /// come_back(). The view had the node with these flags before it was taken out. Thread-safe.
   [[nodiscard]] std::optional<std::uint64_t> dismissed() const;
-  /// It was, and holds no lease any more: no change of the cluster by it is on its way.
+  /// It was, and no longer holds a lease: no change of the cluster by it is on its way.
   [[nodiscard]] bool is_outside() const;
   /// Has a node that was dismissed register again, as a new one does, and waits until it has.
-  /// Errors: what refused it; conflict when it is in the cluster. Behind join(), any loop.
+  /// Errors: what refused it; conflict when it is in the cluster. After join(), on any loop.
   Task<Status> come_back();
   /// Asked when a target is to join that is not in the map: whether it holds nothing. Nothing set:
   /// it does. Before join().

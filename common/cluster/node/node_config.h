@@ -13,9 +13,9 @@
 
 namespace tarn::cluster {
 
-/// What is in force on one node, from four sources, the last one that has a setting wins: what the
-/// program was started with (defaults and --set), what the cluster was told, what this node was
-/// told (kept in config.json of its directory), and what it was told until it ends. Thread-safe.
+/// Settings in force on one node, from four sources; the last one that has a setting wins: the
+/// program's start (defaults and --set), changes for the cluster, changes for this node (kept in
+/// config.json of its directory), and transient changes. Thread-safe.
 class NodeConfig {
  public:
   /// `started`: the value that each setting has at the start, by its name, as text; settings that
@@ -33,7 +33,7 @@ class NodeConfig {
   Status set(const ConfigChange& change);
   /// Forgets all that this node was told.
   Status reset();
-  /// What is in force, and what of it was set here or at the start.
+  /// Values in force, those that were set here or at the start included.
   [[nodiscard]] ConfigValues values() const;
 
  private:

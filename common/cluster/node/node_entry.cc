@@ -19,7 +19,7 @@ namespace {
 constexpr int kTransactionsMax = 50;
 constexpr int kPauseMsMax = 20;
 
-/// At random: those who lost the same race shall not run the next one together.
+/// At random: nodes that lost the same race shall not run the next one together.
 Task<void> node_entry_pause() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   timer.expires_after(std::chrono::milliseconds(random_u64() % kPauseMsMax + 1));
@@ -47,7 +47,7 @@ bool admit(Smap& map, const Node& node) {
     wanted.flags = have.flags & ~(kDown | kOut);
     wanted.drives = have.drives;
     if (wanted.zone.empty()) wanted.zone = have.zone;
-    // That it is another one is the coordinator's to publish, with what follows from it.
+    // Only the coordinator publishes another drive set, with what follows from it.
     if (have.drive_set != 0) wanted.drive_set = have.drive_set;
     changed = have.weight != wanted.weight || have.zone != wanted.zone ||
               have.drive_set != wanted.drive_set || have.flags != wanted.flags ||
@@ -79,8 +79,8 @@ struct NodeEntry::Attempt {
   Revision live_revision = 0;
 };
 
-/// A target that is not in the map was taken out, or is new. What it holds may have been deleted
-/// and forgotten since.
+/// A target that is not in the map was taken out, or is new. Objects that it holds may have been
+/// deleted and forgotten since.
 Task<Status> NodeEntry::check_may_join() {
   if (!is_empty_) co_return Status();
   CO_TRY(const bool empty, co_await is_empty_());

@@ -16,9 +16,9 @@
 
 namespace tarn::cluster {
 
-/// What a node writes of itself into the store: its entry in the cluster map, and live/<id> with
-/// its word, which ends with its lease. Both by compare-and-swap only, so that what comes late
-/// takes nothing back. Used on one loop, but for lease(). All arguments must outlive it.
+/// Entries that a node writes into the store: its own in the cluster map, and live/<id> with its
+/// word, which ends with its lease. Both by compare-and-swap only, so that a late write takes
+/// nothing back. Used on one loop, but for lease(). All arguments must outlive it.
 class NodeEntry {
  public:
   /// A lease under which the node is registered.
@@ -43,10 +43,10 @@ class NodeEntry {
   Task<Status> enter(std::function<LiveRecord()> word);
   /// The lease that enter() is about to register under, to be kept meanwhile; 0: none.
   [[nodiscard]] LeaseId entering() const { return entering_; }
-  /// Writes `record` into live/<id> if that is news and there is a lease. What fails can be tried
-  /// again.
+  /// Writes `record` into live/<id> if that is news and there is a lease. Can be tried again after
+  /// a failure.
   Task<void> say(LiveRecord record);
-  /// What live/<id> holds, as far as is known.
+  /// Content of live/<id>, as far as it is known.
   [[nodiscard]] const LiveRecord& said() const { return said_; }
 
   /// The process that holds the lease of this node. Set if the last enter() failed with conflict.
@@ -61,7 +61,7 @@ class NodeEntry {
   [[nodiscard]] const Held& held() const { return held_; }
   /// held().lease. Any thread.
   [[nodiscard]] LeaseId lease() const { return lease_; }
-  /// The node has no lease any more; which one it had.
+  /// Drops the node's lease and returns it.
   LeaseId let_go();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace tarn::cluster {
 
-/// What a node does at its start with a meta store that may not be there yet: `attempt` again and
+/// Waits at a node's start for a meta store that may not be there yet: calls `attempt` again and
 /// again, 0.2 s apart, until it works, fails for what no repetition mends (anything but
 /// unavailable, timeout and not_found: no cluster yet), or the process is asked to end (cancelled).
 /// Logs the first reason to wait, and each new one.

@@ -32,7 +32,7 @@ Result<std::optional<Smap>> map_with_primary(const KeyValue& item, const std::st
   }
 }
 
-/// One transaction: the key, if nobody holds it, and our name in the map.
+/// Writes in one transaction the key, if it is not held, and our name in the map.
 Task<Status> primary_take(MetaStore& store, std::string id, LeaseId lease, bool held) {
   RangeRequest map_key{std::string(keys::kMap), "", 0};
   CO_TRY(const auto found, co_await store.range(std::move(map_key)));

@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 constexpr int kLanes = 4;  // calls on their way at once
 
-/// Whose turn it is to call, and when. Of one loop.
+/// Turns of the lanes to call, and their times. Of one loop.
 class Turns {
  public:
   Turns(const asio::any_io_executor& executor, RenewalRhythm rhythm,

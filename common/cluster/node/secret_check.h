@@ -9,11 +9,11 @@
 
 namespace tarn::cluster {
 
-/// What tells two secrets apart without telling anything of them: derived by HKDF, kept under
+/// A value that tells two secrets apart and reveals nothing of them: derived by HKDF, kept under
 /// keys::kSecretCheck. etcd knows nothing of the cluster secret, so nodes compare it themselves.
 [[nodiscard]] std::string fingerprint(const security::ClusterSecret& secret);
 
-/// Whether the cluster in the store was made with this secret. unauthenticated when it was made
+/// Checks that the cluster in the store was made with this secret. unauthenticated when it was made
 /// with another one; not_found when the store does not say.
 Task<Status> check_secret(MetaStore& store, std::string fingerprint);
 

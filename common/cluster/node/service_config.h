@@ -9,7 +9,7 @@
 
 namespace tarn::cluster {
 
-/// What proxy and target alike were started with, as NodeConfig wants it.
+/// Settings with which proxy and target alike were started, as NodeConfig wants them.
 [[nodiscard]] std::map<std::string, std::string> started_with(
     const http::ServiceSettings& settings);
 

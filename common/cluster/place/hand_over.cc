@@ -9,7 +9,7 @@
 namespace tarn::cluster {
 namespace {
 
-/// Whether `self` owns the name in `map` and did in every version from `since` on.
+/// True if `self` owns the name in `map` and did in every version from `since` on.
 bool owned_since(const Ownership& map, const std::string& self, std::uint64_t digest,
                  std::uint64_t since) {
   if (map.current.owner(digest) != self) return false;

@@ -12,7 +12,7 @@
 
 namespace tarn::cluster {
 
-/// What a live target says of itself in the meta store, under its lease.
+/// Status of a live target, which it writes into the meta store under its lease.
 struct TargetWord {
   std::string id;
   /// The map version that it has put in force: under it, it starts no write for a name that is
@@ -39,8 +39,8 @@ struct TargetWord {
 struct OwnershipState {
   std::int64_t revision = 0;
   std::shared_ptr<const Ownership> map;
-  /// All live targets have put this map version in force: nobody writes by an older one, except
-  /// what is listed in `under_way`.
+  /// All live targets have put this map version in force: no target writes by an older one, except
+  /// the writes in `under_way`.
   std::uint64_t settled = 0;
   std::vector<TargetWord> live;  ///< of targets that hold a lease, by id
 
@@ -75,16 +75,16 @@ class HandOver {
   void learn(std::shared_ptr<const OwnershipState> state);
   [[nodiscard]] const std::shared_ptr<const OwnershipState>& state() const { return state_; }
 
-  /// Whether a write of `uname` may start now under `lease`.
+  /// Decides if a write of `uname` may start now under `lease`.
   [[nodiscard]] Verdict may_begin(const std::string& uname, std::int64_t lease) const;
   /// Starts one, for which may_begin() said yes. end() must follow, whatever becomes of it.
   WriteId begin(std::string uname, std::int64_t lease);
-  /// Whether it may commit: only under the lease under which it began. `lease`: the present one, 0
+  /// True if it may commit: only under the lease under which it began. `lease`: the present one, 0
   /// for none. If so, its record is on its way to a drive until end().
   [[nodiscard]] bool commit(WriteId write, std::int64_t lease);
-  /// Whether this node has owned the name ever since it began.
+  /// True if this node has owned the name ever since the write began.
   [[nodiscard]] bool one_tenure(WriteId write) const { return !writes_.at(write).moved; }
-  /// Whether it may be acknowledged: only under the lease under which it began.
+  /// True if it may be acknowledged: only under the lease under which it began.
   [[nodiscard]] bool may_acknowledge(WriteId write, std::int64_t lease) const;
   /// The map version of its generation: the newest one under which this node owned the name ever
   /// since the write began. So every write of the next owner has a higher one.
@@ -107,8 +107,9 @@ class HandOver {
   /// outlives the lease and the ownership of its node when the drive hangs.
   [[nodiscard]] bool at_rest(const std::string& uname) const;
 
-  /// What to write into the meta store now. `moved`: no record here belongs elsewhere, and none was
-  /// on its way to a drive by an older map: what others were given then may be less than that.
+  /// The status to write into the meta store now. `moved`: no record here belongs elsewhere, and
+  /// none was on its way to a drive by an older map: what others were given then may be less than
+  /// that.
   [[nodiscard]] TargetWord word(bool moved) const;
 
  private:

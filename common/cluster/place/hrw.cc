@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1103515245;
 
-/// -weight / ln(u), u = (h + 0.5) / 2^64. Near u = 1 the logarithm is taken of 1 - (1 - u), because
-/// u itself would round to 1 there and the score to infinity.
+/// -weight / ln(u), u = (h + 0.5) / 2^64. Near u = 1 the logarithm is taken of 1 - (1 - u): u
+/// itself would round to 1 there and the score to infinity.
 double weighted_score(std::uint64_t h, double weight) {
   constexpr double kUnit = 0x1p-64;
   const double log_u = h >= (1ULL << 63U) ? std::log1p(-(static_cast<double>(~h) + 0.5) * kUnit)
@@ -22,7 +22,7 @@ double weighted_score(std::uint64_t h, double weight) {
   return -weight / log_u;
 }
 
-/// What one candidate has for one name. The greater one is the better owner.
+/// Rank of one candidate for one name. The greater one is the better owner.
 struct Rank {
   double score = 0;  // 0 for all when the weights are equal: then the hash alone decides
   std::uint64_t hash = 0;

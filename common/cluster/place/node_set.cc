@@ -77,7 +77,7 @@ std::vector<Home> NodeSet::homes(std::uint64_t name_digest, std::size_t pieces) 
     auto few = spread(placement_order(candidates_, name_digest, kAhead * pieces), pieces);
     return few ? std::move(*few) : spread(order(name_digest), pieces).value();
   }
-  // While there are enough nodes nobody has a second piece.
+  // While there are enough nodes, none has a second piece.
   const auto order = placement_order(candidates_, name_digest, pieces);
   bool any = true;
   for (std::uint32_t drive = 0; any && out.size() < pieces; ++drive) {

@@ -47,13 +47,13 @@ class NodeSet {
   [[nodiscard]] const std::string& owner(std::uint64_t name_digest) const;
   /// Indexes of all targets in HRW order for the name with this digest.
   [[nodiscard]] std::vector<std::size_t> order(std::uint64_t name_digest) const;
-  /// The homes of `pieces` pieces, the owner's first. Each next one is the first target in HRW
-  /// order in a zone that has the fewest pieces until then, of zones that have targets without one.
-  /// When all targets have one, their other drives follow in the same way, as evenly as they have
-  /// them. Fewer than `pieces` when there are not so many drives. A target more or fewer changes
-  /// one home of a name at most, while there are as many targets as pieces.
+  /// The homes of `pieces` pieces, the owner's first. Each next one is the first target without a
+  /// piece in HRW order, in a zone with the fewest pieces until then. Zones whose targets all have
+  /// a piece do not count. When all targets have one, their other drives follow in the same way, as
+  /// evenly as they have them. Fewer than `pieces` when there are not so many drives. A target more
+  /// or fewer changes one home of a name at most, while there are as many targets as pieces.
   [[nodiscard]] std::vector<Home> homes(std::uint64_t name_digest, std::size_t pieces) const;
-  /// Whether `id` has one of the homes.
+  /// True if `id` has one of the homes.
   [[nodiscard]] bool is_home(std::string_view id, std::uint64_t name_digest,
                              std::size_t pieces) const;
 

@@ -13,7 +13,7 @@ bool ownership_has(const std::vector<std::string>& ids, std::string_view id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// From now on nobody believes that `id` has what it had.
+/// Notes in the past sets of `id` that it may have lost what it had.
 void lose(Ownership& map, std::string_view id) {
   for (PastSet& set : map.past) {
     if (!set.nodes.contains(id)) continue;
@@ -38,7 +38,7 @@ void forget_repeated(Ownership& map) {
   map.past = std::move(kept);
 }
 
-/// What is the present set becomes a past one.
+/// Makes a past set of the present one.
 PastSet present_set(const Ownership& map) {
   return {map.version, map.current, {}, {}, map.copies_since};
 }
@@ -182,7 +182,7 @@ std::optional<Ownership> with_given_sets(const Ownership& map,
   const auto is_gone = [&](const Member& member) {
     return (member.flags & kOut) != 0 && !done(member.id);
   };
-  // Of a name whose homes have all lost it, anybody may have been given a copy.
+  // Any target may have been given a copy of a name whose homes have all lost it.
   const bool all = std::all_of(map.members.begin(), map.members.end(), [&](const Member& member) {
     return is_gone(member) || done(member.id);
   });
@@ -216,7 +216,7 @@ std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_diges
 
 namespace {
 
-/// Whether newer sets have the name, whatever this one's members do.
+/// True if newer sets have the name, whatever this one's members do.
 bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& pieces) {
   if (!pieces.many() || set.only_for.empty()) return false;
   const auto homes = ids_of(set.nodes, set.nodes.homes(name_digest, pieces.at(set.last)));
@@ -224,7 +224,7 @@ bool is_given(const PastSet& set, std::uint64_t name_digest, const Pieces& piece
                      [&](const std::string& id) { return !ownership_has(set.only_for, id); });
 }
 
-/// Whom to ask about one past set; nobody is in it when `self` is enough, or nobody is left.
+/// Targets to ask about one past set; no homes when `self` is enough, or none is left.
 ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view self,
                    std::uint64_t name_digest, const Pieces& pieces) {
   ReadGroup out{set.last, sure_homes(set, name_digest, pieces), false};
@@ -232,7 +232,8 @@ ReadGroup group_of(const Ownership& map, const PastSet& set, std::string_view se
   out.all_needed = !is_sure;
   if (is_sure && ownership_has(out.homes, self)) out.homes.clear();
   if (is_sure) return out;
-  // Of one piece, its home alone may have some still. Of several, whoever was given it meanwhile.
+  // Of one piece, its home alone may have some still. Of several, any member may: it may have been
+  // given it meanwhile.
   if (pieces.many())
     for (const Member& member : map.members) out.homes.push_back(member.id);
   else

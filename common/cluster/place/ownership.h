@@ -15,18 +15,18 @@
 
 namespace tarn::cluster {
 
-// Who may own, hold and read a name while the cluster changes (docs/decisions/011). Pure values and
-// functions: no clock, no I/O, no locks.
+// Decides which targets may own, hold and read a name while the cluster changes
+// (docs/decisions/011). Pure values and functions: no clock, no I/O, no locks.
 
-/// What keeps a target from owning names. The first two are AIStore's; several may be set.
-/// What begins with kStops keeps it from nothing: it is what an operator wants of a node that is
-/// put aside or leaves, so that whoever leads goes on with it.
+/// Flags that keep a target from owning names. The first two are AIStore's; several may be set.
+/// Those from kStops on keep it from nothing: they record what an operator wants of a node that is
+/// put aside or leaves. So each later coordinator goes on with it.
 enum : std::uint64_t {
   kMaintenance = 4,      ///< put aside by an operator: alive, its names move away
   kDecommission = 8,     ///< leaves for good: alive, its names move away
   kDown = 1U << 16U,     ///< its lease ended: others take its writes, nothing is moved for that
   kOut = 1U << 17U,      ///< down for `out_after`, or put out: what it held is made again elsewhere
-  kStops = 1U << 18U,    ///< ends its process when nothing of it is needed any more
+  kStops = 1U << 18U,    ///< ends its process when nothing of it is needed any longer
   kErases = 1U << 19U,   ///< erases what users have stored there when it is out of the map
   kGivenUp = 1U << 20U,  ///< its names do not move: what only it holds is given up
 };
@@ -38,7 +38,7 @@ struct Member {
   double weight = 1.0;
   std::uint32_t drives = 1;  ///< between how many slices are spread there (slice_plan.h)
   std::uint64_t flags = 0;
-  /// What of its drives this map knows (TargetWord::drive_set).
+  /// The drive set that this map knows (TargetWord::drive_set).
   std::uint64_t drive_set = 0;
   /// Name of the failure domain in which the target lies, such as a zone of a cloud or a rack;
   /// empty: none is known.
@@ -53,8 +53,8 @@ struct Member {
 struct PastSet {
   std::uint64_t last = 0;
   NodeSet nodes;
-  /// Those of `nodes` that may have lost what they held: they are no members any more, or a drive
-  /// of theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
+  /// Those of `nodes` that may have lost what they held: they are no longer members, or a drive of
+  /// theirs has gone. They stay in the set, so that it names the homes that names had. Sorted.
   std::vector<std::string> lost;
   /// When not empty: of names with copies on nodes, the set is kept for the sake of those only that
   /// had no other home in it than these; all others were given to the homes of newer sets. Sorted.
@@ -68,10 +68,11 @@ struct PastSet {
 /// The part of the cluster map that says whose a name is. Immutable once published.
 ///
 /// Invariants: `current` is made of the members that own; `past` is sorted, greatest `last` first,
-/// all below `version`; no two sets are equal. A past set stays until each of its members has said
-/// that it holds no name that is not its own, and that it has given away what others shall have: so
-/// whatever was acknowledged lies at each home of `current` or of some past set, unless that has
-/// lost it, and what a past set took has a generation whose map version is at most its `last`.
+/// all below `version`; no two sets are equal. A past set stays until each member of it reports
+/// that it holds only its own names, and has given away what others shall have. So each
+/// acknowledged version lies at each home of `current` or of some past set, unless that home has
+/// lost it. A version that a past set took has a generation whose map version is at most its
+/// `last`.
 struct Ownership {
   std::uint64_t version = 0;
   std::vector<Member> members;  ///< by id
@@ -112,23 +113,23 @@ struct Ownership {
 [[nodiscard]] Ownership with_loss(const Ownership& map, std::string_view id,
                                   std::uint64_t drive_set);
 /// The map from which on a bucket has another number of pieces (Pieces): the set that owned until
-/// now becomes a past set, with the homes that names had, though nobody came or went.
+/// now becomes a past set, with the homes that names had, though no member came or went.
 [[nodiscard]] Ownership with_other_copies(const Ownership& map);
-/// Adds to what a bucket had before that it had `pieces` until the map `next`, which
-/// with_other_copies() made, and forgets what no past set is left of.
+/// Adds to `before` that a bucket had `pieces` until the map `next`, which with_other_copies()
+/// made. Forgets entries of which no past set is left.
 void note_pieces(std::vector<PiecesBefore>& before, const Ownership& next, std::uint32_t pieces);
-/// The map without the past sets of which `done` (called with an id) is true for all who are still
-/// members; where somebody has lost what it had, for all members.
+/// The map without the past sets of which `done` (called with an id) is true for all their targets
+/// that are still members. Where `lost` is not empty, it must be true for all members of the map.
 /// Nothing when there is no such set.
 template <class Done>
 [[nodiscard]] std::optional<Ownership> without_done_sets(const Ownership& map, const Done& done);
 
-/// The map in which past sets whose members have all `done`, but for those that are out, are kept
-/// for the sake of the latter only, and of what was lost. Nothing when that changes nothing.
+/// The map in which past sets are kept only for members that are out, and for what was lost.
+/// Nothing when any other member is not `done`, or when that changes nothing.
 [[nodiscard]] std::optional<Ownership> with_given_sets(
     const Ownership& map, const std::function<bool(const std::string&)>& done);
 
-/// The target that takes the writes of a name, once it may (hand_over.h). Empty: nobody.
+/// The target that takes the writes of a name, once it may (hand_over.h). Empty: none.
 [[nodiscard]] const std::string& writer_of(const Ownership& map, std::uint64_t name_digest);
 
 /// Targets that may hold what the ones asked before them do not have.
@@ -137,16 +138,16 @@ struct ReadGroup {
   std::uint64_t last = 0;
   /// In HRW order.
   std::vector<std::string> homes;
-  /// What was acknowledged lies on each of them, so the word of one is enough; or, when all are
-  /// needed, on none for certain, because each may have lost it.
+  /// True if each of them may have lost what it had. Else all that was acknowledged lies on each,
+  /// so the answer of one is enough.
   bool all_needed = false;
 
   bool operator==(const ReadGroup&) const = default;
 };
-/// Whom a home must ask before it vouches for an answer, newest set first: those past sets in
-/// which `self` has no home of the name, or has lost what it had. `found`: the map version of the
-/// best generation seen so far, 0 for none; groups that cannot have anything newer are left out.
-/// Empty: what `self` has is the answer, a miss as well.
+/// Targets that a home must ask before it vouches for an answer, newest set first: those of past
+/// sets in which `self` has no home of the name, or has lost what it had. `found`: the map version
+/// of the best generation seen so far, 0 for none; groups that cannot have anything newer are left
+/// out. Empty: what `self` has is the answer, a miss as well.
 [[nodiscard]] std::vector<ReadGroup> readers_of(const Ownership& map, std::string_view self,
                                                 std::uint64_t name_digest, const Pieces& pieces,
                                                 std::uint64_t found);
@@ -155,23 +156,23 @@ struct ReadGroup {
 [[nodiscard]] std::vector<std::string> sure_homes(const PastSet& set, std::uint64_t name_digest,
                                                   const Pieces& pieces);
 
-/// All that may hold any name: who must answer before a list is complete. Sorted.
+/// All targets that may hold any name: they must answer before a list is complete. Sorted.
 [[nodiscard]] std::vector<std::string> may_hold_any(const Ownership& map);
 
-/// Whether a tombstone at home `self` may be forgotten: nobody but the present homes may hold the
-/// name, and `others_confirmed`, all other present homes have this tombstone or something newer.
-/// Since the map in which that is so is a later one than that of any copy still on its way, such
-/// copies are refused (accepts_copy).
+/// True if a tombstone at home `self` may be forgotten: no target but the present homes may hold
+/// the name, and all others of these have this tombstone or something newer (`others_confirmed`). A
+/// copy still on its way has an older map than the one in which that is so, and is refused
+/// (accepts_copy).
 [[nodiscard]] bool may_drop_tombstone(const Ownership& map, std::string_view self,
                                       std::uint64_t name_digest, const Pieces& pieces,
                                       bool others_confirmed);
-/// Who sends a moved copy, and the map version by which it does.
+/// Sender of a moved copy, and the map version by which it sends.
 struct CopySender {
   std::string id;
   std::uint64_t map_version = 0;
 };
-/// Whether `self`, which knows `map`, takes a copy from `sender`: not when that acted on an older
-/// map, or is fenced. A receiver that is behind fetches the newer map first.
+/// True if `self`, which knows `map`, takes a copy from `sender`: not when the sender acted on an
+/// older map, or is fenced. A receiver with an older map fetches the newer one first.
 [[nodiscard]] bool accepts_copy(const Ownership& map, std::string_view self,
                                 std::uint64_t name_digest, const Pieces& pieces,
                                 const CopySender& sender);

@@ -29,13 +29,13 @@ class Pieces {
   Pieces(std::size_t now, std::vector<PiecesBefore> before)
       : now_(now), before_(std::move(before)) {}
 
-  /// By this version of the map. What is known of the bucket must be at least as new.
+  /// By this version of the map. The bucket metadata must be at least as new.
   [[nodiscard]] std::size_t at(std::uint64_t map_version) const {
     for (const PiecesBefore& each : before_)
       if (map_version <= each.last && SAFETY("safety.pieces_then")) return each.pieces;
     return now_;
   }
-  /// Whether a name has, or had once, more than one: then others may hold it than its owner.
+  /// True if a name has, or had once, more than one: then other targets than its owner may hold it.
   [[nodiscard]] bool many() const {
     return now_ > 1 || std::any_of(before_.begin(), before_.end(),
                                    [](const PiecesBefore& each) { return each.pieces > 1; });

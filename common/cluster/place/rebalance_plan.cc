@@ -33,9 +33,9 @@ Leaver leaver_state(const Ownership& map, const PastSet& set, const std::string&
   return (member->flags & kDown) != 0 ? Leaver::down : Leaver::alive;
 }
 
-/// Who gives the name to the i-th new home: the i-th home that leaves; the first that stays when
-/// that one is gone, or there were fewer homes than now; the first that leaves when none stays;
-/// nobody when it is only down. Empty: nobody.
+/// Sender of the name to the i-th new home: the i-th home that leaves; the first that stays when
+/// that one is gone, or there were fewer homes than now; the first that leaves when none stays.
+/// Empty: none, as when the i-th home that leaves is only down.
 std::string sender(const Ownership& map, const PastSet& set, const Ids& leavers, const Ids& stayers,
                    std::size_t i) {
   if (i < leavers.size()) {
@@ -56,7 +56,8 @@ Ids receivers(const Ownership& map, const PastSet& set, const std::string& self,
               std::uint64_t digest, const Pieces& pieces, const Ids& present) {
   const Ids before = homes_in(set.nodes, digest, pieces.at(set.last));
   const Ids sure = sure_homes(set, digest, pieces);
-  // Whoever has it still, was given it meanwhile, or has it back with a drive, gives it to all.
+  // Each target that still has it, was given it meanwhile, or has it back with a drive, gives it to
+  // all.
   const bool is_lost = rebalance_plan_has(before, self) && rebalance_plan_has(set.lost, self);
   if (pieces.many() && (sure.empty() || is_lost)) return minus(present, {self});
   if (!rebalance_plan_has(sure, self)) return {};
@@ -75,7 +76,7 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
                    const Pieces& pieces) {
   NamePlan plan;
   if (!pieces.many() && map.current.owner(name_digest) == self) {
-    plan.keep = true;  // nearly all names, and nobody lacks them
+    plan.keep = true;  // nearly all names, and no target lacks them
     return plan;
   }
   const Ids present = homes_in(map.current, name_digest, pieces.at(map.version));
@@ -84,7 +85,7 @@ NamePlan plan_name(const Ownership& map, std::string_view self, std::uint64_t na
     for (std::string& id : receivers(map, set, std::string(self), name_digest, pieces, present))
       if (!rebalance_plan_has(plan.send, id)) plan.send.push_back(std::move(id));
   if (plan.keep) return plan;
-  // A stray, or one whose place nobody takes: the owner judges it by its generation.
+  // A stray, or one whose place no other target takes: the owner judges it by its generation.
   if (plan.send.empty() && !present.empty()) plan.send.push_back(present.front());
   plan.confirm = minus(present, plan.send);
   return plan;

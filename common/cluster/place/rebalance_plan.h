@@ -9,20 +9,20 @@
 
 namespace tarn::cluster {
 
-/// What a target does with one name that it holds. A receiver is offered name and generation first
-/// and takes the bytes only when it has nothing as new, so a name offered by two moves once.
+/// Plan of a target for one name that it holds. A receiver is offered name and generation first and
+/// takes the bytes only when it has nothing as new. So a name offered by two moves once.
 struct NamePlan {
   bool keep = false;              ///< it is a home
-  std::vector<std::string> send;  ///< homes that may lack it; we are the one who gives it to them
-  /// When it is not kept: the other homes, which others give it to. All must have it before it goes
-  /// here: somebody who asks us hears that we have nothing, and believes it.
+  std::vector<std::string> send;  ///< homes that may lack it; this target gives it to them
+  /// When it is not kept: the other homes, to which other targets give it. All must have it before
+  /// it goes here: a target that asks us then hears that we have nothing, and believes it.
   std::vector<std::string> confirm;
 };
 
-/// The plan of `self` for one name under `map`; nothing moves because a target is merely down. What
-/// is not kept goes once all of `send` and `confirm` have it, durably, under the same map version,
-/// and no write of it is under way here. Pure; a fresh plan is made from the newest map whenever
-/// that changes, so overlapping changes converge to the last one.
+/// The plan of `self` for one name under `map`; nothing moves because a target is merely down. A
+/// name that is not kept goes once all of `send` and `confirm` have it durably under the same map
+/// version. No write of it may be under way here. Pure; a fresh plan is made from the newest map
+/// whenever that changes, so overlapping changes converge to the last one.
 [[nodiscard]] NamePlan plan_name(const Ownership& map, std::string_view self,
                                  std::uint64_t name_digest, const Pieces& pieces);
 

@@ -15,7 +15,7 @@ namespace tarn::cluster {
 // Which target shall have which slice of an object (docs/decisions/019). Pure functions.
 
 /// The targets between which slices are spread: members that stay, those that are down included,
-/// since nothing is moved for that. Without who is out, put aside, or leaves.
+/// since nothing is moved for that. Without targets that are out, put aside, or leave.
 [[nodiscard]] NodeSet standing_members(const Ownership& map);
 
 /// Where a slice belongs; `id` empty: nowhere, there are not enough drives that take it.
@@ -28,30 +28,31 @@ struct SlicePlace {
   bool operator==(const SlicePlace&) const = default;
 };
 
-/// What is known of one object's slices.
+/// Known facts about one object's slices.
 struct SliceNeeds {
   std::uint64_t name_digest = 0;
   std::size_t slices = 0;  ///< k + m
   /// The owner has the whole object beside them: slices lie on others, while there are enough.
   bool after_owner = false;
-  /// For each slice the target that has it, empty for nobody; no entries at all for a new object.
+  /// For each slice the target that has it, empty for none; no entries at all for a new object.
   std::span<const std::string> homes;
-  /// Bit i: slice i is there, or will be again without anybody's doing. Others are to be made anew.
+  /// Bit i: slice i is there, or will be again by itself. Others are to be made anew.
   std::uint32_t good = 0;
-  /// Whether a target can take a slice now: it is up and has room.
+  /// True if a target can take a slice now: it is up and has room.
   std::function<bool(const std::string&)> takes;
 };
 
 /// A place for each slice. Homes are a set: a slice whose target is one of the wanted ones stays,
-/// whatever its number, and only as many others move as there are wanted places without one. Where
-/// a wanted place cannot be taken now, a good slice stays where it is, and another one goes to the
-/// target that takes it in the zone with the fewest slices of the object, there to the one with the
-/// fewest.
+/// whatever its number. Only as many others move as there are wanted places without one. Where a
+/// wanted place cannot be taken now, a good slice stays where it is. Another one goes to the zone
+/// with the fewest slices of the object, and there to the target with the fewest. Only targets that
+/// take it count.
 [[nodiscard]] std::vector<SlicePlace> plan_slices(const NodeSet& standing, const SliceNeeds& needs);
 
-/// True if more slices would be together at one target, or with the whole in one zone, than when
-/// all take them, or a slice has no place: the object may survive fewer losses then. Another target
-/// than the wanted one is as good, if it has no more of them than that one would.
+/// True if a slice has no place, or more slices are together at one target or in one zone than if
+/// all targets took them. The whole counts in its zone. The object may survive fewer losses then.
+/// Another target than the wanted one is as good, if it has at most as many of them as that one
+/// would.
 [[nodiscard]] bool stands_worse(const NodeSet& standing, const SliceNeeds& needs,
                                 std::span<const SlicePlace> places);
 

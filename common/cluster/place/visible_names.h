@@ -13,9 +13,10 @@ namespace tarn::cluster {
 [[nodiscard]] bool may_hold_all(const NodeSet& nodes, std::size_t pieces,
                                 const std::function<bool(const std::string&)>& is_one);
 
-/// True if each acknowledged name of a bucket with these pieces has, in the present set or in a
-/// past one, a home that has lost nothing and of which `is_blind` (called with an id) is false: one
-/// that shows all that it has. The union of what such targets show then leaves no name out. Pure.
+/// True if each acknowledged name of a bucket with these pieces has, in the present set or a past
+/// one, a home that shows it. Such a home has lost nothing, and `is_blind` (called with an id) is
+/// false for it: it shows all that it has. The union of what such targets show then leaves no name
+/// out. Pure.
 [[nodiscard]] bool shows_all_names(const Ownership& map, const Pieces& pieces,
                                    const std::function<bool(const std::string&)>& is_blind);
 

@@ -34,7 +34,7 @@ Task<void> sleep_for(std::chrono::milliseconds time) {
 
 Task<void> random_pause() { return sleep_for(std::chrono::milliseconds(1 + random_u64() % 20)); }
 
-/// What bucket-name/... points to.
+/// Value of a key bucket-name/...
 struct NameEntry {
   BucketId id{};
   std::string made_by;  ///< random: tells whose transaction it was when an outcome is unknown
@@ -69,7 +69,7 @@ Result<Smap> decode_map(const KeyValue& item) {
   }
 }
 
-/// What a change of buckets stands on: nothing of it changes without a change of the counter.
+/// Base of a change of buckets: nothing of it changes without a change of the counter.
 struct BucketBase {
   std::uint64_t version = 0;
   Revision version_revision = 0;
@@ -100,8 +100,8 @@ Task<Result<BucketBase>> read_base(MetaStore& store, api::Bucket name) {
   co_return base;
 }
 
-/// Whether the bucket that has the new name already is the one that is to be renamed: by us, in an
-/// attempt whose outcome nobody told, or by an earlier call whose answer was lost.
+/// True if the bucket that has the new name already is the one that is to be renamed: by us, in an
+/// attempt whose outcome is unknown, or by an earlier call whose answer was lost.
 Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase& base,
                               const api::Bucket& from, const std::string& made_by) {
   CO_TRY(const NameEntry entry, decode_name(goal));
@@ -113,8 +113,8 @@ Task<Result<bool>> is_renamed(MetaStore& store, KeyValue goal, const BucketBase&
   co_return bucket.former_name == from;
 }
 
-/// `bucket` has another number of copies on nodes than `before`, or is coded for the first time,
-/// from the map on that `out` publishes with it: who knows that map knows the bucket.
+/// Adds to `out` the map from which on `bucket` has another number of copies on nodes than
+/// `before`, or is coded for the first time. A node that knows that map knows the bucket.
 Task<Status> publish_copies(MetaStore& store, std::uint32_t before, BucketRecord& bucket,
                             Transaction& out) {
   CO_TRY(const auto found, co_await read_key(store, std::string(keys::kMap)));
@@ -226,7 +226,7 @@ Task<Result<BucketRecord>> create_bucket(MetaStore& store, ClusterView& view, ap
     CO_TRY(const auto base, co_await read_base(store, name));
     BucketRecord bucket{BucketId{base.version + 1}, name, props, created_ns, {}, {}};
     if (base.entry) {
-      // Ours, when an earlier attempt was done although nobody could tell.
+      // Ours, when an earlier attempt was done although its outcome was unknown.
       if (base.entry->made_by != made_by)
         co_return fail(Errc::bucket_exists, "bucket \"{}\" already exists", name.display());
       bucket.id = base.entry->id;
@@ -297,7 +297,7 @@ Task<Status> remove_bucket(MetaStore& store, ClusterView& view, api::Bucket name
     CO_TRY(const auto base, co_await read_base(store, name));
     if (!base.entry || base.entry->id != id) {
       co_await refresh(view);
-      co_return Status();  // gone, as we asked, whoever's transaction it was
+      co_return Status();  // gone, as we asked, by this call's transaction or another
     }
     CO_TRY(const auto found, co_await read_key(store, keys::bucket(id)));
     if (!found) continue;  // removed between the two reads

@@ -71,7 +71,7 @@ constexpr std::array kRows{
     Row{"redirect_put_status", "", "307", Kind::word, 0, 0, {"307", "302"}},
 };
 
-/// What a program reads once, at its start.
+/// Settings that a program reads once, at its start.
 constexpr std::array<std::string_view, 11> kOfTheStart{
     "default_bucket", "drive.hang_after", "drive.kind",           "drive.out_after",
     "drive.threads",  "job.patience",     "lease.term",           "proxy.out_after",
@@ -224,7 +224,7 @@ Error no_such(const std::string& name) {
                       name, known)};
 }
 
-/// Whether a value that is no choice is what it always is: then setting it changes nothing.
+/// True if a value that is no choice is what it always is: then setting it changes nothing.
 bool is_as_it_is(const std::string& name, const json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : dump(value);
   return (name == "features" && text == "0") ||
@@ -359,7 +359,7 @@ Result<ConfigValues> without_config(ConfigValues before, const std::vector<std::
     const std::string name = to_lower(given);
     const Row* row = find_row(name);
     static const json initial = api::props_tree({});
-    // What a later version has set can be taken away as well.
+    // Settings that a later version has made can be removed as well.
     if (row == nullptr && find_path(initial, name) == nullptr && !before.contains(name))
       return fail(no_such(name));
     before.erase(row == nullptr ? name : std::string(row->name));

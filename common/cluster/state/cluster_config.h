@@ -21,7 +21,8 @@ namespace tarn::cluster {
 /// Settings by name and what they are set to, as JSON: "log.level" to "\"debug\"".
 using ConfigValues = std::map<std::string, std::string>;
 
-/// What operators have set for all nodes of a cluster, while it runs. Kept in the meta store.
+/// Settings that operators have made for all nodes of a cluster, while it runs. Kept in the meta
+/// store.
 struct ClusterConfig {
   std::uint64_t version = 0;    ///< counts changes; 0: nothing was ever set
   std::int64_t changed_ns = 0;  ///< when it was changed last, Unix time
@@ -32,13 +33,13 @@ struct ClusterConfig {
 void to_json(nlohmann::json& out, const ClusterConfig& config);
 void from_json(const nlohmann::json& in, ClusterConfig& config);
 
-// What can be set is one table in cluster_config.cc, and what new buckets begin with: the sections
-// of bucket properties that AIStore has in its configuration, too (common/api/bucket_props.h).
-// Names are AIStore's where it has them, else those of --set; names of --set are always understood,
-// and case does not count.
+// Settings are one table in cluster_config.cc, and the properties that new buckets begin with: the
+// sections of bucket properties that AIStore has in its configuration, too
+// (common/api/bucket_props.h). Names are AIStore's where it has them, else those of --set; names of
+// --set are always understood, and case does not count.
 
-/// What a message asks for: AIStore's {"action":"set-config","value":{"log":{"level":"4"}}}, or
-/// "log.level=4" in the query. Keys of `action` and null leaves are left out, "transient" and
+/// Change that a message asks for: AIStore's {"action":"set-config","value":{"log":{"level":"4"}}},
+/// or "log.level=4" in the query. Keys of `action` and null leaves are left out, "transient" and
 /// "action" are no settings. invalid_argument for a message that is none, and when nothing is to be
 /// set.
 struct ConfigChange {
@@ -71,7 +72,7 @@ Status check_for_one_node(const ConfigValues& values);
 
 /// The names and defaults of the settings that nodes act upon, as text such as "75s".
 [[nodiscard]] std::map<std::string, std::string> config_defaults();
-/// A value as people write it behind `KEY=`: "debug", "90".
+/// A value as it is written after `KEY=`: "debug", "90".
 [[nodiscard]] std::string config_text(const std::string& value);
 
 /// Puts the sections with these values into AIStore's ClusterConfig: all that can be set.

@@ -12,45 +12,45 @@
 
 namespace tarn::cluster {
 
-/// The end of a whole cluster. That an operator wants it is said by flags of its nodes in the map,
-/// so every node hears of it, and whichever proxy leads goes on with it:
+/// The end of a whole cluster. Flags of its nodes in the map record that an operator wants it, so
+/// every node hears of it. Each proxy that comes to lead goes on with it:
 ///
 ///   the wish is in the map -> all buckets are destroyed, when user data is to go
 ///   -> each target ends: drives closed (and emptied), its note /tarn/ended/<id> written
-///   -> the other proxies end -> all keys of the cluster are removed, and the last proxy ends.
+///   -> the other proxies end -> all keys of the cluster are removed, the last proxy ends.
 ///
-/// Beside the flags of ownership.h: what keeps nobody from owning names.
+/// Flags beside those of ownership.h: they keep no target from owning names.
 enum : std::uint64_t {
   kEnds = 1U << 21U,        ///< ends with the cluster; without it in such a map: left out
   kEndsErased = 1U << 22U,  ///< and a target empties its drives then
 };
 
-/// Whether the cluster of this map ends.
+/// True if the cluster of this map ends.
 [[nodiscard]] bool is_ending(const Smap& map);
-/// Whether what users stored is to be erased with it.
+/// True if what users stored is to be erased with it.
 [[nodiscard]] bool ends_erased(const Smap& map);
 
 /// The map, one version higher, of a cluster that is to end; `map` itself when it says so already.
-/// `ended`: targets that have written their note. Who is not up is left out with `force`, else
-/// conflict, naming it. Proxies that are down because the cluster ends do not count. conflict also
-/// when it ends already, and the other thing was said of `erase`.
+/// `ended`: targets that have written their note. A node that is not up is left out with `force`,
+/// else conflict, naming it. Proxies that are down because the cluster ends do not count. conflict
+/// also when it ends already with another `erase`.
 [[nodiscard]] Result<Smap> with_cluster_end(const Smap& map, const std::set<std::string>& live,
                                             const std::set<std::string>& ended, bool erase,
                                             bool force);
-/// The map of an ending cluster in which everybody who is up ends with it: somebody may have come
+/// The map of an ending cluster in which all nodes that are up end with it: some may have come
 /// back, or joined. `map` itself when it is so.
 [[nodiscard]] Smap with_all_that_live(const Smap& map, const std::set<std::string>& live);
-/// Of an ending cluster: nodes that nobody waits for.
+/// Nodes that an ending cluster does not wait for.
 [[nodiscard]] std::vector<std::string> left_out(const Smap& map);
 /// Targets that have not ended yet and are waited for.
 [[nodiscard]] std::vector<std::string> waited_for(const Smap& map,
                                                   const std::set<std::string>& ended);
-/// Whether target `id` is to end now: where user data is erased, buckets go first.
+/// True if target `id` is to end now: where user data is erased, buckets go first.
 [[nodiscard]] bool target_is_to_end(const ClusterState& state, const std::string& id);
 
 /// The targets that have ended with the cluster.
 Task<Result<std::set<std::string>>> read_ended(MetaStore& store);
-/// What target `id` does last.
+/// Writes the note of target `id`: its last act.
 Task<Status> note_ended(MetaStore& store, std::string id);
 /// Removes all keys of cluster `uuid`, its jobs' as well. Nothing is done when it is gone. conflict
 /// when another cluster is there.

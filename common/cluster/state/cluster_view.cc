@@ -39,7 +39,7 @@ Error went_back(Revision now, Revision before) {
                   now, before)};
 }
 
-/// Whether `next` may follow `known`.
+/// Checks that `next` may follow `known`.
 Status check_successor(const ClusterState& known, const ClusterState& next) {
   if (known.uuid.empty()) return {};
   if (next.uuid != known.uuid)
@@ -54,7 +54,7 @@ Status check_successor(const ClusterState& known, const ClusterState& next) {
   return {};
 }
 
-/// Whether the store's versions, asked for when we were at `asked`, are those of `known`. False
+/// True if the store's versions, asked for when we were at `asked`, are those of `known`. False
 /// when all must be read to know.
 bool has_newest(const ClusterState& known, const RangeResult& versions, Revision asked) {
   StateBuilder at;
@@ -162,7 +162,7 @@ Task<Status> ClusterView::Impl::load() {
 }
 
 /// Ends with the watch. Cancellation is a value here and in poll(): of two that throw, Asio's ||
-/// makes an exception that nobody would take for a cancellation.
+/// makes an exception that no caller would take for a cancellation.
 Task<Status> ClusterView::Impl::watch(Revision from) {
   co_await asio::this_coro::throw_if_cancelled(false);
   Status broken;

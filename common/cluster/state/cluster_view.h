@@ -42,9 +42,10 @@ class ClusterView {
   /// When the store last answered, and our state was what it said or was made of that. A node that
   /// could not read the map for one term stops renewing its lease.
   [[nodiscard]] BootTime last_contact() const;
-  /// Called on the follower's loop after each new state, with the old and the new one, also for
-  /// those that load(), fresh() or at_least() brought (several changes may be one call). Whoever
-  /// comes while the follower runs hears of the changes from then on. Any thread.
+  /// Calls `listener` on the follower's loop after each new state, with the old and the new one.
+  /// States that load(), fresh() or at_least() brought count as well; several changes may be one
+  /// call. A listener that is added while the follower runs hears of the changes from then on. Any
+  /// thread.
   void on_change(std::function<void(const ClusterState&, const ClusterState&)> listener);
   /// Rings after those calls.
   [[nodiscard]] Event& changed() const;

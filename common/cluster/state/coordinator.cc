@@ -27,8 +27,8 @@ bool in_a_past_set(const Ownership& map, const std::string& id) {
                      [&](const PastSet& set) { return set.nodes.contains(id); });
 }
 
-/// What the flags of a member are to be. One in maintenance that was to end has ended when it is
-/// away and nothing of it is needed: when it is started again, it goes on.
+/// Flags that a member is to have. One in maintenance that was to end has ended when it is away and
+/// nothing of it is needed: when it is started again, it goes on.
 std::uint64_t flags_for(const Ownership& map, const Member& member, bool live,
                         std::chrono::nanoseconds absent, const AbsenceLimits& limits) {
   if (live) return member.flags & ~(kDown | kOut);
@@ -37,7 +37,7 @@ std::uint64_t flags_for(const Ownership& map, const Member& member, bool live,
          (absent >= limits.out_after ? kOut : 0);
 }
 
-/// Who came and who went, all in one version.
+/// Publishes the members that came and went, all in one version.
 std::optional<CoordinatorStep> publish_changes(const OwnershipState& state,
                                                const AbsentFor& absent_for,
                                                const AbsenceLimits& limits) {
@@ -86,7 +86,7 @@ std::optional<CoordinatorStep> publish_drives(const OwnershipState& state) {
 }
 
 /// Members that have gone for good: away too long, or decommissioned and empty, or given up with
-/// what they hold. Who is live has the settled map in force, so it knows what is to become of it.
+/// what they hold. A live member has the settled map in force, so it knows what is to become of it.
 std::optional<CoordinatorStep> remove_member(const OwnershipState& state,
                                              const AbsentFor& absent_for,
                                              const AbsenceLimits& limits) {

@@ -19,9 +19,9 @@ struct AbsenceLimits {
   std::chrono::nanoseconds tombstone_keep = std::chrono::hours(24 * 7);
 };
 
-/// One change of the meta store: a transaction that must fail when the map is no longer of
-/// `map_version`, `settled` no longer what it was, a node of `absent` has a lease, or one of
-/// `present` has none.
+/// One change of the meta store, as a transaction. It must fail when the map is no longer of
+/// `map_version`, or `settled` is no longer what it was. It must also fail when a node of `absent`
+/// has a lease, or one of `present` has none.
 struct CoordinatorStep {
   std::uint64_t map_version = 0;
   std::uint64_t settled_before = 0;
@@ -31,20 +31,20 @@ struct CoordinatorStep {
   std::vector<std::string> present;
 };
 
-/// How long a node has had no lease, as far as who asks has seen.
+/// Time that a node has had no lease, as far as the coordinator has seen.
 using AbsentFor = std::function<std::chrono::nanoseconds(const std::string& id)>;
 
 /// The next thing that the holder of the coordinator lease does, nothing when all is done: settles
-/// the map version that all live targets have put in force; publishes who went down, came back, is
-/// out, has other drives, is to be fenced, has left for good; forgets past sets whose members hold
-/// nothing of others, and keeps them only for who is out when all others have given theirs. Pure.
-/// Two coordinators at the same time do no harm, since each step is a compare-and-swap and `state`
-/// is one consistent reading of the store, however old.
+/// the map version that all live targets have put in force; publishes nodes that went down, came
+/// back, are out, have other drives, are to be fenced, or have left for good; forgets past sets
+/// whose members hold nothing of others, and keeps them only for members that are out when all
+/// others have given theirs. Pure. Two coordinators at the same time do no harm: each step is a
+/// compare-and-swap, and `state` is one consistent reading of the store, however old.
 [[nodiscard]] std::optional<CoordinatorStep> next_step(const OwnershipState& state,
                                                        const AbsentFor& absent_for,
                                                        const AbsenceLimits& limits);
 
-/// What a live proxy has in force, by its id.
+/// Map versions that live proxies have in force, by id.
 using ProxyWords = std::map<std::string, std::uint64_t>;
 /// Proxies that may be taken out of the map: decommissioned ones that are down, or know that they
 /// are to leave and act upon it; and those that have been down for `limits.proxy_out_after`, unless

@@ -18,7 +18,7 @@
 
 namespace tarn::cluster {
 
-/// What an operator wants of some nodes: AIStore's actions and its message about nodes
+/// Request of an operator for some nodes: AIStore's actions and its message about nodes
 /// (ActValRmNode).
 struct MemberChange {
   enum class Action : std::uint8_t {
@@ -41,14 +41,13 @@ struct MemberChange {
 [[nodiscard]] Result<MemberChange> parse_member_change(MemberChange::Action action,
                                                        const nlohmann::json& value);
 
-/// The map after `change`, all of it or nothing, one version higher. What it takes further is with
-/// the coordinator and with the nodes themselves, by their flags. Errors: not_found for a node that
-/// the map does not have; invalid_argument for the primary, the last target, and what is so
-/// already; conflict for a target that is to give its names away and is down. `live`: who has a
-/// lease.
+/// The map after `change`, all of it or nothing, one version higher. The coordinator and the nodes
+/// themselves do the rest, by the flags. Errors: not_found for a node that the map does not have;
+/// invalid_argument for the primary, the last target, and what is so already; conflict for a target
+/// that is to give its names away and is down. `live`: nodes that have a lease.
 [[nodiscard]] Result<Smap> with_member_change(const Smap& map, const std::set<std::string>& live,
                                               const MemberChange& change);
-/// Whether names move for it: then targets are among its nodes.
+/// True if names move for it: then targets are among its nodes.
 [[nodiscard]] bool moves_names(const Smap& map, const MemberChange& change);
 
 /// The map one version higher in which every target looks through all it has and moves what belongs
@@ -57,7 +56,7 @@ struct MemberChange {
 /// The map, one version higher, in which nothing moves until a rebalance is started, an operator
 /// changes members, or a target joins. `map` itself when nothing is to be moved.
 [[nodiscard]] Smap with_rebalance_stopped(const Smap& map);
-/// Whether target `self` may give away now what belongs elsewhere. `enabled`: setting
+/// True if target `self` may give away now what belongs elsewhere. `enabled`: setting
 /// rebalance.enabled, which counts where no operator has asked for anything.
 [[nodiscard]] bool may_move_names(const Smap& map, const std::string& self, bool enabled);
 /// AIStore's id of the rebalance by which names move to where this map has them.

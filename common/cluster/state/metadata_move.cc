@@ -99,7 +99,8 @@ Task<Status> finish(MetaStore& to, Revision note, const Moved& moved, std::strin
   co_return Status();
 }
 
-/// What moves: not what ends with its node's lease, nor what belongs to the store itself.
+/// Items that move: not those that end with a node's lease, nor those that belong to the store
+/// itself.
 Items movable(const RangeResult& all) {
   Items out;
   for (const KeyValue& item : all.items) {
@@ -138,7 +139,7 @@ Task<Result<Moved>> move_metadata(MetaStore& from, MetaStore& to, std::string wh
                    state->moved_to);
   const Items items = movable(all);
   const Moved moved{state->uuid, items.size(), count_buckets(items), state->revision};
-  if (!state->moved_to.empty()) {  // interrupted behind its last step: nothing is left to do
+  if (!state->moved_to.empty()) {  // interrupted after its last step: nothing is left to do
     CO_TRY(const auto there, co_await read_all(to));
     if (value_of(there, keys::kCluster) == moved.uuid) co_return moved;
   }
@@ -169,7 +170,7 @@ Result<ClusterState> newest_of(const std::vector<ClusterState>& seen) {
 
 ClusterState recovered(ClusterState seen) {
   std::erase_if(seen.map.nodes, [](const auto& entry) { return entry.second.role == Role::proxy; });
-  // Who recovers a cluster that was ended wants it to live; else its nodes would end again.
+  // A cluster that was ended lives once it is recovered; else its nodes would end again.
   for (auto& [id, node] : seen.map.nodes) node.flags &= ~std::uint64_t{kEnds | kEndsErased};
   seen.map.primary.clear();
   seen.map.version = jump(seen.map.version);

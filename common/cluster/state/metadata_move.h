@@ -14,7 +14,7 @@
 // added to them.
 namespace tarn::cluster {
 
-/// What was brought to the new store.
+/// Summary of what was brought to the new store.
 struct Moved {
   std::string uuid;
   std::size_t keys = 0;
@@ -22,10 +22,10 @@ struct Moved {
   Revision base = 0;
 };
 
-/// Copies the state of a cluster from a store that nobody else uses now to one that has no cluster,
-/// compares, and marks the old one as left for `where`: from then on no proxy starts with it. Can
-/// be called again when it was interrupted. Errors: not_found (there is no cluster), conflict (the
-/// new store has one, or the old one was left for another place), unavailable.
+/// Copies the state of a cluster to a store that has none, compares, and marks the old store as
+/// left for `where`: from then on no proxy starts with it. The old store must have no other users
+/// now. Can be called again when it was interrupted. Errors: not_found (there is no cluster),
+/// conflict (the new store has one, or the old one was left for another place), unavailable.
 Task<Result<Moved>> move_metadata(MetaStore& from, MetaStore& to, std::string where,
                                   std::string secret_check);
 
@@ -37,8 +37,9 @@ inline constexpr Revision kRevisionJump = Revision{1} << 40;
 /// The newest of what drives have seen; map, buckets and dead buckets of one moment. conflict when
 /// they are of different clusters, invalid_argument when there are none.
 [[nodiscard]] Result<ClusterState> newest_of(const std::vector<ClusterState>& seen);
-/// What the cluster goes on with: targets and buckets of `seen`, versions and revisions beyond all
-/// that may have been. Proxies come back by themselves. A cluster that was ended lives again.
+/// State with which the cluster goes on: targets and buckets of `seen`, versions and revisions
+/// beyond all that may have been. Proxies come back by themselves. A cluster that was ended lives
+/// again.
 [[nodiscard]] ClusterState recovered(ClusterState seen);
 /// Writes `state` (of recovered()) into a store that has no cluster. Errors: conflict (it has one),
 /// unavailable.

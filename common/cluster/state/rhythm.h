@@ -4,8 +4,8 @@
 
 namespace tarn::cluster {
 
-/// How often nodes say and ask the same thing while nothing changes. What that comes to in a large
-/// cluster stands in docs/scale.md, computed from these by tarn-simulate.
+/// Intervals at which nodes report and ask the same thing while nothing changes. Their cost in a
+/// large cluster stands in docs/scale.md, computed from these by tarn-simulate.
 
 /// Term of a node's lease (`lease.term`) and the intervals that are parts of it. A value.
 struct LeaseTerm {

@@ -48,13 +48,13 @@ struct Node {
   std::uint64_t drive_set = 0;  ///< as a Member has it
   std::string zone = {};        ///< as a Member has it; of targets
 
-  /// Whether placement may choose it.
+  /// True if placement may choose it.
   [[nodiscard]] bool placeable() const {
     return role == Role::target && (flags & (kMaintenance | kDecommission | kDown | kOut)) == 0;
   }
 };
 
-/// What operators said of the walks that bring names home.
+/// Orders of operators about the walks that bring names home.
 struct RebalanceOrder {
   bool held = false;  ///< none shall run, until one is asked for, or a target joins
   /// The map version by which one was asked for last: targets look through everything by it, also
@@ -86,7 +86,7 @@ struct Smap {
 void take_ownership(Smap& map, const Ownership& next);
 /// Format of the meta store (keys::kSchema) that holds `map`.
 [[nodiscard]] std::string_view schema_of(const Smap& map);
-/// What is kept in the meta store; and AIStore's JSON of section 2.2.
+/// The JSON that the meta store keeps; and AIStore's of section 2.2.
 void to_json(nlohmann::json& out, const Smap& map);
 void from_json(const nlohmann::json& in, Smap& map);
 [[nodiscard]] nlohmann::json aistore_json(const Smap& map);
@@ -104,15 +104,15 @@ struct BucketRecord {
   /// objects are placed for ever, so that a rename moves nothing.
   std::optional<api::Bucket> first_name;
   /// Of a bucket that was renamed: its name before this one, so that a rename may be asked for
-  /// again by who did not hear the answer.
+  /// again by a client that did not hear the answer.
   std::optional<api::Bucket> former_name;
   /// On how many nodes its objects had copies before what `props` say, the smallest `last` first.
   /// One of more than 1 stays for ever.
   std::vector<PiecesBefore> pieces_before = {};
-  /// It is being destroyed, and who knows that answers nothing of its objects any more: so nobody
-  /// reads them after somebody has been told that they are gone (destroy_bucket()).
+  /// True if it is being destroyed: a node that knows that no longer answers for its objects. So no
+  /// client reads them after one has been told that they are gone (destroy_bucket()).
   bool ending = false;
-  /// Of one that is ending: in its place comes an empty one with the same name and properties.
+  /// Of one that is ending: an empty one with the same name and properties follows it.
   bool comes_again = false;
 
   /// In how many pieces its objects lie.
@@ -123,7 +123,7 @@ struct BucketRecord {
   }
   /// The name by which placement finds this bucket's objects.
   [[nodiscard]] const api::Bucket& placed_as() const { return first_name ? *first_name : name; }
-  /// What placement hashes for one of its objects.
+  /// The name that placement hashes for one of its objects.
   [[nodiscard]] std::string placement_name(std::string_view object) const {
     return placed_as().uname(object);
   }
@@ -141,11 +141,11 @@ struct Bmd {
   [[nodiscard]] const BucketRecord* find(const api::Bucket& name) const;
   [[nodiscard]] const BucketRecord* find(BucketId id) const;
 };
-/// The JSON of `what=bmd`. Its "uuid" is left empty: whoever serves it puts the cluster's there.
+/// The JSON of `what=bmd`. Its "uuid" is left empty: the caller puts the cluster's there.
 [[nodiscard]] nlohmann::json aistore_json(const Bmd& bmd);
 
-/// What every node knows of the cluster at one revision of the meta store. Immutable; taken once at
-/// the start of a request and used to its end.
+/// Snapshot of the cluster at one revision of the meta store, as every node knows it. Immutable;
+/// taken once at the start of a request and used to its end.
 struct ClusterState {
   /// Of the meta store, counted on from the stores that the cluster had before: it only grows.
   std::int64_t revision = 0;
@@ -155,7 +155,7 @@ struct ClusterState {
   Bmd bmd;
   std::set<std::string> live;                  ///< ids of nodes whose lease the store holds
   std::map<std::string, std::string> holders;  ///< of each of them, Holder::id; or empty
-  /// Whose names are whose at this revision; never null in a state that a StateBuilder made.
+  /// Ownership of names at this revision; never null in a state that a StateBuilder made.
   std::shared_ptr<const OwnershipState> ownership;
   std::string primary;   ///< id of the proxy that holds the lease of the primary; or empty
   std::string moved_to;  ///< not empty: the cluster's state lives there now, not here

@@ -14,7 +14,7 @@
 
 namespace tarn::cluster {
 
-/// What a node says about itself in live/<id>.
+/// Status that a node reports in live/<id>.
 struct LiveRecord {
   Role role = Role::target;
   std::uint64_t map_version = 0;  ///< acknowledged: in force on that node
@@ -56,11 +56,11 @@ class StateBuilder {
   [[nodiscard]] Revision revision() const { return revision_; }
   /// The same counted on from the stores that the cluster had before (ClusterState::revision).
   [[nodiscard]] Revision ordinal() const;
-  /// The state at this revision. not_found when there is no cluster in the store yet, corrupt when
-  /// a document cannot be read, unsupported when its format is of a newer version.
+  /// The state at this revision. not_found when the store has no cluster yet, corrupt when a
+  /// document cannot be read, unsupported when its format is of a newer version.
   [[nodiscard]] Result<std::shared_ptr<const ClusterState>> build();
 
-  /// What a key holds, and what was read of it when it is a large document or one of many.
+  /// Value of a key, with its parsed form when it is a large document or one of many.
   struct Value {
     std::string text;
     std::optional<Smap> map = {};

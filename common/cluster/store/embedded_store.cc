@@ -102,7 +102,7 @@ void EmbeddedStore::Core::run() {
     if (job) job();
     lock.lock();
   }
-  // What was accepted is answered, if only with a no: see change().
+  // Jobs that were accepted are answered, if only with an error: see change().
   auto left = std::exchange(queue, {});
   lock.unlock();
   for (const auto& job : left) job();
@@ -187,7 +187,7 @@ void EmbeddedStore::Core::end_expired_leases() {
     expired = model.expired(clock.boot_time());
   }
   if (expired.empty()) return;
-  // A failure was logged where it happened; the leases stay, ended for everybody, and are tried
+  // A failure was logged where it happened; the leases stay, ended for every caller, and are tried
   // again.
   const auto ended = change(
       [&](const MetaModel& now) -> Result<std::optional<Change>> { return now.plan_end(expired); });

@@ -15,9 +15,9 @@ namespace tarn::cluster {
 /// watches.
 ///
 /// After a failed write (a full or failing drive) changes are refused as unavailable until the
-/// database could be opened anew, which is tried once a second; only then is the outcome of that
-/// write known. Watches end with unavailable when the store is destroyed; nothing else may be under
-/// way then.
+/// database could be opened anew. Opening is tried once a second; only when it succeeds is the
+/// outcome of that write known. Watches end with unavailable when the store is destroyed; nothing
+/// else may be under way then.
 class EmbeddedStore final : public MetaStore {
  public:
   /// Opens or makes the store in `directory`. conflict when another process has it open (exactly

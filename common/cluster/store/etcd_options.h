@@ -36,8 +36,8 @@ struct EtcdOptions {
 /// The URLs of "http://a:2379,http://b:2379". invalid_argument for what is none.
 [[nodiscard]] Result<std::vector<std::string>> parse_endpoints(std::string_view text);
 
-/// The store behind `options`; nothing is asked of it yet. invalid_argument for options that do not
-/// go together and files that cannot be used.
+/// The store that `options` name; nothing is asked of it yet. invalid_argument for options that do
+/// not go together and files that cannot be used.
 [[nodiscard]] Result<std::unique_ptr<MetaStore>> open_etcd(const EtcdOptions& options);
 
 }  // namespace tarn::cluster

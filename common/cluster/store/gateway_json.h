@@ -79,9 +79,9 @@ struct WatchRequest {
 [[nodiscard]] Result<WatchBatch> decode_watch_line(std::string_view line);
 /// The token of authenticate.
 [[nodiscard]] Result<std::string> decode_token(std::string_view body);
-/// Whether etcd wants to see another token: ours has ended, or is of before a change of users.
+/// True if etcd wants to see another token: ours has ended, or is of before a change of users.
 [[nodiscard]] bool wants_login(unsigned status, std::string_view body);
-/// What an answer with a status other than 200 says.
+/// Error in an answer with a status other than 200.
 [[nodiscard]] Error decode_error(unsigned status, std::string_view body);
 
 }  // namespace tarn::cluster::gateway

@@ -24,12 +24,12 @@ using namespace std::chrono_literals;
 /// A call that may be sent again although it may have been done already, or one that may not.
 enum class Repeat : std::uint8_t { harmless, never };
 
-/// For all that a call tries. No longer than a lease lasts: what comes later helps nobody.
+/// For all that a call tries. No longer than a lease lasts: a later answer is of no use.
 constexpr auto kCallMost = 4s;
 /// An endpoint that has said nothing for so long may be cut off: the next one is asked as well.
 constexpr auto kPatience = 1s;
-/// A watch may be silent: etcd reports progress every 10 minutes only. Whether the store is there
-/// is asked by other calls.
+/// A watch may be silent: etcd reports progress every 10 minutes only. Other calls find out if the
+/// store is there.
 constexpr http::CallLimits kWatchLimits{.connect = kCallMost, .total = kCallMost, .stall = 15min};
 constexpr std::size_t kWatchLineBytesMax = 16U << 20U;
 
@@ -42,7 +42,7 @@ http::ClientRequest make_request(std::string_view path, const std::string& body)
   return request;
 }
 
-/// A call, whoever answers it.
+/// A call, whichever endpoint answers it.
 struct Question {
   std::string_view path;
   std::string body;
@@ -56,21 +56,21 @@ http::CallLimits limits_until(std::chrono::steady_clock::time_point until) {
   return {.connect = left, .total = left};
 }
 
-/// Whether another endpoint may do better.
+/// True if another endpoint may do better.
 bool may_be_the_endpoint(Errc code) {
   return code == Errc::unavailable || code == Errc::timeout || code == Errc::disconnected ||
          code == Errc::io;
 }
 
-/// Of two that try the same call: whoever has an answer ends it, and who fails first leaves it to
-/// the other. Of one loop.
+/// Race of two tries of the same call: the first answer ends it, and the try that fails first
+/// leaves it to the other. Of one loop.
 class Race {
  public:
   explicit Race(const asio::any_io_executor& executor) : patience_(executor, kPatience) {}
 
   /// Until the first has failed or been silent for kPatience.
   Task<void> wait_for_first() { (void)co_await patience_.async_wait(kTuple); }
-  /// What a try has come to. Ends at once when that ends the race, else when it is cancelled.
+  /// Takes the result of a try. Ends at once when that ends the race, else when it is cancelled.
   Task<Result<std::string>> end(Result<std::string> answer) {
     if (answer || !may_be_the_endpoint(answer.error().code) || std::exchange(one_failed_, true))
       co_return answer;
@@ -157,7 +157,7 @@ std::shared_ptr<const std::string> GatewayStore::Impl::prepare(http::ClientReque
   return its;
 }
 
-/// Gets a new token, unless somebody has done so since `used` was taken.
+/// Gets a new token, unless another call has done so since `used` was taken.
 Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
                                         std::shared_ptr<const std::string> used) {
   if (token.get() != used) co_return Status();
@@ -167,7 +167,7 @@ Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
   CO_TRY(const auto answer, co_await client.call(std::move(url), std::move(request)));
   if (answer.status != 200) {
     const Error error = gateway::decode_error(answer.status, answer.body);
-    // What etcd says of a wrong password is a malformed request, which no repetition mends.
+    // etcd reports a wrong password as a malformed request, which no repetition mends.
     const bool away = error.code == Errc::unavailable;
     co_return fail(away ? Errc::unavailable : Errc::unauthenticated, "login of user '{}' at {}: {}",
                    user->name, endpoint, error.message);
@@ -178,10 +178,11 @@ Task<Status> GatewayStore::Impl::log_in(std::string endpoint,
 }
 
 /// One call to one endpoint, which is left when it fails. unavailable means that it was not done;
-/// timeout, disconnected and io that nobody knows.
+/// timeout, disconnected and io that its outcome is unknown.
 Task<Result<std::string>> GatewayStore::Impl::call_one(std::size_t at, const Question& question) {
   CO_TRY(const auto url, http::parse_http_or_https(endpoint(at)));
-  // Without a token etcd may take us for nobody, who is not asked to log in but denied.
+  // Without a token etcd may take us for an anonymous user, which is not asked to log in but
+  // denied.
   auto until = question.until;
   if (user && token.get()->empty()) CO_TRY_OK(co_await log_in(endpoint(at), token.get()));
   if (user) until = std::max(until, std::chrono::steady_clock::now() + kCallMost);
@@ -223,9 +224,8 @@ Task<Result<std::string>> GatewayStore::Impl::call(std::string_view path, std::s
   co_return answer;
 }
 
-/// Asks endpoint `at`, and when it fails or is silent the `count` - 1 behind it, one after the
-/// other: an answer that is slow on its way is not given up, and one that never comes costs
-/// kPatience.
+/// Asks endpoint `at`, and when it fails or is silent the `count` - 1 after it, one by one: an
+/// answer that is slow on its way is not given up, and one that never comes costs kPatience.
 Task<Result<std::string>> GatewayStore::Impl::ask_from(std::size_t at, std::size_t count,
                                                        const Question& question) {
   if (count == 1) co_return co_await call_one(at, question);
@@ -266,7 +266,7 @@ Task<Result<std::string>> GatewayStore::Impl::change(const Question& question) {
   co_return answer;
 }
 
-/// Nobody waits for an endpoint that does not answer others either.
+/// Does not wait for an endpoint that does not answer other calls either.
 Task<Result<std::string>> GatewayStore::Impl::change_at(std::size_t at, const Question& question) {
   if (co_await is_cancelled()) co_return fail(Errc::cancelled, "the call was cancelled");
   auto ended = co_await first_of(call_one(at, question), left(at));

@@ -27,15 +27,15 @@
 ///   /tarn/config                               ClusterConfig               compare its revision
 ///   /tarn/version/config                       counter of its changes      written with it
 ///   /tarn/moving                               uuid of a cluster           while it is copied to here
-///   /tarn/moved-to                             where the cluster went      nobody uses this store now
+///   /tarn/moved-to                             where the cluster went      this store is unused now
 ///   /tarn/ended/<id>                           1                           that target has ended with the
 ///                                                                          cluster (cluster_end.h)
 ///   /tarn-jobs/last                            id of the last job begun    written with each
 ///   /tarn-jobs/job/<id>                        Job (proxy/jobs/job.h)      compare its revision
 ///
-/// Jobs lie outside of /tarn/, which every node follows: only proxies need to hear of them.
-/// The versions have keys of their own so that a node can ask every second whether what it knows is
-/// the newest without reading the documents.
+/// Jobs lie outside of /tarn/, which every node follows: only proxies need to hear of them. The
+/// versions have keys of their own: a node can ask every second if it knows the newest without
+/// reading the documents.
 // clang-format on
 namespace tarn::cluster::keys {
 

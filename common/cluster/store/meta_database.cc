@@ -76,8 +76,8 @@ tl::unexpected<Error> corrupt(const fs::path& where, std::string_view what) {
               what, kRecover);
 }
 
-/// What RocksDB says of `path`. A file that is missing inside a database is damage, not an I/O
-/// error.
+/// Error for what RocksDB reports of `path`. A file that is missing inside a database is damage,
+/// not an I/O error.
 tl::unexpected<Error> failure(const fs::path& path, const rocksdb::Status& status) {
   if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace)
     return fail(Errc::no_space, "{}: {}", path.string(), status.ToString());
@@ -202,7 +202,7 @@ Status MetaDatabase::Impl::open_mark() {
 }
 
 /// Opens without changing a file: a database that is opened for writing drops what it could not
-/// recover, and with it what somebody might still save.
+/// recover, and with it what an operator might still save.
 Status MetaDatabase::Impl::verify() {
   std::error_code error;
   const bool exists = fs::exists(path / "CURRENT", error);

@@ -18,7 +18,7 @@ namespace tarn::cluster {
 ///     "l" id(8)   -> ttl in seconds(8)
 ///     "revision"  -> (8)   "commits" -> (8)   "format" -> "1"      numbers are little-endian
 ///
-/// What a crash leaves: a commit whose batch is not on disk never happened; one whose batch is, but
+/// State after a crash: a commit whose batch is not on disk never happened; one whose batch is, but
 /// whose mark is not, was not acknowledged and counts from then on. A start that finds fewer
 /// commits than the mark says refuses, and has changed nothing in the directory.
 class MetaDatabase {
@@ -35,9 +35,9 @@ class MetaDatabase {
       const std::filesystem::path& directory);
   ~MetaDatabase();
 
-  /// Everything there is; call it once, behind open().
+  /// Everything there is; call it once, after open().
   [[nodiscard]] Contents take_contents();
-  /// Makes `change` durable. After a failure its outcome is unknown and the object is of no more
+  /// Makes `change` durable. After a failure its outcome is unknown and the object is no longer of
   /// use.
   Status write(const Change& change);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kBatchEvents = 100;
 
-/// Whether `key` lies in [begin, end) by etcd's rules for range_end.
+/// True if `key` lies in [begin, end) by etcd's rules for range_end.
 bool in_range(const std::string& key, const std::string& begin, const std::string& end) {
   if (end.empty()) return key == begin;
   const bool open_ended = end.size() == 1 && end[0] == '\0';

@@ -19,10 +19,10 @@ struct LeaseRecord {
   std::chrono::seconds ttl{0};
 };
 
-/// What a commit of the embedded store changes: decided by MetaModel, made durable by MetaDatabase,
+/// Changes of one commit of the embedded store: decided by MetaModel, made durable by MetaDatabase,
 /// and only then applied.
 struct Change {
-  Revision revision = 0;  ///< of the store behind the change
+  Revision revision = 0;  ///< of the store after the change
   std::vector<KeyValue> puts;
   std::vector<std::string> deletes;
   std::vector<LeaseRecord> granted;
@@ -49,8 +49,9 @@ class MetaModel {
   [[nodiscard]] Revision revision() const { return revision_; }
   [[nodiscard]] RangeResult range(const RangeRequest& request) const;
 
-  /// What `transaction` would change; nothing when a comparison does not hold. invalid_argument
-  /// when it writes a key twice, not_found when it names a lease that is not there.
+  /// Changes that `transaction` would make; nothing when a comparison does not hold.
+  /// invalid_argument when it writes a key twice, not_found when it names a lease that is not
+  /// there.
   [[nodiscard]] Result<std::optional<Change>> plan(const Transaction& transaction) const;
   [[nodiscard]] Change plan_grant(LeaseRecord lease) const;
   /// The end of leases: they go, and their keys at one revision.
@@ -69,8 +70,8 @@ class MetaModel {
 
   /// Changes of keys with `prefix` at revision `from` and later, in order: those of as many whole
   /// revisions as make up some 100 events. `revision` is the last one that was looked at, so a
-  /// watch goes on behind it, also when there were no events. conflict when `from` is not kept any
-  /// more.
+  /// watch goes on after it, also when there were no events. conflict when `from` is no longer
+  /// kept.
   [[nodiscard]] Result<WatchBatch> changes(const std::string& prefix, Revision from) const;
 
  private:

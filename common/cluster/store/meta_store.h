@@ -62,8 +62,7 @@ struct Transaction {
 };
 struct TransactionResult {
   bool succeeded = false;
-  Revision revision =
-      0;  ///< of the store behind the transaction; its own when it changed something
+  Revision revision = 0;  ///< of the store after the transaction; its own when it changed something
 };
 
 struct LeaseState {
@@ -83,16 +82,16 @@ struct WatchBatch {
   Revision revision = 0;
 };
 
-/// The first key behind all keys that begin with `prefix`; a single NUL when there is none.
+/// The first key after all keys that begin with `prefix`; a single NUL when there is none.
 [[nodiscard]] std::string prefix_end(std::string prefix);
 
 /// The consensus system that holds the little that a cluster must agree on (docs/architecture.md).
 /// Implementations: EmbeddedStore (in the one proxy of a single machine) and GatewayStore (etcd's
-/// JSON gateway, or the embedded store behind the same paths). Semantics are etcd v3's.
-/// Thread-safe. Errors: unavailable (out of reach; a write's outcome is then unknown and must be
-/// read again before it is repeated), not_found (a lease that has ended), corrupt. A call of a
-/// cancelled caller ends soon, by cancelled or as if there was no cancellation. It leaves the
-/// caller's throw_if_cancelled() as it was.
+/// JSON gateway, or the embedded store under the same paths). Semantics are etcd v3's. Thread-safe.
+/// Errors: unavailable (out of reach; a write's outcome is then unknown and must be read again
+/// before it is repeated), not_found (a lease that has ended), corrupt. A call of a cancelled
+/// caller ends soon, by cancelled or as if there was no cancellation. It leaves the caller's
+/// throw_if_cancelled() as it was.
 class MetaStore {
  public:
   virtual ~MetaStore() = default;

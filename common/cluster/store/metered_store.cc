@@ -11,7 +11,7 @@ using SteadyClock = std::chrono::steady_clock;
 const prometheus::Histogram::BucketBoundaries kSeconds{0.001, 0.003, 0.01, 0.03, 0.1,
                                                        0.3,   1.0,   2.0,  4.0};
 
-/// Whether the store did not do what it should: not an answer about keys or leases, nor a caller
+/// True if the store did not do what it should: not an answer about keys or leases, nor a caller
 /// that has given up.
 bool is_failure(Errc code) {
   return code != Errc::not_found && code != Errc::conflict && code != Errc::precondition_failed &&

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// What the programs of the benchmark share: clocks, other processes' CPU time, URLs, sockets.
+/// Common parts of the benchmark's programs: clocks, other processes' CPU time, URLs, sockets.
 namespace tarn::bench {
 
 /// Ends the program with exit code 2 and a line that says why.
@@ -17,7 +17,7 @@ namespace tarn::bench {
 /// CPU seconds of this process, user and kernel.
 [[nodiscard]] double own_cpu_seconds();
 /// CPU seconds, to the nanosecond, of all living threads of a process and of its descendants
-/// (/proc/PID/task/*/schedstat). What a thread used that has ended is not in it.
+/// (/proc/PID/task/*/schedstat). Time of threads that have ended is not in it.
 [[nodiscard]] double cpu_seconds(int pid);
 
 /// http://127.0.0.1:PORT/TARGET; nothing else is ever contacted.
@@ -42,7 +42,7 @@ class Words {
  public:
   Words(int argc, char** argv) : words_(argv + 1, argv + argc) {}
   [[nodiscard]] std::optional<std::string> next();
-  /// The word behind the last; dies when there is none.
+  /// The word after the last; dies when there is none.
   [[nodiscard]] std::string value();
 
  private:

@@ -2,8 +2,8 @@
 //
 //   tarn-bench-drive MOUNTPOINT DIRECTORY [--rate BYTES_PER_S] [--seek-ms MS] [--half-turn-ms MS]
 //
-// One head, first come first served. What does not begin where the last request ended, in the same
-// file, costs a seek and half a turn; then bytes cost bytes/rate. A sync costs one seek. With
+// One head, first come first served. A request that does not begin where the last one ended, in the
+// same file, costs a seek and half a turn; then bytes cost bytes/rate. A sync costs one seek. With
 // --seek-ms 0 --half-turn-ms 0 it is a drive with a rate and nothing else. The kernel's page cache
 // is on, as over a real drive, with its usual read-ahead and write-back: drop the caches before a
 // cold run. Time that the directory below needs is part of the model's time, not added to it.

@@ -41,7 +41,7 @@ namespace {
 using tarn::bench::Url;
 
 constexpr std::size_t kHeadBytesMax = 16U << 10U;
-constexpr std::size_t kShownBytes = 600;  // of an answer that nobody wanted
+constexpr std::size_t kShownBytes = 600;  // of the answer to a failed request
 constexpr std::size_t kCopyBytes = 256U << 10U;
 constexpr std::size_t kDropBytes = 64U << 20U;
 constexpr std::uint64_t kBodyInMemoryBytes = 64U << 20U;
@@ -90,7 +90,7 @@ struct Lane {
   bool busy = false;
 };
 
-/// What one run measured.
+/// Result of one run.
 struct Totals {
   std::uint64_t requests = 0;
   std::uint64_t bytes = 0;
@@ -258,7 +258,7 @@ class Load {
     if (lane.status == 100) {
       std::memmove(lane.head.data(), lane.head.data() + end + 4, lane.head_bytes - end - 4);
       lane.head_bytes -= end + 4;
-      if (lane.body_withheld) {  // nobody redirected it: it is wanted here
+      if (lane.body_withheld) {  // not redirected: it is wanted here
         lane.body_withheld = false;
         lane.body_left = options_.body;
         if (!send_some(lane)) return Progress::broken;

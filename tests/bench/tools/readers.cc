@@ -4,17 +4,17 @@
 //   BYTES] [--batch BYTES]]
 //
 // FILE has one source a line: a URL of this machine (redirects are followed) or the path of a file.
-// Each stream takes the next source that nobody has taken, reads it from its beginning to its end,
-// copies every byte into its own memory, and takes another, until none is left or S seconds are
-// over (0, the default: until none is left). With --seconds the measurement also ends when a stream
-// finds no source any more, so that N streams are N streams all the time.
+// Each stream takes the next source that no stream has taken. It reads that from its beginning to
+// its end, and copies every byte into its own memory. Then it takes another, until none is left or
+// S seconds are over (0, the default: until none is left). With --seconds the measurement also ends
+// when a stream finds no source any more, so that N streams are N streams all the time.
 //
 // --pace is a consumer such as a GPU: it takes one batch every batch/pace seconds out of what the
 // streams have read ahead (at most --ahead bytes), and stalls while there is none.
 //
 // Prints one line of JSON: bytes, seconds, the longest time that a stream went without a byte,
-// streams that got none at all, the fewest and the most bytes of a stream, the sources that were
-// read to their end and the seconds that 99 of 100 of them took at most, and of the paced consumer
+// streams that got none at all; the fewest and the most bytes of a stream; the sources that were
+// read to their end and the seconds that 99 of 100 of them took at most; and of the paced consumer
 // the share of its time in which it stalled.
 #include <algorithm>
 #include <array>
@@ -56,7 +56,8 @@ struct Options {
   std::uint64_t batch = 4U << 20U;
 };
 
-/// What has been read and not yet consumed: bounded, so streams wait when the consumer does not.
+/// Bytes that have been read and not yet consumed: bounded, so streams wait when the consumer does
+/// not.
 class Shelf {
  public:
   explicit Shelf(std::uint64_t limit) : limit_(limit) {}
@@ -119,7 +120,7 @@ class Readers {
       wait_for_end();
     }
     report();
-    // Streams may still wait for a drive; nobody waits for them.
+    // Streams may still wait for a drive; this program does not wait for them.
     std::fflush(stdout);
     std::_Exit(bytes_ > 0 ? 0 : 1);
   }
@@ -213,7 +214,7 @@ class Readers {
     stream.longest_wait = std::max<double>(stream.longest_wait, time - stream.last_byte);
     stream.bytes += bytes;
     if (options_.pace > 0) shelf_.put(bytes);
-    // What a stream waits for room on the shelf is not a wait for the drive.
+    // A stream's wait for room on the shelf is not a wait for the drive.
     stream.last_byte = options_.pace > 0 ? now() : time;
   }
 

@@ -76,7 +76,7 @@ std::vector<ec::Stripe> stripes_of(const ec::Geometry& geometry) {
   return stripes;
 }
 
-/// ISA-L by itself, as its manual has it: m pieces out of the k behind the first `lost`.
+/// ISA-L by itself, as its manual has it: m pieces out of the k after the first `lost`.
 class Raw {
  public:
   Raw(const ec::Geometry& geometry, bool encode)

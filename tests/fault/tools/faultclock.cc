@@ -46,7 +46,7 @@ bool tells_time(clockid_t clock) {
          clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
 }
 
-/// What is wrong, and since when; made at the first look at a clock.
+/// Faults of the clocks, and since when; made at the first look at a clock.
 class Clocks {
  public:
   Clocks() {
@@ -88,7 +88,7 @@ const Clocks& clocks() {
   return made;
 }
 
-/// What the kernel has to wait for so that a clock of ours says `wanted`.
+/// Time for which the kernel has to wait so that a clock of ours shows `wanted`.
 timespec true_time(clockid_t clock, const timespec& wanted) {
   return as_timespec(nanoseconds(wanted) - clocks().ahead(clock));
 }

@@ -5,26 +5,26 @@
 //
 // MOUNTPOINT gets a single file, `disk`, as large as BACKING; put a loop device on it and a file
 // system on that. Every write and every flush is appended to LOG in the order in which it took
-// effect, so that any moment of a power cut can be built again later (tests/fault/disks.py). Runs
-// in the foreground until SIGTERM; SIGSTOP hangs the drive, SIGKILL yanks it.
+// effect. So any moment of a power cut can be built again later (tests/fault/disks.py). Runs in the
+// foreground until SIGTERM; SIGSTOP hangs the drive, SIGKILL yanks it.
 //
 // CONTROL is a Unix stream socket: a command a line, an answer a line ("ok ..." or "error ...").
 //
 //   rule ACTION OP [count=N|always] [skip=N] [from=BYTE] [to=BYTE] [match=HEX] [ms=N]
 //        OP: read, write, flush, any. The first rule that matches is used; it ends after `count`
-//        (1) uses. ACTION: eio    the operation fails and changes nothing
-//                delay  the operation waits `ms` first
-//                hang   the operation waits until `clear`
-//                drop   a write or flush reports success and does nothing
+//        (1) uses. ACTION:
+//                eio    the operation fails and changes nothing;
+//                delay  the operation waits `ms` first;
+//                hang   the operation waits until `clear`;
+//                drop   a write or flush reports success and does nothing;
 //                swap   the write is held back; the next one of the same length gets its data and
-//                the other
-//                       way round (two misdirected writes)
-//                tear   only the first half of the write, rounded down to a sector of 512 bytes, is
-//                stored
-//   clear              ends all rules and wakes what hangs
-//   log on|off         starts and ends recording
-//   mark TEXT          puts TEXT into the log
-//   stats              counters as one line of JSON
+//                       the other way round (two misdirected writes);
+//                tear   only the first half of the write, rounded down to a sector of 512 bytes,
+//                       is stored.
+//   clear              ends all rules and wakes what hangs;
+//   log on|off         starts and ends recording;
+//   mark TEXT          puts TEXT into the log;
+//   stats              counters as one line of JSON.
 //
 // LOG is a sequence of records: the header below, then for a write its bytes and for a mark its
 // text.
@@ -65,7 +65,7 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 32);
 
-/// What the operation at hand must do besides, or instead of, its work.
+/// Fault that the operation at hand must show, besides its work or instead of it.
 struct Verdict {
   std::string action;
   int ms = 0;

@@ -8,14 +8,14 @@
 //   rule ACTION OP NAME [count=N|always] [skip=N] [ms=N]
 //        OP: open, create, read, write, fsync, unlink, setxattr, any. NAME is a part of the path
 //        (`*`: every path). The first rule that matches is used; it ends after `count` (1) uses.
-//        ACTION: eio     the operation fails with EIO
-//                enospc  the operation fails with ENOSPC
-//                erofs   the operation fails with EROFS
-//                delay   the operation waits `ms` first
-//                flip    a read: one bit of the first byte that it returns is turned
-//                zero    a read: all that it returns is zeros
-//   clear      ends all rules
-//   stats      counters as one line of JSON, for example {"eio.fsync": 1}
+//        ACTION: eio     the operation fails with EIO;
+//                enospc  the operation fails with ENOSPC;
+//                erofs   the operation fails with EROFS;
+//                delay   the operation waits `ms` first;
+//                flip    a read: one bit of the first byte that it returns is turned;
+//                zero    a read: all that it returns is zeros.
+//   clear      ends all rules;
+//   stats      counters as one line of JSON, for example {"eio.fsync": 1}.
 //
 // A failed fsync leaves the bytes in the directory below; what a drive may do to them after such an
 // error is faultdisk's part.

@@ -1,5 +1,5 @@
-// What faultdisk and faultfs have in common: rules that say which operations fail and how often,
-// and the running of a FUSE file system beside a control socket.
+// Common part of faultdisk and faultfs: rules that say which operations fail and how often, and the
+// running of a FUSE file system beside a control socket.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Rule {
 /// mutex.
 class Rules {
  public:
-  /// Reads a rule behind its verb, and answers the control socket.
+  /// Reads a rule after its verb, and answers the control socket.
   std::string add(std::istringstream& words, bool with_name) {
     Rule rule;
     words >> rule.action >> rule.op;
