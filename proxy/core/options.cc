@@ -15,9 +15,8 @@ void Options::bind(Settings& settings) {
         redirect_put_status = value == "307" ? 307 : 302;
         return {};
       },
-      "status that answers a PUT on the redirecting listener; 302 loses uploads of clients that "
-      "make "
-      "a GET of it");
+      "status of the answer to a PUT on the redirecting listener; with 302 some clients send a "
+      "GET instead, and the upload is lost");
   settings.custom(
       "default_bucket", default_bucket, "bucket name",
       [this](std::string_view value) -> Status {
@@ -27,8 +26,8 @@ void Options::bind(Settings& settings) {
       },
       "bucket that is made with the cluster and holds objects whose path has one segment only");
   settings.duration("lease.term", lease.term, std::chrono::seconds(1), std::chrono::seconds(60),
-                    "how long a node that is not heard of keeps its place; it renews four times "
-                    "in that time");
+                    "term of a node's lease: after it a silent node counts as down; nodes renew"
+                    " it four times a term");
   settings.duration(
       "suspect.after", suspect_after, 2 * cluster::kHeartbeatEvery, std::chrono::seconds(60),
       "how long no heartbeat of a target may arrive (it sends one each second) before "
@@ -42,8 +41,8 @@ void Options::bind(Settings& settings) {
                     "again when it is back");
   settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
                     std::chrono::hours(24 * 365),
-                    "how long a target may be down before it is taken out of the cluster: it may "
-                    "then come back only with empty drives");
+                    "how long a target may be down before it is taken out of the cluster, and "
+                    "can join again only with empty drives");
   settings.duration("job.patience", job_patience, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long a job waits for a target that is away, or gets no further, before it "

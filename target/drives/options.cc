@@ -26,8 +26,8 @@ void Options::bind(Settings& settings) {
   service.bind(settings);
   settings.duration("shutdown.notice", shutdown_notice, std::chrono::seconds(0),
                     std::chrono::minutes(1),
-                    "for how long, after SIGTERM, clients are still served whom proxies had sent "
-                    "here before they knew");
+                    "how long after SIGTERM the target still serves clients, until proxies no "
+                    "longer redirect to it");
   settings.custom(
       "space.reserve", "1%", "size or percent",
       [this](std::string_view value) { return parse_reserve(value, space); },
@@ -50,37 +50,37 @@ void Options::bind(Settings& settings) {
                     "answers");
   settings.duration("drive.out_after", drive_out_after, std::chrono::seconds(1),
                     std::chrono::hours(24 * 365),
-                    "how long a drive may be missing before what it holds of buckets with an "
-                    "upstream counts as evicted, and is fetched to the other drives; at least ten "
-                    "minutes are waited");
+                    "how long a drive may be missing before its objects of buckets with an "
+                    "upstream count as evicted, and are fetched to other drives; at least ten "
+                    "minutes");
   settings.duration("append.timeout", append_timeout, std::chrono::seconds(1),
                     std::chrono::hours(24 * 7),
                     "how long an append that was not flushed is kept after its last call");
   settings.duration("lease.term", lease.term, std::chrono::seconds(1), std::chrono::seconds(60),
-                    "how long a node that is not heard of keeps its place; it renews four times "
-                    "in that time");
+                    "term of a node's lease: after it a silent node counts as down; nodes renew"
+                    " it four times a term");
   settings.duration("target.tombstone_keep", tombstone_keep, std::chrono::seconds(1),
                     std::chrono::hours(24 * 365),
-                    "how long what was deleted is remembered at least; longer while somebody or a "
-                    "drive is away that may hold it still");
+                    "how long a tombstone is kept at least; longer while a target or drive is "
+                    "away that may still hold the object");
   settings.integer("target.weight", weight, 1, 1000, "parts",
-                   "its share of all names beside other targets; another one moves names");
+                   "share of all names relative to other targets; a change moves objects");
   settings.word("rebalance.enabled", rebalance_enabled, {"true", "false"},
                 "move objects whose home is another target by now, without being asked");
   settings.word("resilver.enabled", resilver_enabled, {"true", "false"},
                 "move objects between drives when these come or go, without being asked");
   settings.size("rebalance.bandwidth", rebalance_bandwidth, 0, kBandwidthMax,
-                "bytes a second that this takes of each target; 0B: no limit");
+                "ceiling of each target for moves of objects, in bytes a second; 0B: no limit");
   settings.integer("rebalance.workers", rebalance_workers, 0, MoveLimits::kWorkersMax, "objects",
                    "how many it moves at a time on each drive; 0: one on a rotational drive, four "
                    "on others");
   settings.size(
       "rebuild.bandwidth_min", rebuild_bandwidth_min, 0, kBandwidthMax,
-      "bytes a second that each drive in service gives at least to slices and copies that "
-      "are made again, whatever clients and other moves want; 0B: only what these leave");
+      "floor of each drive in service for rebuilds of slices and copies, in bytes a second, "
+      "beside clients and other moves; 0B: rebuilds use only what these leave");
   settings.former_name("rebuild.floor", "rebuild.bandwidth_min");
   settings.size("rebuild.bandwidth_max", rebuild_bandwidth_max, 0, kBandwidthMax,
-                "bytes a second of them that a target makes again at most, also below "
+                "ceiling of each target for rebuilds, in bytes a second, also below "
                 "rebuild.bandwidth_min; 0B: no limit of its own");
   settings.duration("scrub.period", scrub_period, std::chrono::seconds(0),
                     std::chrono::hours(24 * 365),

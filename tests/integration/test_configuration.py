@@ -1,6 +1,7 @@
 """Settings of a running cluster: kept, in force everywhere, checked; and what one node is told alone."""
 
 import json
+import re
 import socket
 import time
 from urllib.parse import urlparse
@@ -8,7 +9,7 @@ from urllib.parse import urlparse
 import pytest
 from harness import client
 from harness.cli import Cli
-from harness.cluster import Cluster
+from harness.cluster import REPOSITORY, Cluster
 from harness.fixtures import seed_of_run
 from harness.waiting import assert_within, wait_until
 
@@ -155,6 +156,15 @@ def test_what_cannot_be_set_says_why_and_changes_nothing(pair, what, status, say
     assert settings(pair, "p2") == before
     answer = put(pair, "p1", f"/v1/reverse/daemon/set-config?{what}", None, {"Ais-Node-Id": pair.nodes["t1"]["id"]})
     assert answer.status == (400 if what.startswith("checksum") else status), answer
+
+
+def test_settings_that_need_a_restart_say_so(pair):
+    page = (REPOSITORY / "docs" / "configuration.md").read_text()
+    names = re.findall(r"`([\w.]+)`", re.search(r"others need a restart: (.*?)\. Set", page, re.DOTALL)[1])
+    assert len(names) >= 16
+    for name in names:
+        answer = put(pair, "p1", f"/v1/cluster/set-config?{name}=1")
+        assert answer.status == 400 and f"setting '{name}' is read at the start of a program" in answer.json()["message"], answer
 
 
 def test_other_messages_that_make_no_sense_say_so(pair):

@@ -72,10 +72,11 @@ constexpr std::array kRows{
 };
 
 /// Settings that a program reads once, at its start.
-constexpr std::array<std::string_view, 11> kOfTheStart{
-    "default_bucket", "drive.hang_after", "drive.kind",           "drive.out_after",
-    "drive.threads",  "job.patience",     "lease.term",           "proxy.out_after",
-    "suspect.after",  "target.out_after", "target.tombstone_keep"};
+constexpr std::array<std::string_view, 16> kOfTheStart{
+    "default_bucket",  "drive.hang_after",     "drive.kind",         "drive.out_after",
+    "drive.threads",   "job.patience",         "lease.term",         "proxy.out_after",
+    "shutdown.notice", "suspect.after",        "target.out_after",   "target.tombstone_keep",
+    "target.weight",   "upstream.connections", "upstream.endpoints", "upstream.timeout"};
 /// Sections of AIStore's configuration that are the properties of new buckets.
 constexpr std::array<std::string_view, 8> kBucketSections{
     "versioning", "checksum", "mirror", "ec", "chunks", "lru", "write_policy", "rate_limit"};
