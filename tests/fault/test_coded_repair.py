@@ -1,5 +1,5 @@
 """Coded objects heal by themselves: slices that a dead target, or a lost file, took with it are made again at others, and what
-nobody needs goes (docs/decisions/019, "Repair" and "What nobody names")."""
+nobody needs goes (docs/decisions/019, "Repair" and "Slices that no record names")."""
 
 import os
 import random
