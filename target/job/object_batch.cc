@@ -30,9 +30,9 @@ using nlohmann::json;
 /// Names, and what JSON puts around and into them.
 constexpr std::size_t kObjectBatchOrderBytesMax = 8U << 20U;
 
-/// A proxy takes a target that says nothing for 20 s for gone. Its deletes then belong to no job:
-/// so nothing is begun that long after the batch came, by a clock that also counts while the
-/// process stands still.
+/// Deletes begin within this time after the batch came, by a clock that also counts while the
+/// process stands still. A proxy takes a target that is silent for 20 s for gone: what it deleted
+/// after that would belong to no job.
 constexpr std::chrono::seconds kBeginDeletesFor{10};
 
 /// How many objects of one drive are worked on at a time. Deletes of several names share the syncs
